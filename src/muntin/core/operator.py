@@ -1,0 +1,217 @@
+"""One shared join over one shard: arrivals in, results in timestamp order and chunks to keep out.
+
+What the state **is**, after each micro-batch, with R the release point, min over both streams of `max ts seen - lateness`:
+
+    held[side]    rows that arrived on time with  ts > R: the other stream may still bring earlier ones
+    joined[side]  rows with  R - reach < ts <= R, reach the side's largest window: later rows can still match them
+
+Rows wait until both frontiers have passed them and are then joined in (ts, left first) order: hammad2005's Sync-Filter,
+so that results leave in timestamp order and the join itself never sees disorder. A row is written to the durable log
+once, when it arrives; that it moves from held to joined and out follows from R alone, so `restore` needs only the chunks
+and R. Rows that no query wants are not stored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.batch import CLASS, H1, H2, TS, Arrivals, Counters, stored_schema
+from muntin.core.payload import Payload
+from muntin.core.results import Found
+from muntin.core.selection import Selections
+from muntin.core.state import JoinState
+from muntin.kernels.join import Arrivals as Rows
+from muntin.model import Side
+from muntin.plan import SharedJoin
+
+FOREVER = 1 << 62
+"""Later than any event time; its negative is earlier than any."""
+FRONTIER = "_frontier"
+
+
+@dataclass
+class Step:
+    """What one micro-batch did to one shard."""
+
+    run: Found
+    late: tuple[pa.Table, pa.Table]
+    """Late rows: payload and the frontier they missed."""
+    puts: dict[str, pa.Table]
+    deletes: list[str]
+    counters: Counters
+    span: tuple[int, int] | None
+    """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
+
+
+class Operator:
+    def __init__(self, join: SharedJoin):
+        self.join = join
+        self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
+        self.state = JoinState(self.selections)
+        self.payload = tuple(Payload(stored_schema(stream)) for stream in join.streams)
+        self.counters = Counters()
+        self.max_ts = [-FOREVER, -FOREVER]
+        self.min_ts = FOREVER
+        self.ended = [False, False]
+        self.release = -FOREVER
+        self._held: tuple[list[Rows], list[Rows]] = ([], [])
+        self._next_row = [0, 0]
+        self._chunks: dict[str, int] = {}
+
+    # -- one micro-batch ------------------------------------------------------------------------------------------
+
+    def advance(self, arrivals: Arrivals) -> Step:
+        """Take in a micro-batch, join what both streams have passed, forget what nobody can need."""
+        late, puts = [], {}
+        for side in Side:
+            late.append(self._receive(side, arrivals.rows[side], puts))
+        for side in Side:
+            self._note_progress(side, arrivals)
+        before, self.release = self.release, min(self.frontier(side) for side in Side)
+        pairs = self.state.insert((self._ready(Side.LEFT), self._ready(Side.RIGHT)), self.counters)
+        self.counters.pairs += pairs.shape[1]
+        # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
+        for side in Side:
+            self.state.forget(side, self.release - self.join.reach_us(side), self.counters)
+        self._note_levels()
+        deletes = self._expired_chunks()
+        span = max(before, self.min_ts), min(self.release, max(self.max_ts))
+        found = Found(self.join, self.payload, self.selections, pairs)
+        return Step(found, (late[0], late[1]), puts, deletes, self.counters, span if span[0] <= span[1] else None)
+
+    def frontier(self, side: Side) -> int:
+        """No row older than this is accepted any more."""
+        if self.ended[side]:
+            return FOREVER
+        return self.max_ts[side] - self.join.streams[side].lateness_us if self.max_ts[side] > -FOREVER else -FOREVER
+
+    def _receive(self, side: Side, rows: pa.Table, puts: dict[str, pa.Table]) -> pa.Table:
+        """Sort out late, keyless and unwanted rows, keep the others as one chunk; returns the late ones."""
+        counters, frontier = self.counters, self.frontier(side)
+        counters.arrived[side] += rows.num_rows
+        is_late = pc.less(rows[TS], frontier)
+        late = rows.filter(is_late)
+        counters.late[side] += late.num_rows
+        kept = rows.filter(pc.invert(is_late)) if late.num_rows else rows
+        keyed = kept.filter(pc.is_valid(kept[H1])) if kept[H1].null_count else kept
+        counters.null_key[side] += kept.num_rows - keyed.num_rows
+        classes = self.selections[side].classify(keyed)
+        wanted = self.selections[side].reach_us[classes] > 0
+        counters.unwanted[side] += keyed.num_rows - int(wanted.sum())
+        ts = keyed[TS].to_numpy()
+        order = np.argsort(ts[wanted], kind="stable") if wanted.any() else np.zeros(0, np.int64)
+        order = np.flatnonzero(wanted)[order]
+        if len(order):
+            table = keyed.take(pa.array(order)).combine_chunks()
+            puts[self._keep(side, table, classes[order])] = table
+        return late.drop_columns([TS, H1, H2]).append_column(FRONTIER, pa.array([frontier] * late.num_rows, pa.int64()))
+
+    def _keep(self, side: Side, table: pa.Table, classes: np.ndarray) -> str:
+        """Number the rows of a chunk and hold them back; returns the chunk's name."""
+        base = self._next_row[side]
+        name = f"{'lr'[side]}{base:016d}"
+        self._next_row[side] += table.num_rows
+        self._chunks[name] = int(table[TS][-1].as_py())
+        self._hold(side, base, table, classes)
+        return name
+
+    def _hold(self, side: Side, base: int, table: pa.Table, classes: np.ndarray) -> None:
+        stored = table.drop_columns([H1, H2]).add_column(1, CLASS, pa.array(classes))
+        self.payload[side].add(base, stored)
+        numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
+        self._held[side].append(Rows(*(np.array(table[c]) for c in (TS, H1, H2)), classes, numbers))
+
+    def _note_progress(self, side: Side, arrivals: Arrivals) -> None:
+        low, high = arrivals.min_ts[side], arrivals.max_ts[side]
+        if low is not None and high is not None:
+            self.max_ts[side] = max(self.max_ts[side], high)
+            self.min_ts = min(self.min_ts, low)
+        self.ended[side] |= arrivals.ended[side]
+
+    def _ready(self, side: Side) -> Rows:
+        """The held rows that the release point has passed, in time order; the others stay held."""
+        ready, held = [], []
+        for run in self._held[side]:
+            n = int(np.searchsorted(run.ts, self.release, side="right"))
+            if n:
+                ready.append(Rows(*(a[:n] for a in run)))
+            if n < len(run.ts):
+                held.append(Rows(*(a[n:] for a in run)))
+        self._held[side][:] = held
+        joined = Rows(*(np.concatenate([_TYPED_EMPTY[i], *(r[i] for r in ready)]) for i in range(5)))
+        if len(ready) > 1:
+            order = np.argsort(joined.ts, kind="stable")
+            joined = Rows(*(a[order] for a in joined))
+        return joined
+
+    def _expired_chunks(self) -> list[str]:
+        """Chunks whose every row has left its window: nothing of them is needed again."""
+        gone = []
+        for side in Side:
+            horizon = self.release - self.join.reach_us(side)
+            gone += [name for name, last in self._chunks.items() if name[0] == "lr"[side] and last <= horizon]
+        for name in gone:
+            del self._chunks[name]
+        return gone
+
+    def _note_levels(self) -> None:
+        self.counters.keys = self.state.keys
+        for side in Side:
+            self.counters.state_rows[side] = self.counters.inserted[side] - self.counters.expired[side]
+            self.counters.held_rows[side] = sum(len(run.ts) for run in self._held[side])
+
+    # -- durability -----------------------------------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        """Give back the payload that no chunk needs any more; call once the results have been fetched."""
+        for side in Side:
+            live = [int(name[1:]) for name in self._chunks if name[0] == "lr"[side]]
+            self.payload[side].forget(min(live, default=self._next_row[side]))
+
+    def slice_rows(self, side: Side) -> list[int]:
+        """Live rows per slice of one side, from young to old, as of the release point."""
+        now = min(self.release, max(self.max_ts))
+        older = [self.state.times[side].rows_until(now - s.lo_us) for s in self.join.slices(side)]
+        return [a - b for a, b in zip(older, [*older[1:], 0], strict=True)]
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """All that `restore` needs beside the chunks."""
+        return {
+            "max_ts": self.max_ts,
+            "min_ts": self.min_ts,
+            "ended": self.ended,
+            "release": self.release,
+            "next_row": self._next_row,
+            "chunks": self._chunks,
+            "counters": dataclasses.asdict(self.counters),
+        }
+
+    @classmethod
+    def restore(cls, join: SharedJoin, meta: Mapping[str, Any], chunks: Mapping[str, pa.Table]) -> Operator:
+        """The operator that had this `meta` and these chunks."""
+        self = cls(join)
+        self.max_ts, self.min_ts = list(meta["max_ts"]), meta["min_ts"]
+        self.ended, self.release = list(meta["ended"]), meta["release"]
+        self._next_row, self._chunks = list(meta["next_row"]), dict(meta["chunks"])
+        for name in sorted(self._chunks):
+            side, table = Side("lr".index(name[0])), chunks[name]
+            self._hold(side, int(name[1:]), table, self.selections[side].classify(table))
+        self.state.insert((self._unexpired(Side.LEFT), self._unexpired(Side.RIGHT)), self.counters, probing=False)
+        self.counters = Counters(**meta["counters"])
+        return self
+
+    def _unexpired(self, side: Side) -> Rows:
+        rows = self._ready(side)
+        first = int(np.searchsorted(rows.ts, self.release - self.join.reach_us(side), side="right"))
+        return Rows(*(a[first:] for a in rows))
+
+
+_TYPED_EMPTY = tuple(np.zeros(0, t) for t in (np.int64, np.int64, np.int64, np.int32, np.int64))

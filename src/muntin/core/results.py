@@ -1,0 +1,224 @@
+"""Results on their way to the queries: each pair once, each row of it once, routed at the very end.
+
+A `Run` is a piece of a shared join's results in timestamp order: the rows that occur in it (left, right), their
+classes, and the pairs as positions of those rows. Which queries a pair belongs to follows from the age of its earlier row
+and the classes of both (wang2006 4.3: routing is in the plan), so nothing is copied per query before the sink.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.batch import CLASS, TS
+from muntin.core.payload import Payload
+from muntin.core.selection import Selections, slicing
+from muntin.kernels import route as kernel
+from muntin.kernels.evaluate import arrow_type, evaluate
+from muntin.kernels.join import Slicing
+from muntin.model import Expr, Query, Side
+from muntin.plan import SharedJoin
+
+OUTPUT_TS = pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False)
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+UInt64s = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Run:
+    join: SharedJoin
+    rows: tuple[pa.Table, pa.Table]
+    """Rows of each side: `_ts`, `_class`, payload."""
+    wants: tuple[UInt64s, UInt64s]
+    """For each side, the queries that want each class, as bits."""
+    pairs: tuple[Int32s, Int32s]
+
+    def __len__(self) -> int:
+        return len(self.pairs[0])
+
+    def ts(self, side: Side) -> Int64s:
+        return self.rows[side][TS].to_numpy()
+
+    @property
+    def output_ts(self) -> Int64s:
+        """The timestamp of each pair: that of its later row."""
+        return np.maximum(self.ts(Side.LEFT)[self.pairs[0]], self.ts(Side.RIGHT)[self.pairs[1]])
+
+    def slicings(self) -> tuple[Slicing, Slicing]:
+        return slicing(self.join, Side.LEFT, self.wants[0]), slicing(self.join, Side.RIGHT, self.wants[1])
+
+    def to_bytes(self) -> bytes:
+        pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1]})
+        parts = [_ipc(t) for t in (*self.rows, pairs)] + [w.tobytes() for w in self.wants]
+        return struct.pack("<5q", *map(len, parts)) + b"".join(parts)
+
+    @classmethod
+    def from_bytes(cls, join: SharedJoin, data: bytes) -> Run:
+        sizes = struct.unpack_from("<5q", data)
+        bounds = np.cumsum([40, *sizes])
+        view = memoryview(data)
+        parts = [view[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        left, right, pairs = (pa.ipc.open_stream(p).read_all() for p in parts[:3])
+        words = -(-len(join.queries) // 64)
+        wants = [np.frombuffer(p, np.uint64).reshape(-1, words).copy() for p in parts[3:]]
+        return cls(join, (left, right), (wants[0], wants[1]), (pairs["l"].to_numpy(), pairs["r"].to_numpy()))
+
+    @classmethod
+    def merge(cls, runs: Sequence[Run]) -> Run:
+        """One run in timestamp order from several of the same join."""
+        if len(runs) == 1:
+            return runs[0]
+        sides = [_stack(runs, side) for side in Side]
+        merged = cls(
+            runs[0].join, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), (sides[0][2], sides[1][2])
+        )
+        order = np.argsort(merged.output_ts, kind="stable")
+        return cls(merged.join, merged.rows, merged.wants, (merged.pairs[0][order], merged.pairs[1][order]))
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _stack(runs: Sequence[Run], side: Side) -> tuple[pa.Table, UInt64s, Int32s]:
+    """Rows, classes and positions of one side of several runs, numbered on from run to run."""
+    rows, wants, pairs, row_base, class_base = [], [], [], 0, 0
+    for run in runs:
+        table = run.rows[side]
+        at = table.schema.get_field_index(CLASS)
+        rows.append(table.set_column(at, CLASS, pc.add(table[CLASS], pa.scalar(class_base, pa.int32()))))
+        wants.append(run.wants[side])
+        pairs.append(run.pairs[side] + np.int32(row_base))
+        row_base += table.num_rows
+        class_base += len(run.wants[side])
+    return pa.concat_tables(rows).combine_chunks(), np.concatenate(wants), np.concatenate(pairs)
+
+
+class Found:
+    """The pairs of one step (left row numbers, right ones, timestamps); valid until the operator gives the rows back (`Operator.tidy`)."""
+
+    def __init__(
+        self,
+        join: SharedJoin,
+        payload: tuple[Payload, ...],
+        selections: tuple[Selections, Selections],
+        pairs: Int64s,
+    ):
+        self.join, self.payload, self.selections, self.pairs = join, payload, selections, pairs
+
+    def __len__(self) -> int:
+        return self.pairs.shape[1]
+
+    def whole(self) -> Run:
+        return self._run(slice(None))
+
+    def split(self, parts: int, span: tuple[int, int] | None) -> list[Run]:
+        """The pairs cut at `parts` equal ranges of `span`, the same cuts in every shard; each run stands alone."""
+        if parts == 1 or len(self) == 0 or span is None:
+            return [self.whole(), *(self._run(slice(0)) for _ in range(parts - 1))]
+        low, high = span
+        cuts = [low + (high + 1 - low) * n // parts for n in range(1, parts)]
+        ends = [0, *np.searchsorted(self.pairs[2], cuts), len(self)]
+        return [self._run(slice(a, b)) for a, b in zip(ends, ends[1:], strict=False)]
+
+    def _run(self, part: slice) -> Run:
+        sides = [self._rows(side, self.pairs[side][part]) for side in Side]
+        wants = (self.selections[0].wants, self.selections[1].wants)
+        return Run(self.join, (sides[0][0], sides[1][0]), wants, (sides[0][1], sides[1][1]))
+
+    def _rows(self, side: Side, numbers: Int64s) -> tuple[pa.Table, Int32s]:
+        distinct, places = _distinct(numbers)
+        return self.payload[side].take(distinct), places
+
+
+def _distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:
+    """Distinct values ascending and the place of each among them; by marking where the range is dense, else by sorting."""
+    if len(numbers) == 0:
+        return numbers, np.zeros(0, np.int32)
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low < 16 * len(numbers):
+        return kernel.renumber(numbers, low, high - low + 1)
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return distinct, places.astype(np.int32)
+
+
+# -- routing ------------------------------------------------------------------------------------------------------
+
+
+def output_schema(query: Query) -> pa.Schema:
+    """The columns of a query's output: its SELECT list and the output timestamp."""
+    return pa.schema([*(pa.field(o.name, arrow_type(o.expr.type)) for o in query.select), OUTPUT_TS])
+
+
+def count(join: SharedJoin, run: Run) -> dict[str, int]:
+    """Rows per query, without making them."""
+    totals = np.zeros(64 * -(-len(join.queries) // 64), np.int64)
+    _route(run, totals, np.zeros(0, np.int64))
+    return {q.name: int(n) for q, n in zip(join.queries, totals, strict=False)}
+
+
+def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
+    """Each query that receives rows, with them in timestamp order."""
+    counts = np.array(list(count(join, run).values()), np.int64)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    places = np.zeros(max(1, int(starts[-1])), np.int64)
+    cursor = np.zeros(64 * -(-len(join.queries) // 64), np.int64)
+    cursor[: len(counts)] = starts[:-1]
+    if starts[-1]:
+        _route(run, cursor, places)
+    columns = _Columns(run)
+    for n, query in enumerate(join.queries):
+        if counts[n]:
+            yield query, columns.output(query, places[starts[n] : starts[n + 1]])
+
+
+def _route(run: Run, totals: Int64s, places: Int64s) -> None:
+    ts = (np.array(run.ts(Side.LEFT)), np.array(run.ts(Side.RIGHT)))
+    classes = (np.array(run.rows[0][CLASS]), np.array(run.rows[1][CLASS]))
+    pairs = (np.array(run.pairs[0]), np.array(run.pairs[1]))
+    kernel.route(ts, classes, pairs, run.slicings(), totals, places)
+
+
+class _Columns:
+    """Output columns of a run's pairs; what concerns one side is computed once per row, not once per pair."""
+
+    def __init__(self, run: Run):
+        self.run = run
+        self._output_ts = run.output_ts
+        self._values: dict[tuple[Side, str], pa.ChunkedArray] = {}
+
+    def output(self, query: Query, chosen: Int64s) -> pa.Table:
+        places = tuple(pa.array(self.run.pairs[side][chosen]) for side in Side)
+        arrays = [self._column(o.expr, places) for o in query.select]
+        arrays.append(pa.array(self._output_ts[chosen]).cast(OUTPUT_TS.type))
+        return pa.Table.from_arrays(arrays, schema=output_schema(query))
+
+    def _column(self, expr: Expr, places: tuple[pa.Array, pa.Array]) -> pa.ChunkedArray:
+        if expr.left and expr.right:
+            names = [(side, c) for side in Side for c in expr.columns(side)]
+            table = pa.table({s.prefix + c: self.run.rows[s][c].take(places[s]) for s, c in names})
+            return evaluate(table, [(expr.sql, expr.type)])[0]
+        side = Side.RIGHT if expr.right else Side.LEFT
+        return self._per_row(expr, side).take(places[side])
+
+    def _per_row(self, expr: Expr, side: Side) -> pa.ChunkedArray:
+        if (side, expr.sql) not in self._values:
+            rows = self.run.rows[side]
+            if expr.column is not None:
+                value = rows[expr.column[1]]
+            else:
+                names = expr.columns(side)
+                table = rows.select([*names, TS]).rename_columns([*(side.prefix + n for n in names), TS])
+                value = evaluate(table, [(expr.sql, expr.type)])[0]
+            self._values[side, expr.sql] = value
+        return self._values[side, expr.sql]

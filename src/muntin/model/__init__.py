@@ -1,0 +1,37 @@
+"""Plain values that every other layer speaks in: no I/O, no clock, no third-party import."""
+
+from muntin.model.errors import MuntinError, Place, SqlError, UsageError
+from muntin.model.job import (
+    DEFAULT_SETTINGS,
+    Expr,
+    JobSpec,
+    KeyPair,
+    Output,
+    Query,
+    Settings,
+    Side,
+    Stream,
+    Window,
+)
+from muntin.model.types import Field, Schema, common_type, is_numeric
+
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "Expr",
+    "Field",
+    "JobSpec",
+    "KeyPair",
+    "MuntinError",
+    "Output",
+    "Place",
+    "Query",
+    "Schema",
+    "Settings",
+    "Side",
+    "SqlError",
+    "Stream",
+    "UsageError",
+    "Window",
+    "common_type",
+    "is_numeric",
+]

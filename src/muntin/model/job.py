@@ -1,0 +1,140 @@
+"""What a job is: streams, queries over pairs of them, and settings.
+
+Time is int64 microseconds everywhere inside; it is converted once at each door (SQL text, source, Parquet).
+Left and right are values (`Side`), so that nothing is written twice for the two streams of a join. Which stream of a
+query is left follows the order in which streams are declared, not the order in FROM: `A, B` and `B, A` share one join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from muntin.model.types import Schema
+
+
+class Side(IntEnum):
+    LEFT = 0
+    RIGHT = 1
+
+    @property
+    def other(self) -> Side:
+        return Side(1 - self)
+
+    @property
+    def prefix(self) -> str:
+        """How an expression names a column of this side: `l.Value`, `r.Value` (one identifier, dot included)."""
+        return "lr"[self] + "."
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An append-only sequence of rows with an event time; `options` go to Spark's readStream as they are."""
+
+    name: str
+    schema: Schema
+    time: str
+    lateness_us: int = 0
+    format: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A scalar expression over the columns of one or both sides of a join.
+
+    `sql` is in the evaluator's dialect (DuckDB) over columns named `"l.Value"` and `"r.Value"`, and has passed the
+    whitelist. `text` is what the user wrote, for EXPLAIN and messages. `left` and `right` are the columns used.
+    """
+
+    sql: str
+    type: str
+    text: str
+    left: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+
+    def columns(self, side: Side) -> tuple[str, ...]:
+        return (self.left, self.right)[side]
+
+    @property
+    def column(self) -> tuple[Side, str] | None:
+        """Side and name where the expression is nothing but a column."""
+        for side in Side:
+            names = self.columns(side)
+            if len(names) == 1 and self.sql == f'"{side.prefix}{names[0]}"':
+                return side, names[0]
+        return None
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """One equality of the join key: `left = right`, both compared in `type`."""
+
+    left: Expr
+    right: Expr
+    type: str
+
+    def side(self, side: Side) -> Expr:
+        return (self.left, self.right)[side]
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long rows of each stream stay, in microseconds: a pair of ages `[0, window)`."""
+
+    left_us: int
+    right_us: int
+
+    def side(self, side: Side) -> int:
+        return (self.left_us, self.right_us)[side]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of a SELECT list."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Query:
+    """A window join of two streams (semantics, section 2).
+
+    `where[side]` is the conjunction of the selections on that side alone, None where there is none.
+    """
+
+    name: str
+    left: str
+    right: str
+    keys: tuple[KeyPair, ...]
+    window: Window
+    select: tuple[Output, ...]
+    where: tuple[Expr | None, Expr | None] = (None, None)
+    text: str = ""
+
+    def stream(self, side: Side) -> str:
+        return (self.left, self.right)[side]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`SET name = value`; None where the default depends on the machine."""
+
+    strategy: str = "auto"
+    chain: str = "auto"
+    order: str = "global"
+    shards: int | None = None
+
+
+DEFAULT_SETTINGS = Settings()
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A whole job file after parsing and checking, in the order of the text."""
+
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+    queries: Mapping[str, Query] = field(default_factory=dict)
+    settings: Settings = DEFAULT_SETTINGS

@@ -1,0 +1,80 @@
+"""Column types, by the names Spark SQL prints: `bigint`, `double`, `string`, `decimal(10,2)`, ..."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+"""Integer types from narrow to wide."""
+
+TYPES = (*INTEGERS, "boolean", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz")
+"""All column types but `decimal(p,s)`, which carries its numbers."""
+
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+MAX_PRECISION = 38
+
+
+def decimal_parts(name: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type, None for any other type."""
+    found = _DECIMAL.fullmatch(name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def is_numeric(name: str) -> bool:
+    return name in INTEGERS or name in ("float", "double") or decimal_parts(name) is not None
+
+
+def common_type(left: str, right: str) -> str | None:
+    """The type in which two columns are compared for equality, None where they do not compare.
+
+    Numbers compare with numbers, dates with timestamps, everything else only with its own type: a string beside
+    a number is refused rather than cast, since a cast that fails would silently match nothing.
+    """
+    if left == right:
+        return left
+    if left in INTEGERS and right in INTEGERS:
+        return max(left, right, key=INTEGERS.index)
+    if is_numeric(left) and is_numeric(right):
+        return _common_number(left, right)
+    times = ("date", "timestamp_ntz", "timestamp")
+    if left in times and right in times:
+        return max(left, right, key=times.index)
+    return None
+
+
+def _common_number(left: str, right: str) -> str:
+    if "double" in (left, right) or "float" in (left, right):
+        return "double"
+    parts = [decimal_parts(t) or (_INTEGER_DIGITS[t], 0) for t in (left, right)]
+    scale = max(s for _, s in parts)
+    whole = max(p - s for p, s in parts)
+    return f"decimal({whole + scale},{scale})" if whole + scale <= MAX_PRECISION else "double"
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns in order; names are looked up without regard to case, as in Spark SQL."""
+
+    fields: tuple[Field, ...]
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.fields)
+
+    def find(self, name: str) -> Field | None:
+        return next((f for f in self.fields if f.name.lower() == name.lower()), None)
