@@ -54,4 +54,5 @@ class Counters:
     expired: list[int] = field(default_factory=lambda: [0, 0])
     probes: int = 0
     comparisons: int = 0
+    stale_checks: int = 0
     pairs: int = 0

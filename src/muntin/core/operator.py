@@ -27,7 +27,7 @@ from muntin.core.payload import Payload
 from muntin.core.results import Found
 from muntin.core.selection import Selections
 from muntin.core.state import JoinState
-from muntin.kernels.join import Arrivals as Rows
+from muntin.kernels.join import Rows
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
@@ -54,7 +54,7 @@ class Operator:
     def __init__(self, join: SharedJoin):
         self.join = join
         self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-        self.state = JoinState(self.selections)
+        self.state = JoinState(self.selections, (join.reach_us(Side.LEFT), join.reach_us(Side.RIGHT)), "probe-insert")
         self.payload = tuple(Payload(stored_schema(stream)) for stream in join.streams)
         self.counters = Counters()
         self.max_ts = [-FOREVER, -FOREVER]
@@ -76,7 +76,7 @@ class Operator:
             self._note_progress(side, arrivals)
         before, self.release = self.release, min(self.frontier(side) for side in Side)
         pairs = self.state.insert((self._ready(Side.LEFT), self._ready(Side.RIGHT)), self.counters)
-        self.counters.pairs += pairs.shape[1]
+        self.counters.pairs += len(pairs.ts)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
             self.state.forget(side, self.release - self.join.reach_us(side), self.counters)
@@ -103,7 +103,7 @@ class Operator:
         keyed = kept.filter(pc.is_valid(kept[H1])) if kept[H1].null_count else kept
         counters.null_key[side] += kept.num_rows - keyed.num_rows
         classes = self.selections[side].classify(keyed)
-        wanted = self.selections[side].reach_us[classes] > 0
+        wanted = self.selections[side].reach[classes] > 0
         counters.unwanted[side] += keyed.num_rows - int(wanted.sum())
         ts = keyed[TS].to_numpy()
         order = np.argsort(ts[wanted], kind="stable") if wanted.any() else np.zeros(0, np.int64)
@@ -126,7 +126,8 @@ class Operator:
         stored = table.drop_columns([H1, H2]).add_column(1, CLASS, pa.array(classes))
         self.payload[side].add(base, stored)
         numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
-        self._held[side].append(Rows(*(np.array(table[c]) for c in (TS, H1, H2)), classes, numbers))
+        ts, h1, h2 = (np.array(table[c]) for c in (TS, H1, H2))
+        self._held[side].append(Rows(ts, ts, ts, h1, h2, classes, numbers, np.ones(len(ts), bool)))
 
     def _note_progress(self, side: Side, arrivals: Arrivals) -> None:
         low, high = arrivals.min_ts[side], arrivals.max_ts[side]
@@ -145,7 +146,7 @@ class Operator:
             if n < len(run.ts):
                 held.append(Rows(*(a[n:] for a in run)))
         self._held[side][:] = held
-        joined = Rows(*(np.concatenate([_TYPED_EMPTY[i], *(r[i] for r in ready)]) for i in range(5)))
+        joined = Rows(*(np.concatenate([_TYPED_EMPTY[i], *(r[i] for r in ready)]) for i in range(len(_TYPED_EMPTY))))
         if len(ready) > 1:
             order = np.argsort(joined.ts, kind="stable")
             joined = Rows(*(a[order] for a in joined))
@@ -164,7 +165,7 @@ class Operator:
     def _note_levels(self) -> None:
         self.counters.keys = self.state.keys
         for side in Side:
-            self.counters.state_rows[side] = self.counters.inserted[side] - self.counters.expired[side]
+            self.counters.state_rows[side] = self.state.rows(side)
             self.counters.held_rows[side] = sum(len(run.ts) for run in self._held[side])
 
     # -- durability -----------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ class Operator:
         for name in sorted(self._chunks):
             side, table = Side("lr".index(name[0])), chunks[name]
             self._hold(side, int(name[1:]), table, self.selections[side].classify(table))
-        self.state.insert((self._unexpired(Side.LEFT), self._unexpired(Side.RIGHT)), self.counters, probing=False)
+        self.state.load((self._unexpired(Side.LEFT), self._unexpired(Side.RIGHT)))
         self.counters = Counters(**meta["counters"])
         return self
 
@@ -214,4 +215,5 @@ class Operator:
         return Rows(*(a[first:] for a in rows))
 
 
-_TYPED_EMPTY = tuple(np.zeros(0, t) for t in (np.int64, np.int64, np.int64, np.int32, np.int64))
+_I64, _I32 = np.int64, np.int32
+_TYPED_EMPTY = tuple(np.zeros(0, t) for t in (_I64, _I64, _I64, _I64, _I64, _I32, _I64, np.bool_))

@@ -21,7 +21,7 @@ from muntin.core.payload import Payload
 from muntin.core.selection import Selections, slicing
 from muntin.kernels import route as kernel
 from muntin.kernels.evaluate import arrow_type, evaluate
-from muntin.kernels.join import Slicing
+from muntin.kernels.join import Pairs, Slicing
 from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
 
@@ -39,6 +39,8 @@ class Run:
     wants: tuple[UInt64s, UInt64s]
     """For each side, the queries that want each class, as bits."""
     pairs: tuple[Int32s, Int32s]
+    tags: Int32s
+    """Of each pair, the slice in which the earlier row was found, and its side (`kernels.join.Pairs`)."""
 
     def __len__(self) -> int:
         return len(self.pairs[0])
@@ -55,7 +57,7 @@ class Run:
         return slicing(self.join, Side.LEFT, self.wants[0]), slicing(self.join, Side.RIGHT, self.wants[1])
 
     def to_bytes(self) -> bytes:
-        pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1]})
+        pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1], "tag": self.tags})
         parts = [_ipc(t) for t in (*self.rows, pairs)] + [w.tobytes() for w in self.wants]
         return struct.pack("<5q", *map(len, parts)) + b"".join(parts)
 
@@ -68,7 +70,8 @@ class Run:
         left, right, pairs = (pa.ipc.open_stream(p).read_all() for p in parts[:3])
         words = -(-len(join.queries) // 64)
         wants = [np.frombuffer(p, np.uint64).reshape(-1, words).copy() for p in parts[3:]]
-        return cls(join, (left, right), (wants[0], wants[1]), (pairs["l"].to_numpy(), pairs["r"].to_numpy()))
+        l, r, tags = (pairs[c].to_numpy() for c in ("l", "r", "tag"))
+        return cls(join, (left, right), (wants[0], wants[1]), (l, r), tags)
 
     @classmethod
     def merge(cls, runs: Sequence[Run]) -> Run:
@@ -76,11 +79,10 @@ class Run:
         if len(runs) == 1:
             return runs[0]
         sides = [_stack(runs, side) for side in Side]
-        merged = cls(
-            runs[0].join, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), (sides[0][2], sides[1][2])
-        )
+        rows, wants, pairs = ((sides[0][n], sides[1][n]) for n in range(3))
+        merged = cls(runs[0].join, rows, wants, pairs, np.concatenate([r.tags for r in runs]))
         order = np.argsort(merged.output_ts, kind="stable")
-        return cls(merged.join, merged.rows, merged.wants, (merged.pairs[0][order], merged.pairs[1][order]))
+        return cls(merged.join, rows, wants, (pairs[0][order], pairs[1][order]), merged.tags[order])
 
 
 def _ipc(table: pa.Table) -> bytes:
@@ -105,19 +107,19 @@ def _stack(runs: Sequence[Run], side: Side) -> tuple[pa.Table, UInt64s, Int32s]:
 
 
 class Found:
-    """The pairs of one step (left row numbers, right ones, timestamps); valid until the operator gives the rows back (`Operator.tidy`)."""
+    """The pairs of one step, by row numbers; valid until the operator gives the rows back (`Operator.tidy`)."""
 
     def __init__(
         self,
         join: SharedJoin,
         payload: tuple[Payload, ...],
         selections: tuple[Selections, Selections],
-        pairs: Int64s,
+        pairs: Pairs,
     ):
         self.join, self.payload, self.selections, self.pairs = join, payload, selections, pairs
 
     def __len__(self) -> int:
-        return self.pairs.shape[1]
+        return len(self.pairs.ts)
 
     def whole(self) -> Run:
         return self._run(slice(None))
@@ -128,13 +130,13 @@ class Found:
             return [self.whole(), *(self._run(slice(0)) for _ in range(parts - 1))]
         low, high = span
         cuts = [low + (high + 1 - low) * n // parts for n in range(1, parts)]
-        ends = [0, *np.searchsorted(self.pairs[2], cuts), len(self)]
+        ends = [0, *np.searchsorted(self.pairs.ts, cuts), len(self)]
         return [self._run(slice(a, b)) for a, b in zip(ends, ends[1:], strict=False)]
 
     def _run(self, part: slice) -> Run:
-        sides = [self._rows(side, self.pairs[side][part]) for side in Side]
+        sides = [self._rows(side, self.pairs.rows[side, part]) for side in Side]
         wants = (self.selections[0].wants, self.selections[1].wants)
-        return Run(self.join, (sides[0][0], sides[1][0]), wants, (sides[0][1], sides[1][1]))
+        return Run(self.join, (sides[0][0], sides[1][0]), wants, (sides[0][1], sides[1][1]), self.pairs.tag[part])
 
     def _rows(self, side: Side, numbers: Int64s) -> tuple[pa.Table, Int32s]:
         distinct, places = _distinct(numbers)
@@ -183,10 +185,10 @@ def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
 
 
 def _route(run: Run, totals: Int64s, places: Int64s) -> None:
-    ts = (np.array(run.ts(Side.LEFT)), np.array(run.ts(Side.RIGHT)))
     classes = (np.array(run.rows[0][CLASS]), np.array(run.rows[1][CLASS]))
-    pairs = (np.array(run.pairs[0]), np.array(run.pairs[1]))
-    kernel.route(ts, classes, pairs, run.slicings(), totals, places)
+    pairs, slicings = (np.array(run.pairs[0]), np.array(run.pairs[1])), run.slicings()
+    verdicts, allowed = np.zeros(0, np.int32), np.full((1, slicings[0].readers.shape[1]), ~np.uint64(0))
+    kernel.route(classes, pairs, np.array(run.tags), verdicts, slicings, allowed, totals, places)
 
 
 class _Columns:

@@ -38,7 +38,7 @@ class Selections:
         self._needs = [-1 if w is None else numbers[w.sql] for w in wheres]
         self._classes: dict[bytes, int] = {}
         self.wants: UInt64s = np.zeros((0, self.words), np.uint64)
-        self.reach_us: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self.reach: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         """Per class: the age of a partner on the other side from which no query wants the pair."""
         if not self.predicates:
             self._learn(np.zeros((1, 0), np.uint8))
@@ -73,7 +73,7 @@ class Selections:
             flags = np.concatenate([holds, always], axis=1)[:, self._needs]
             windows = np.array([q.window.side(self.side.other) for q in self.join.queries], np.int64)
             self.wants = np.concatenate([self.wants, query_bits(flags)])
-            self.reach_us = np.concatenate([self.reach_us, np.where(flags, windows, 0).max(axis=1)])
+            self.reach = np.concatenate([self.reach, np.where(flags, windows, 0).max(axis=1)])
         return np.array([self._classes[row.tobytes()] for row in packed], np.int32)
 
     def slicing(self) -> Slicing:

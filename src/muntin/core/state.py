@@ -1,8 +1,9 @@
-"""The state of one shard of a shared join: index, time lists and payload, growing and shrinking with the live rows."""
+"""The index of one shard of a shared join with its time lists, growing and shrinking with the live rows."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +12,20 @@ from muntin.core.batch import Counters
 from muntin.core.selection import Selections
 from muntin.kernels.join import (
     BUMP,
+    COMPARISONS,
     DONE,
     KEYS,
+    LIVE,
     NEED_OUTPUT,
+    PROBES,
+    REMOVED,
     SLOTS,
-    Arrivals,
+    STALE_CHECKS,
+    STRATEGIES,
+    Pairs,
+    Rows,
     empty_index,
+    empty_pairs,
     expire,
     probe_insert,
     repack,
@@ -26,85 +35,111 @@ from muntin.model import Side
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Judge = Callable[[Pairs], Pairs]
+BLOCK = 1 << 20
+"""Pairs that are judged at a time where a predicate has to be evaluated on each."""
 
 
 class TimeList:
-    """The live rows of one side in time order (ding2004 4.1): when each leaves, and the slot it leaves from."""
+    """The live rows of one side in order (ding2004 4.1): when each leaves, and the slot it leaves from."""
 
     def __init__(self) -> None:
         self._blocks: deque[tuple[Int64s, Int32s]] = deque()
 
     def __len__(self) -> int:
-        return sum(len(ts) for ts, _ in self._blocks)
+        return sum(len(at) for at, _ in self._blocks)
 
-    def append(self, ts: Int64s, slots: Int32s) -> None:
-        if len(ts):
-            self._blocks.append((ts, slots))
+    def append(self, at: Int64s, slots: Int32s) -> None:
+        if len(at):
+            self._blocks.append((at, slots))
 
     def first(self) -> tuple[Int64s, Int32s] | None:
         return self._blocks[0] if self._blocks else None
 
     def drop(self, rows: int) -> None:
         """Take the first rows of the first block away."""
-        ts, slots = self._blocks.popleft()
-        if rows < len(ts):
-            self._blocks.appendleft((ts[rows:], slots[rows:]))
+        at, slots = self._blocks.popleft()
+        if rows < len(at):
+            self._blocks.appendleft((at[rows:], slots[rows:]))
 
-    def rows_until(self, ts: int) -> int:
-        """How many live rows are not younger than `ts`."""
-        return sum(int(np.searchsorted(block, ts, side="right")) for block, _ in self._blocks)
+    def rows_until(self, place: int) -> int:
+        """How many rows are not younger than `place`."""
+        return sum(int(np.searchsorted(block, place, side="right")) for block, _ in self._blocks)
 
 
 class JoinState:
     """Insert, probe and forget; knows nothing of streams, frontiers or payload."""
 
-    def __init__(self, selections: tuple[Selections, Selections]):
+    def __init__(self, selections: tuple[Selections, Selections], limits: tuple[int, int], strategy: str):
         self.selections = selections
+        self.limits = np.array(limits, np.int64)
+        self.strategy = STRATEGIES[strategy]
         self.index = empty_index(16, 64)
         self.times = (TimeList(), TimeList())
 
-    def insert(self, runs: tuple[Arrivals, Arrivals], counters: Counters, probing: bool = True) -> Int64s:
-        """Store two runs in time order; the pairs found on the way: left row numbers, right ones, timestamps."""
+    def insert(self, runs: tuple[Rows, Rows], counters: Counters, judge: Judge | None = None) -> Pairs:
+        """Probe with two runs and store them in time order; the pairs found on the way, as far as `judge` lets them."""
+        parts: list[Pairs] = []
+        for pairs in self._work(runs, counters, BLOCK if judge else None):
+            parts.append(judge(pairs) if judge else pairs)
+        if len(parts) == 1:
+            return parts[0]
+        rows = np.concatenate([p.rows for p in parts], axis=1)
+        return Pairs(rows, np.concatenate([p.ts for p in parts]), np.concatenate([p.tag for p in parts]))
+
+    def load(self, runs: tuple[Rows, Rows]) -> None:
+        """Store rows that have been joined before."""
+        for _ in self._work(runs, Counters(), None, probing=False):
+            pass
+
+    def _work(self, runs, counters, block, probing=True):  # type: ignore[no-untyped-def]
+        """Run the kernel to its end, making room as it asks for it; yields the pairs in pieces."""
         total = len(runs[0].ts) + len(runs[1].ts)
         slots = (np.zeros(len(runs[0].ts), np.int32), np.zeros(len(runs[1].ts), np.int32))
         slicings = (self.selections[0].slicing(), self.selections[1].slicing())
-        reach = np.zeros((2, max(len(s.reach_us) for s in self.selections)), np.int64)
+        reach = np.zeros((2, max(len(s.reach) for s in self.selections)), np.int64)
         for side in Side:
-            reach[side, : len(self.selections[side].reach_us)] = self.selections[side].reach_us
-        out = np.empty((3, max(1024, 2 * total) if probing else 0), np.int64)
-        cursor, counts = np.zeros(3, np.int64), np.zeros(2, np.int64)
-        parts = []
-        while True:
-            need = probe_insert(self.index, runs, slicings, reach, probing, cursor, out, slots, counts)
-            if need == NEED_OUTPUT or need == DONE:
-                parts.append(out[:, : cursor[2]])
+            reach[side, : len(self.selections[side].reach)] = self.selections[side].reach
+        out = empty_pairs(block or max(1024, 2 * total))
+        cursor, counts = np.zeros(3, np.int64), np.zeros(REMOVED + 2, np.int64)
+        need = -1
+        while need != DONE:
+            need = probe_insert(
+                self.index, runs, slicings, reach, self.limits, self.strategy, probing, cursor, out, slots, counts
+            )
+            if need in (NEED_OUTPUT, DONE):
                 found, cursor[2] = int(cursor[2]), 0
-                if need == DONE:
-                    break
-                out = np.empty((3, 2 * out.shape[1] if found else 4 * out.shape[1]), np.int64)
+                if found or need == DONE:
+                    yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found])
+                if need == NEED_OUTPUT:  # nothing found: one row alone has more partners than there is room for
+                    out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
             else:
                 self._make_room(total - int(cursor[0]) - int(cursor[1]))
         for side in Side:
-            self.times[side].append(runs[side].ts, slots[side])
-            counters.inserted[side] += len(runs[side].ts)
-        counters.probes += int(counts[0])
-        counters.comparisons += int(counts[1])
-        return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+            self.times[side].append(runs[side].at[runs[side].kept], slots[side][runs[side].kept])
+            counters.inserted[side] += int(runs[side].kept.sum())
+            counters.expired[side] += int(counts[REMOVED + side])
+        counters.probes += int(counts[PROBES])
+        counters.comparisons += int(counts[COMPARISONS])
+        counters.stale_checks += int(counts[STALE_CHECKS])
 
     def forget(self, side: Side, horizon: int, counters: Counters) -> None:
-        """Take out the rows of a side with a time up to `horizon`."""
+        """Take out the rows of a side whose place on the axis is up to `horizon`."""
         times = self.times[side]
         while (block := times.first()) is not None:
-            gone = expire(self.index, int(side), *block, horizon)
+            listed, gone = expire(self.index, int(side), *block, horizon)
             counters.expired[side] += gone
-            if gone:
-                times.drop(gone)
-            if gone < len(block[0]):
+            if listed:
+                times.drop(listed)
+            if listed < len(block[0]):
                 return
 
     @property
     def keys(self) -> int:
         return int(self.index.control[KEYS])
+
+    def rows(self, side: Side) -> int:
+        return int(self.index.control[LIVE + side])
 
     @property
     def nbytes(self) -> int:
@@ -112,11 +147,10 @@ class JoinState:
         return sum(a.nbytes for a in self.index)
 
     def _make_room(self, more: int) -> None:
-        """Repack into arrays with room for `more` rows and keys; at least a quarter more than now, so that this is rare."""
+        """Repack into arrays with room for `more` rows and keys, and some to spare so that this is rare."""
         used = int(self.index.control[SLOTS])
-        slots = used + max(more, used // 4)
         packed = int(slab_in_use(self.index))
         entries = packed + max(2 * more, packed // 2, int(self.index.control[BUMP]) // 8)
-        grown = empty_index(slots, entries)
+        grown = empty_index(used + max(more, used // 4), entries)
         repack(self.index, grown)
         self.index = grown

@@ -8,7 +8,14 @@ slab:
 
 Rows come in (ts, left first) order. Each one probes the other side's buffer of its key from the newest row backwards
 until the first that is too old, and is then appended to its own side's buffer: cost follows the matches, not the state.
-Rows that have left their window are taken out by `expire`, oldest first, from the time list that the caller keeps.
+A join without a key has one slot, and the probe is the windowed nested loop (kostowski 2).
+
+Ages are measured on an *axis* per side: event time, or the number of rows of that stream (count windows). `at` is a
+row's place on the axis of its own side, `now` the place it has reached on the other side's axis; on time axes both are
+its timestamp.
+
+Rows that have left their window are stale. Which of them a row's arrival takes out is the invalidation strategy
+(kostowski 2 and 4.2); `expire` takes out the rest, oldest first, from the time list that the caller keeps.
 
 All memory is in plain arrays (`Index`), so that it can lie in a file. The functions never allocate: where room is
 missing they stop *before* touching anything of the row at hand and say what they need; the caller makes room and calls
@@ -30,9 +37,15 @@ Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
 
 DONE, NEED_OUTPUT, NEED_SLAB, NEED_SLOTS = 0, 1, 2, 3
-SLOTS, FREE_SLOT, BUMP, KEYS, FREE_BLOCKS = 0, 1, 2, 3, 8
-"""Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, free blocks by size."""
+SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, FREE_BLOCKS = 0, 1, 2, 3, 4, 8
+"""Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, rows of each side, free
+blocks by size."""
 SIZES = 40
+PROBE, PROBE_INSERT, PROBE_ALL, ALL = 0, 1, 2, 3
+STRATEGIES = {"probe": PROBE, "probe-insert": PROBE_INSERT, "probe-all": PROBE_ALL, "all": ALL}
+"""Invalidation by name (kostowski 4.2): the buffers from which an arriving row takes stale rows out."""
+PROBES, COMPARISONS, STALE_CHECKS, REMOVED = 0, 1, 2, 3
+"""Where `counts` adds up: rows that probed, partners looked at, checks for stale rows, stale rows of (left, right)."""
 
 
 class Index(NamedTuple):
@@ -45,19 +58,30 @@ class Index(NamedTuple):
     cap: Int32s
     head: Int32s
     len: Int32s
-    ts: Int64s
+    at: Int64s
     row: Int64s
     cls: Int32s
 
 
-class Arrivals(NamedTuple):
-    """Rows of one side in time order, as the kernel reads them."""
+class Rows(NamedTuple):
+    """Rows of one side in time order, as the kernel reads them; those that are not `kept` only probe."""
 
     ts: Int64s
+    at: Int64s
+    now: Int64s
     h1: Int64s
     h2: Int64s
     cls: Int32s
     row: Int64s
+    kept: npt.NDArray[np.bool_]
+
+
+class Pairs(NamedTuple):
+    """Pairs found: row numbers of (left, right), the timestamp, and `2 * slice + side` of the earlier row."""
+
+    rows: Int64s
+    ts: Int64s
+    tag: Int32s
 
 
 class Slicing(NamedTuple):
@@ -87,6 +111,10 @@ def empty_index(slots: int, entries: int) -> Index:
         np.zeros(entries, np.int64),
         np.zeros(entries, np.int32),
     )
+
+
+def empty_pairs(room: int) -> Pairs:
+    return Pairs(np.empty((2, room), np.int64), np.empty(room, np.int64), np.empty(room, np.int32))
 
 
 @numba.njit(inline="always")
@@ -167,13 +195,13 @@ def _resize(index, slot, side, cap):
         index.control[FREE_BLOCKS + size] = index.row[off]
     else:
         off = index.control[BUMP]
-        if off + cap > len(index.ts):
+        if off + cap > len(index.at):
             return False
         index.control[BUMP] = off + cap
     old, old_cap, head = index.off[slot, side], index.cap[slot, side], index.head[slot, side]
     for i in range(index.len[slot, side]):
         at = old + ((head + i) & (old_cap - 1))
-        index.ts[off + i] = index.ts[at]
+        index.at[off + i] = index.at[at]
         index.row[off + i] = index.row[at]
         index.cls[off + i] = index.cls[at]
     if old_cap > 0:
@@ -185,12 +213,13 @@ def _resize(index, slot, side, cap):
 
 
 @numba.njit(inline="always")
-def _append(index, slot, side, ts, row, cls):
+def _append(index, slot, side, place, row, cls):
     at = index.off[slot, side] + ((index.head[slot, side] + index.len[slot, side]) & (index.cap[slot, side] - 1))
-    index.ts[at] = ts
+    index.at[at] = place
     index.row[at] = row
     index.cls[at] = cls
     index.len[slot, side] += 1
+    index.control[LIVE + side] += 1
 
 
 @numba.njit(inline="always")
@@ -201,36 +230,97 @@ def _has_room(index, slot, side):
 
 
 @numba.njit(cache=True)
-def probe_insert(index, arrivals, slicings, reach, probing, cursor, out, slots, counts):
+def _purge(index, slot, side, horizon):
+    """Take the stale rows out of one buffer, oldest first; how many there were."""
+    gone, cap = 0, index.cap[slot, side]
+    off, head, count = index.off[slot, side], index.head[slot, side], index.len[slot, side]
+    while gone < count and index.at[off + ((head + gone) & (cap - 1))] <= horizon:
+        gone += 1
+    if gone == 0:
+        return 0
+    index.head[slot, side] = (head + gone) & (cap - 1)
+    index.len[slot, side] = count - gone
+    index.control[LIVE + side] -= gone
+    left = count - gone
+    if left == 0:
+        _free_block(index, off, cap)
+        index.cap[slot, side] = 0
+        index.head[slot, side] = 0
+    elif cap >= 8 and left <= cap // 4:
+        _resize(index, slot, side, cap // 2)
+    return gone
+
+
+@numba.njit(cache=True)
+def _purge_or_drop(index, slot, side, horizon):
+    """The same, and the slot goes with its last row."""
+    gone = _purge(index, slot, side, horizon)
+    if gone > 0 and index.len[slot, 0] == 0 and index.len[slot, 1] == 0:
+        _drop_slot(index, slot)
+    return gone
+
+
+@numba.njit(cache=True)
+def _invalidate(index, strategy, slot, side, horizons, counts):
+    """What one arrival on `side` takes out: stale rows of its own buffer pair, or of every buffer."""
+    other = 1 - side
+    if strategy == PROBE_ALL or strategy == ALL:
+        for s in range(index.control[SLOTS]):
+            if s != slot:
+                for x in range(2):
+                    if x == other or strategy == ALL:
+                        counts[STALE_CHECKS] += 1
+                        counts[REMOVED + x] += _purge_or_drop(index, s, x, horizons[x])
+    gone = _purge(index, slot, other, horizons[other])
+    counts[STALE_CHECKS] += 1 + gone
+    counts[REMOVED + other] += gone
+    if strategy == PROBE_INSERT or strategy == ALL:
+        gone = _purge(index, slot, side, horizons[side])
+        counts[STALE_CHECKS] += 1 + gone
+        counts[REMOVED + side] += gone
+
+
+@numba.njit(cache=True)
+def probe_insert(index, runs, slicings, reach, limits, strategy, probing, cursor, out, slots, counts):
     """Join two sorted runs with the state and each other; returns DONE or what is missing.
 
-    `arrivals`, `slicings`, `slots` are (left, right). `reach[side, class]` is the age from which a row of the other side
-    can no longer be wanted by a row of `side` in `class`. `cursor` = rows done on each side and pairs found so far; calling
-    again goes on from there. `out` receives (left row, right row, timestamp) in timestamp order, `slots[side]` the slot of each row
-    for the time list. `counts` += probes, comparisons. Without `probing` rows are only stored.
+    `runs`, `slicings`, `slots` are (left, right). `reach[side, class]` is the age from which a row of the other side can
+    no longer be wanted by a row of `side` in `class`; `limits[side]` the age from which a row of `side` is stale.
+    `cursor` = rows done on each side and pairs found so far; calling again goes on from there. `out` receives the pairs in
+    timestamp order, `slots[side]` the slot of each row for the time list, -1 where it was not kept. `counts`: see PROBES.
+    Without `probing` rows are only stored.
     """
     words = slicings[0].readers.shape[1]
+    horizons = np.empty(2, np.int64)
     while True:
         i, j = cursor[0], cursor[1]
-        left, right = i < len(arrivals[0].ts), j < len(arrivals[1].ts)
+        left, right = i < len(runs[0].ts), j < len(runs[1].ts)
         if not left and not right:
             return DONE
-        side = 0 if left and (not right or arrivals[0].ts[i] <= arrivals[1].ts[j]) else 1
-        rows, n, other = arrivals[side], cursor[side], 1 - side
-        h1, h2, now, cls = rows.h1[n], rows.h2[n], rows.ts[n], rows.cls[n]
-        at = _locate(index, h1, h2)
-        slot = np.int64(index.table[at])
+        side = 0 if left and (not right or runs[0].ts[i] <= runs[1].ts[j]) else 1
+        rows, n, other = runs[side], cursor[side], 1 - side
+        h1, h2, now, cls = rows.h1[n], rows.h2[n], rows.now[n], rows.cls[n]
+        place = _locate(index, h1, h2)
+        slot = np.int64(index.table[place])
         if slot < 0:
-            slot = _take_slot(index, at, h1, h2)
+            if not rows.kept[n]:
+                counts[PROBES] += 1
+                slots[side][n] = -1
+                cursor[side] = n + 1
+                continue
+            slot = _take_slot(index, place, h1, h2)
             if slot < 0:
                 return NEED_SLOTS
-        partners = index.len[slot, other]
-        if probing and cursor[2] + partners > out.shape[1]:
+        if probing and cursor[2] + index.len[slot, other] > len(out.ts):
             return NEED_OUTPUT
-        if not _has_room(index, slot, side):
+        if probing:
+            horizons[side], horizons[other] = rows.at[n] - limits[side], now - limits[other]
+            _invalidate(index, strategy, slot, side, horizons, counts)
+        if rows.kept[n] and not _has_room(index, slot, side):
             return NEED_SLAB
         if probing:
-            counts[0] += 1
+            counts[PROBES] += 1
+            partners = index.len[slot, other]
             if partners > 0:
                 found = cursor[2]
                 slicing, mine, theirs = slicings[other], slicings[side].wants[cls], slicings[other].wants
@@ -238,8 +328,8 @@ def probe_insert(index, arrivals, slicings, reach, probing, cursor, out, slots, 
                 limit, band = reach[side, cls], 0
                 for back in range(partners - 1, -1, -1):
                     entry = off + ((head + back) & mask)
-                    age = now - index.ts[entry]
-                    counts[1] += 1
+                    age = now - index.at[entry]
+                    counts[COMPARISONS] += 1
                     if age >= limit:
                         break
                     while age >= slicing.bounds[band]:
@@ -247,40 +337,33 @@ def probe_insert(index, arrivals, slicings, reach, probing, cursor, out, slots, 
                     wanted = theirs[index.cls[entry]]
                     for w in range(words):
                         if mine[w] & wanted[w] & slicing.readers[band, w]:
-                            out[side, found] = rows.row[n]
-                            out[other, found] = index.row[entry]
-                            out[2, found] = now
+                            out.rows[side, found] = rows.row[n]
+                            out.rows[other, found] = index.row[entry]
+                            out.ts[found] = rows.ts[n]
+                            out.tag[found] = 2 * band + other
                             found += 1
                             break
                 cursor[2] = found
-        _append(index, slot, side, now, rows.row[n], cls)
-        slots[side][n] = slot
+        if rows.kept[n]:
+            _append(index, slot, side, rows.at[n], rows.row[n], cls)
+            slots[side][n] = slot
+        else:
+            slots[side][n] = -1
         cursor[side] = n + 1
 
 
 @numba.njit(cache=True)
-def expire(index, side, ts, slots, horizon):
-    """Take out the rows of one side with a time up to `horizon`; returns how many of the time list they are.
+def expire(index, side, at, slots, horizon):
+    """Take out the rows of one side whose place is up to `horizon`; how many of the time list, and of the index, they are.
 
-    The time list (`ts`, `slots`) is in time order, so the expired rows are its prefix, and each is the oldest of its
-    buffer: the cost is the number of rows that leave.
+    The time list (`at`, `slots`) is in order, so the stale rows are its prefix. A row that an arrival has taken out already
+    leaves a stale entry here, perhaps with a slot that has a new key by now: only rows that are stale are ever taken.
     """
-    n = 0
-    while n < len(ts) and ts[n] <= horizon:
-        slot = np.int64(slots[n])
-        index.head[slot, side] = (index.head[slot, side] + 1) & (index.cap[slot, side] - 1)
-        index.len[slot, side] -= 1
-        cap, left = index.cap[slot, side], index.len[slot, side]
-        if left == 0:
-            _free_block(index, index.off[slot, side], cap)
-            index.cap[slot, side] = 0
-            index.head[slot, side] = 0
-            if index.len[slot, 1 - side] == 0:
-                _drop_slot(index, slot)
-        elif cap >= 8 and left <= cap // 4:
-            _resize(index, slot, side, cap // 2)
+    n, gone = 0, 0
+    while n < len(at) and at[n] <= horizon:
+        gone += _purge_or_drop(index, np.int64(slots[n]), side, horizon)
         n += 1
-    return n
+    return n, gone
 
 
 @numba.njit(cache=True)
@@ -300,6 +383,7 @@ def repack(old, new):
     new.control[SLOTS] = old.control[SLOTS]
     new.control[FREE_SLOT] = old.control[FREE_SLOT]
     new.control[KEYS] = old.control[KEYS]
+    new.control[LIVE], new.control[LIVE + 1] = old.control[LIVE], old.control[LIVE + 1]
     bump = 0
     for slot in range(old.control[SLOTS]):
         new.key[slot, 0], new.key[slot, 1] = old.key[slot, 0], old.key[slot, 1]
@@ -311,7 +395,7 @@ def repack(old, new):
             off = old.off[slot, side]
             for i in range(count):
                 at = off + ((head + i) & (cap - 1))
-                new.ts[bump + i] = old.ts[at]
+                new.at[bump + i] = old.at[at]
                 new.row[bump + i] = old.row[at]
                 new.cls[bump + i] = old.cls[at]
             new.off[slot, side], new.len[slot, side], new.cap[slot, side] = bump, count, 1 << _size_of(count)

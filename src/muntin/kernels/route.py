@@ -6,38 +6,23 @@ import numba
 import numpy as np
 
 
-@numba.njit(inline="always")
-def _band(bounds, age):
-    """The slice an age falls into."""
-    low, high = 0, len(bounds)
-    while low < high:
-        middle = (low + high) // 2
-        if age < bounds[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
 @numba.njit(cache=True)
-def route(ts, cls, pairs, slicings, totals, places):
+def route(cls, pairs, tags, verdicts, slicings, allowed, totals, places):
     """Count (`places` empty) or list, query after query, the pairs that each query receives.
 
-    `ts`, `cls`, `pairs`, `slicings` are (left, right); `pairs[side]` indexes rows of that side. `totals[q]` counts; with
-    `places`, `totals[q]` must hold where query q begins and ends up where it ends.
+    `cls`, `pairs`, `slicings` are (left, right); `pairs[side]` indexes rows of that side. `tags` say which slice the earlier
+    row was found in, `verdicts` (empty: all the same) which row of `allowed` queries the predicates over both sides leave.
+    `totals[q]` counts; with `places`, `totals[q]` must hold where query q begins and ends up where it ends.
     """
     words = slicings[0].readers.shape[1]
     listing = len(places) > 0
     for n in range(len(pairs[0])):
         i, j = pairs[0][n], pairs[1][n]
-        age = ts[1][j] - ts[0][i]
-        earlier = 0 if age >= 0 else 1
-        band = _band(slicings[earlier].bounds, abs(age))
-        if band == len(slicings[earlier].bounds):
-            continue
+        earlier, band = tags[n] & 1, tags[n] >> 1
+        verdict = verdicts[n] if len(verdicts) > 0 else 0
         for w in range(words):
             queries = slicings[0].wants[cls[0][i], w] & slicings[1].wants[cls[1][j], w]
-            queries &= slicings[earlier].readers[band, w]
+            queries &= slicings[earlier].readers[band, w] & allowed[verdict, w]
             base = 64 * w
             while queries:
                 bit = queries & (~queries + np.uint64(1))

@@ -1,0 +1,53 @@
+"""Rows of a stream made ready for a shared join: event time, join key, shard."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from muntin.core.batch import H1, H2, row_schema
+from muntin.kernels.evaluate import arrow_type, evaluate
+from muntin.kernels.hashing import hash_keys, shard_of
+from muntin.model import Side
+from muntin.plan import SharedJoin
+
+
+def key_columns(join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.ChunkedArray]:
+    """The join key of each row, in the types in which both sides are compared."""
+    columns: list[pa.ChunkedArray | None] = []
+    computed: list[tuple[str, str]] = []
+    for pair in join.keys:
+        bare = pair.side(side).column
+        if bare is None:
+            computed.append((pair.side(side).sql, pair.type))
+            columns.append(None)
+        else:
+            columns.append(rows[bare[1]].cast(arrow_type(pair.type), safe=False))
+    values = iter(evaluate(rows.rename_columns([side.prefix + n for n in rows.column_names]), computed))
+    return [next(values) if column is None else column for column in columns]
+
+
+def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tuple[list[pa.Table], int]:
+    """The rows (with `_ts`) that each shard receives, in their order, and how many had no key.
+
+    Rows without a key match nothing; shard 0 gets them where late ones have to be reported, else they end here.
+    """
+    h1, h2, valid = hash_keys(key_columns(join, side, rows))
+    numbers = shard_of(h1, h2, shards)
+    keyless = int(len(valid) - valid.sum())
+    if keyless:
+        numbers = np.where(valid, numbers, 0 if join.reports[side] else shards)
+    absent = ~valid if keyless else None
+    keyed = rows.add_column(1, H1, pa.array(h1, mask=absent)).add_column(2, H2, pa.array(h2, mask=absent))
+    return _split(keyed.cast(row_schema(join.streams[side])), numbers, shards), keyless
+
+
+def _split(rows: pa.Table, numbers: npt.NDArray[np.int32], shards: int) -> list[pa.Table]:
+    """The rows of each shard; those numbered `shards` go nowhere."""
+    if not numbers.any():
+        return [rows, *(rows.slice(0, 0) for _ in range(shards - 1))]
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(shards + 1))
+    ordered = rows.take(pa.array(order))
+    return [ordered.slice(low, high - low) for low, high in zip(bounds[:-1], bounds[1:], strict=True)]

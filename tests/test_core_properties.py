@@ -1,0 +1,215 @@
+"""Sharing changes nothing: any cut, shard count, restart or neighbour gives the oracle's answer (semantics, section 3).
+
+Tiny domains on purpose (3 keys, times 0 to 12, ties, NULLs, late rows, duplicates): they meet the corners more often than
+large random ones.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muntin import oracle
+from muntin.core.local import LocalJob
+from muntin.model import JobSpec, Window
+from muntin.sql import parse_job
+
+STREAMS = """
+CREATE STREAM A (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT) TIMESTAMP BY ts LATENESS {late} microseconds
+  WITH (format = 'parquet', path = 'a');
+CREATE STREAM B (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT) TIMESTAMP BY ts LATENESS {late} microseconds
+  WITH (format = 'parquet', path = 'b');
+"""
+ROW = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64())]
+)
+SELECTIONS = {
+    "TRUE": lambda r: True,
+    "{}.v > 1": lambda r: None if r["v"] is None else r["v"] > 1,
+    "{}.v IS NULL OR {}.g = 'x'": lambda r: r["v"] is None or (None if r["g"] is None else r["g"] == "x"),
+    "{}.v IN (0, 3)": lambda r: None if r["v"] is None else r["v"] in (0, 3),
+    "{}.v > 100": lambda r: None if r["v"] is None else r["v"] > 100,
+}
+KEYS = {"A.k = B.k": ("k",), "A.k = B.k AND A.g = B.g": ("k", "g"), "B.g = A.g": ("g",)}
+
+
+@st.composite
+def queries(draw: st.DrawFn, name: str) -> dict:
+    """A query as SQL and as the oracle's terms."""
+    key = draw(st.sampled_from(list(KEYS)))
+    wheres = [draw(st.sampled_from(list(SELECTIONS))) for _ in "AB"]
+    window = Window(draw(st.integers(1, 8)), draw(st.integers(1, 8)))
+    selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(wheres, "AB", strict=True))
+    sql = (
+        f"CREATE QUERY {name} AS SELECT A.id AS a, B.id AS b, A.v + B.v AS s "
+        f"FROM A [RANGE {window.left_us} microseconds] A, B [RANGE {window.right_us} microseconds] B "
+        f"WHERE {key} AND {selection};"
+    )
+    return {"name": name, "sql": sql, "window": window, "key": KEYS[key], "keeps": [SELECTIONS[w] for w in wheres]}
+
+
+def rows(low: int) -> st.SearchStrategy[list[dict]]:
+    row = st.fixed_dictionaries(
+        {
+            "ts": st.integers(low, low + 5),
+            "id": st.integers(0, 1000),
+            "k": st.sampled_from([1, 2, 3, None]),
+            "g": st.sampled_from(["x", "y", None]),
+            "v": st.sampled_from([0, 1, 2, 3, None]),
+        }
+    )
+    return st.lists(row, max_size=5)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> dict:
+    steps = draw(st.integers(1, 4))
+    batches = [(draw(rows(2 * n)), draw(rows(2 * n))) for n in range(steps)]
+    count = draw(st.integers(1, 4))
+    return {
+        "lateness": draw(st.sampled_from([0, 2, 20])),
+        "batches": batches,
+        "queries": [draw(queries(f"q{n}")) for n in range(count)],
+        "shards": draw(st.sampled_from([1, 2, 3])),
+        "restarts": [draw(st.booleans()) for _ in batches],
+    }
+
+
+def job(scenario: dict, chosen: list[dict] | None = None) -> JobSpec:
+    text = STREAMS.format(late=scenario["lateness"])
+    return parse_job(text + "\n".join(q["sql"] for q in (chosen or scenario["queries"])))
+
+
+def simulate(scenario: dict, spec: JobSpec, shards: int, restarts: list[bool]) -> tuple[dict, LocalJob]:
+    """Each query's rows as tuples in output order."""
+    local = LocalJob(spec, shards)
+    got: dict[str, list] = {name: [] for name in spec.queries}
+    for batch, restart in zip([*scenario["batches"], None], [*restarts, False], strict=True):
+        tables = {} if batch is None else {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batch, strict=True)}
+        for name, table in local.push(tables, ended=batch is None).items():
+            times = table["_ts"].cast(pa.int64()).to_pylist()
+            got[name] += zip(table["a"].to_pylist(), table["b"].to_pylist(), table["s"].to_pylist(), times, strict=True)
+        if restart:
+            local.restart()
+    return got, local
+
+
+def expected(scenario: dict) -> tuple[dict, list[list]]:
+    """The oracle's rows per query, and its late rows per stream."""
+    sides = [[batch[side] for batch in scenario["batches"]] for side in (0, 1)]
+    admitted = [oracle.admit(side, scenario["lateness"]) for side in sides]
+    want = {}
+    for q in scenario["queries"]:
+        keys = (oracle.columns(*q["key"]), oracle.columns(*q["key"]))
+        pairs = oracle.answer(q["window"], admitted[0][0], admitted[1][0], keys, tuple(q["keeps"]))
+        want[q["name"]] = [(p.left["id"], p.right["id"], _sum(p.left["v"], p.right["v"]), p.ts) for p in pairs]
+    return want, [[letter.row for letter in letters] for _, letters in admitted]
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def _order(row: tuple) -> tuple:
+    return tuple((x is None, x) for x in row)
+
+
+@settings(max_examples=200, deadline=None)
+@given(scenarios())
+def test_every_query_gets_the_oracles_rows_in_order_whatever_the_cuts_shards_and_restarts(scenario):
+    got, local = simulate(scenario, job(scenario), scenario["shards"], scenario["restarts"])
+    want, late = expected(scenario)
+    for name, rows_ in want.items():
+        assert sorted(got[name], key=_order) == sorted(rows_, key=_order)
+        times = [row[-1] for row in got[name]]
+        assert times == sorted(times)
+    for name, letters in zip("AB", late, strict=True):
+        found = [row for table in local.late[name] for row in table["id"].to_pylist()]
+        assert sorted(found) == sorted(row["id"] for row in letters)
+    for n, join in enumerate(local.plan.joins):
+        for shard, counters in zip(local.shards[n], local.counters(n), strict=True):
+            assert counters.state_rows == counters.held_rows == [0, 0], "an ended job keeps nothing"
+            assert counters.keys == 0 and not shard.log, join
+
+
+@settings(max_examples=60, deadline=None)
+@given(scenarios())
+def test_a_query_alone_gets_the_same_rows_as_beside_others(scenario):
+    together, _ = simulate(scenario, job(scenario), scenario["shards"], scenario["restarts"])
+    for query in scenario["queries"]:
+        alone, _ = simulate(scenario, job(scenario, [query]), 1, [False] * len(scenario["batches"]))
+        assert sorted(alone[query["name"]], key=_order) == sorted(together[query["name"]], key=_order)
+
+
+@settings(max_examples=60, deadline=None)
+@given(scenarios())
+def test_a_restart_changes_neither_answers_nor_work_nor_state(scenario):
+    count = len(scenario["batches"])
+    plain, one = simulate(scenario, job(scenario), 2, [False] * count)
+    restarted, two = simulate(scenario, job(scenario), 2, [True] * count)
+    assert plain == restarted
+    for n in range(len(one.plan.joins)):
+        assert one.counters(n) == two.counters(n)
+
+
+def _dense(rows_: int, spacing: int, key: int = 1) -> pa.Table:
+    return pa.Table.from_pylist([{"ts": n * spacing, "id": n, "k": key, "g": "x", "v": n % 4} for n in range(rows_)], ROW)
+
+
+def _windows(*sizes: int, where: str = "") -> JobSpec:
+    return parse_job(
+        STREAMS.format(late=0)
+        + "".join(
+            f"CREATE QUERY w{n} AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k{where} WINDOW {w} microseconds;"
+            for n, w in enumerate(sizes)
+        )
+    )
+
+
+def test_a_pair_is_found_once_for_all_windows():
+    one, many = LocalJob(_windows(20)), LocalJob(_windows(20, 15, 10, 5, 5))
+    for local in (one, many):
+        local.push({"A": _dense(40, 3), "B": _dense(40, 3)})
+    assert one.counters()[0].pairs > 0
+    assert many.counters()[0].pairs == one.counters()[0].pairs
+    assert many.counters()[0].comparisons == one.counters()[0].comparisons
+    assert many.counters()[0].state_rows == one.counters()[0].state_rows
+
+
+def test_the_state_holds_the_largest_window_and_no_more():
+    local = LocalJob(_windows(30, 9))
+    local.push({"A": _dense(100, 3), "B": _dense(100, 3)})
+    counters = local.counters()[0]
+    assert counters.state_rows == [10, 10], "rows of the last 30 us, one every 3 us"
+    assert counters.expired == [90, 90]
+    assert local.shards[0][0].operator.slice_rows(0) == [3, 7]
+
+
+def test_rows_that_no_query_wants_are_neither_kept_nor_probed():
+    local = LocalJob(_windows(30, 9, where=" AND A.v = 1 AND B.v < 2"))
+    local.push({"A": _dense(100, 3), "B": _dense(100, 3)})
+    counters = local.counters()[0]
+    assert counters.inserted == [25, 50]
+    assert counters.unwanted == [75, 50]
+    assert counters.probes == 75
+
+
+def test_keys_that_are_never_touched_again_leave_the_state():
+    local = LocalJob(_windows(10))
+    many_keys = pa.Table.from_pylist([{"ts": n, "id": n, "k": n, "g": "x", "v": 1} for n in range(5000)], ROW)
+    local.push({"A": many_keys, "B": many_keys})
+    assert local.counters()[0].state_rows == [10, 10]
+    assert local.counters()[0].keys == 10
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_work_does_not_depend_on_the_size_of_micro_batches(size):
+    table, spec = _dense(100, 3), _windows(30, 9)
+    whole, cut = LocalJob(spec), LocalJob(spec)
+    whole.push({"A": table, "B": table})
+    for start in range(0, 100, size):
+        cut.push({"A": table.slice(start, size), "B": table.slice(start, size)})
+    for name in ("pairs", "probes", "state_rows", "inserted", "expired"):
+        assert getattr(cut.counters()[0], name) == getattr(whole.counters()[0], name)
