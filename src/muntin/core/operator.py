@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import CLASS, H1, H2, TS, Arrivals, Counters, stored_schema
+from muntin.core.memory import Heap, Layout, Memory
 from muntin.core.payload import Payload
 from muntin.core.results import Found
 from muntin.core.selection import Selections
@@ -50,20 +51,71 @@ class Step:
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
 
 
+class _Held:
+    """Rows of one chunk in time order, of which a prefix has been passed by the release point."""
+
+    def __init__(self, memory: Memory, name: str, rows: Rows, start: int):
+        self._memory, self._name, self._rows, self._start = memory, name, rows, start
+
+    @classmethod
+    def keep(cls, memory: Memory, rows: Rows) -> _Held:
+        name = memory.name("held")
+        arrays = memory.allocate(name, _held_layout(len(rows.ts)))
+        for array, values in zip(arrays, rows, strict=True):
+            array[:] = values
+        return cls(memory, name, Rows(*arrays), 0)
+
+    @classmethod
+    def open(cls, memory: Memory, name: str, rows: int, start: int) -> _Held:
+        return cls(memory, name, Rows(*memory.arrays(name, _held_layout(rows))), start)
+
+    @property
+    def image(self) -> tuple[str, int, int]:
+        return self._name, len(self._rows.ts), self._start
+
+    @property
+    def left(self) -> int:
+        """Rows that are still held."""
+        return len(self._rows.ts) - self._start
+
+    def pass_until(self, release: int) -> Rows:
+        """The rows up to the release point; gives the memory back with the last of them."""
+        start = self._start
+        self._start += int(np.searchsorted(self._rows.ts[start:], release, side="right"))
+        if not self.left:
+            self._memory.discard(self._name)
+        return Rows(*(a[start : self._start] for a in self._rows))
+
+
+def _held_layout(rows: int) -> Layout:
+    return [((rows,), kind.dtype.name) for kind in _TYPED_EMPTY]
+
+
 class Operator:
-    def __init__(self, join: SharedJoin):
+    def __init__(self, join: SharedJoin, memory: Memory | None = None, image: Mapping[str, Any] | None = None):
         self.join = join
+        self._memory = memory or Heap()
         self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-        self.state = JoinState(self.selections, (join.reach_us(Side.LEFT), join.reach_us(Side.RIGHT)), "probe-insert")
-        self.payload = tuple(Payload(stored_schema(stream)) for stream in join.streams)
+        for side in Side:
+            self.selections[side].remember(image["classes"][side] if image else ())
+        limits = (join.reach_us(Side.LEFT), join.reach_us(Side.RIGHT))
+        self.state = JoinState(self.selections, limits, "probe-insert", self._memory, image and image["state"])
+        self.payload = tuple(
+            Payload(stored_schema(join.streams[side]), self._memory, image["payload"][side] if image else ())
+            for side in Side
+        )
         self.counters = Counters()
         self.max_ts = [-FOREVER, -FOREVER]
         self.min_ts = FOREVER
         self.ended = [False, False]
         self.release = -FOREVER
-        self._held: tuple[list[Rows], list[Rows]] = ([], [])
+        self._held: tuple[list[_Held], list[_Held]] = ([], [])
         self._next_row = [0, 0]
         self._chunks: dict[str, int] = {}
+        if image:
+            self._recall(image["meta"])
+            for side in Side:
+                self._held[side].extend(_Held.open(self._memory, *held) for held in image["held"][side])
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
 
@@ -126,8 +178,9 @@ class Operator:
         stored = table.drop_columns([H1, H2]).add_column(1, CLASS, pa.array(classes))
         self.payload[side].add(base, stored)
         numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
-        ts, h1, h2 = (np.array(table[c]) for c in (TS, H1, H2))
-        self._held[side].append(Rows(ts, ts, ts, h1, h2, classes, numbers, np.ones(len(ts), bool)))
+        ts, h1, h2 = (np.asarray(table[c]) for c in (TS, H1, H2))
+        rows = Rows(ts, ts, ts, h1, h2, classes, numbers, np.ones(len(ts), bool))
+        self._held[side].append(_Held.keep(self._memory, rows))
 
     def _note_progress(self, side: Side, arrivals: Arrivals) -> None:
         low, high = arrivals.min_ts[side], arrivals.max_ts[side]
@@ -140,11 +193,11 @@ class Operator:
         """The held rows that the release point has passed, in time order; the others stay held."""
         ready, held = [], []
         for run in self._held[side]:
-            n = int(np.searchsorted(run.ts, self.release, side="right"))
-            if n:
-                ready.append(Rows(*(a[:n] for a in run)))
-            if n < len(run.ts):
-                held.append(Rows(*(a[n:] for a in run)))
+            passed = run.pass_until(self.release)
+            if len(passed.ts):
+                ready.append(passed)
+            if run.left:
+                held.append(run)
         self._held[side][:] = held
         joined = Rows(*(np.concatenate([_TYPED_EMPTY[i], *(r[i] for r in ready)]) for i in range(len(_TYPED_EMPTY))))
         if len(ready) > 1:
@@ -166,12 +219,12 @@ class Operator:
         self.counters.keys = self.state.keys
         for side in Side:
             self.counters.state_rows[side] = self.state.rows(side)
-            self.counters.held_rows[side] = sum(len(run.ts) for run in self._held[side])
+            self.counters.held_rows[side] = sum(run.left for run in self._held[side])
 
     # -- durability -----------------------------------------------------------------------------------------------
 
     def tidy(self) -> None:
-        """Give back the payload that no chunk needs any more; call once the results have been fetched."""
+        """Give back the rows that no chunk needs any more; call once the results have been fetched."""
         for side in Side:
             live = [int(name[1:]) for name in self._chunks if name[0] == "lr"[side]]
             self.payload[side].forget(min(live, default=self._next_row[side]))
@@ -195,18 +248,34 @@ class Operator:
             "counters": dataclasses.asdict(self.counters),
         }
 
-    @classmethod
-    def restore(cls, join: SharedJoin, meta: Mapping[str, Any], chunks: Mapping[str, pa.Table]) -> Operator:
-        """The operator that had this `meta` and these chunks."""
-        self = cls(join)
+    @property
+    def image(self) -> dict[str, Any]:
+        """All that another process needs, beside the memory, to go on from here."""
+        return {
+            "meta": self.meta,
+            "state": self.state.image,
+            "payload": [p.image for p in self.payload],
+            "classes": [s.image for s in self.selections],
+            "held": [[run.image for run in runs] for runs in self._held],
+        }
+
+    def _recall(self, meta: Mapping[str, Any]) -> None:
         self.max_ts, self.min_ts = list(meta["max_ts"]), meta["min_ts"]
         self.ended, self.release = list(meta["ended"]), meta["release"]
         self._next_row, self._chunks = list(meta["next_row"]), dict(meta["chunks"])
+        self.counters = Counters(**meta["counters"])
+
+    @classmethod
+    def restore(
+        cls, join: SharedJoin, meta: Mapping[str, Any], chunks: Mapping[str, pa.Table], memory: Memory | None = None
+    ) -> Operator:
+        """The operator that had this `meta` and these chunks."""
+        self = cls(join, memory)
+        self._recall(meta)
         for name in sorted(self._chunks):
             side, table = Side("lr".index(name[0])), chunks[name]
             self._hold(side, int(name[1:]), table, self.selections[side].classify(table))
         self.state.load((self._unexpired(Side.LEFT), self._unexpired(Side.RIGHT)))
-        self.counters = Counters(**meta["counters"])
         return self
 
     def _unexpired(self, side: Side) -> Rows:

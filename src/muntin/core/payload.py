@@ -8,20 +8,30 @@ same whether the rows came in large or in tiny micro-batches.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from muntin.core.memory import Memory
 
 MERGED_ROWS = 1 << 18
 """Tables of this size are not merged any further, so that old rows are given back in pieces."""
 
 
 class Payload:
-    def __init__(self, schema: pa.Schema):
+    def __init__(self, schema: pa.Schema, memory: Memory, image: Sequence[tuple[int, str]] = ()):
         self.schema = schema
-        self._bases: list[int] = []
-        self._tables: list[pa.Table] = []
+        self._memory = memory
+        self._bases = [base for base, _ in image]
+        self._names = [name for _, name in image]
+        self._tables = [memory.table(name) for name in self._names]
+
+    @property
+    def image(self) -> list[tuple[int, str]]:
+        """What another process needs to go on with these rows, beside the memory."""
+        return list(zip(self._bases, self._names, strict=True))
 
     def __len__(self) -> int:
         return sum(t.num_rows for t in self._tables)
@@ -34,24 +44,28 @@ class Payload:
         """Append rows numbered from `base`."""
         if table.num_rows == 0:
             return
+        together = [table]
+        while self._tables and self._joins_up(base, sum(t.num_rows for t in together)):
+            together.insert(0, self._tables.pop())
+            base = self._bases.pop()
+            self._memory.discard(self._names.pop())
+        name = self._memory.name("payload")
+        merged = pa.concat_tables(together).combine_chunks() if len(together) > 1 else table
         self._bases.append(base)
-        self._tables.append(table)
-        while self._last_two_belong_together():
-            last = self._tables.pop()
-            self._bases.pop()
-            self._tables[-1] = pa.concat_tables([self._tables[-1], last]).combine_chunks()
+        self._names.append(name)
+        self._tables.append(self._memory.keep(name, merged))
 
-    def _last_two_belong_together(self) -> bool:
-        if len(self._tables) < 2:
-            return False
-        one, two = (t.num_rows for t in self._tables[-2:])
-        return self._bases[-2] + one == self._bases[-1] and one < 2 * two and one + two <= MERGED_ROWS
+    def _joins_up(self, base: int, rows: int) -> bool:
+        """Whether the last table is adjacent to `rows` rows from `base` and of their size or smaller."""
+        last = self._tables[-1].num_rows
+        return self._bases[-1] + last == base and last < 2 * rows and last + rows <= MERGED_ROWS
 
     def forget(self, before: int) -> None:
         """Give back the tables whose rows all have numbers below `before`."""
         while self._tables and self._bases[0] + self._tables[0].num_rows <= before:
             self._bases.pop(0)
             self._tables.pop(0)
+            self._memory.discard(self._names.pop(0))
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
         """The rows of these ascending numbers."""

@@ -6,6 +6,8 @@ bits. There are as many classes as different sets occur, usually few; a row carr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -75,6 +77,16 @@ class Selections:
             self.wants = np.concatenate([self.wants, query_bits(flags)])
             self.reach = np.concatenate([self.reach, np.where(flags, windows, 0).max(axis=1)])
         return np.array([self._classes[row.tobytes()] for row in packed], np.int32)
+
+    @property
+    def image(self) -> list[str]:
+        """The classes in order of their numbers."""
+        return [packed.hex() for packed in self._classes]
+
+    def remember(self, image: Sequence[str]) -> None:
+        """Give the classes of an `image` their numbers back."""
+        if self.predicates and image:
+            self._learn(np.array([np.frombuffer(bytes.fromhex(packed), np.uint8) for packed in image]))
 
     def slicing(self) -> Slicing:
         return slicing(self.join, self.side, self.wants)

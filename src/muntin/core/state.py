@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from muntin.core.batch import Counters
+from muntin.core.memory import Layout, Memory
 from muntin.core.selection import Selections
 from muntin.kernels.join import (
     BUMP,
@@ -22,11 +23,13 @@ from muntin.kernels.join import (
     SLOTS,
     STALE_CHECKS,
     STRATEGIES,
+    Index,
     Pairs,
     Rows,
-    empty_index,
+    clear_index,
     empty_pairs,
     expire,
+    index_layout,
     probe_insert,
     repack,
     slab_in_use,
@@ -43,39 +46,92 @@ BLOCK = 1 << 20
 class TimeList:
     """The live rows of one side in order (ding2004 4.1): when each leaves, and the slot it leaves from."""
 
-    def __init__(self) -> None:
-        self._blocks: deque[tuple[Int64s, Int32s]] = deque()
+    def __init__(self, memory: Memory, image: Mapping[str, Any] | None = None):
+        self._memory = memory
+        self._image = dict(image) if image else {"name": memory.name("times"), "room": 1024, "head": 0, "tail": 0}
+        make = memory.arrays if image else memory.allocate
+        self._at, self._slots = make(self._image["name"], self._layout())
+
+    def _layout(self) -> Layout:
+        return [((self._image["room"],), "int64"), ((self._image["room"],), "int32")]
+
+    @property
+    def image(self) -> dict[str, Any]:
+        """What another process needs to go on with this list."""
+        return self._image
+
+    @property
+    def nbytes(self) -> int:
+        return self._at.nbytes + self._slots.nbytes
 
     def __len__(self) -> int:
-        return sum(len(at) for at, _ in self._blocks)
+        return self._image["tail"] - self._image["head"]
+
+    def entries(self) -> tuple[Int64s, Int32s]:
+        """Places and slots, oldest first."""
+        live = slice(self._image["head"], self._image["tail"])
+        return self._at[live], self._slots[live]
 
     def append(self, at: Int64s, slots: Int32s) -> None:
-        if len(at):
-            self._blocks.append((at, slots))
+        if self._image["tail"] + len(at) > self._image["room"]:
+            self._move(len(self) + len(at))
+        tail = self._image["tail"]
+        self._at[tail : tail + len(at)] = at
+        self._slots[tail : tail + len(at)] = slots
+        self._image["tail"] = tail + len(at)
 
-    def first(self) -> tuple[Int64s, Int32s] | None:
-        return self._blocks[0] if self._blocks else None
+    def _move(self, rows: int) -> None:
+        """To the front of a place with room for twice `rows`: each row is moved O(1) times on average."""
+        at, slots, old = *self.entries(), self._image["name"]
+        self._image |= {"name": self._memory.name("times"), "room": 2 * rows, "head": 0, "tail": len(at)}
+        self._at, self._slots = self._memory.allocate(self._image["name"], self._layout())
+        self._at[: len(at)] = at
+        self._slots[: len(at)] = slots
+        self._memory.discard(old)
 
     def drop(self, rows: int) -> None:
-        """Take the first rows of the first block away."""
-        at, slots = self._blocks.popleft()
-        if rows < len(at):
-            self._blocks.appendleft((at[rows:], slots[rows:]))
+        """Take the oldest rows away."""
+        self._image["head"] += rows
 
     def rows_until(self, place: int) -> int:
         """How many rows are not younger than `place`."""
-        return sum(int(np.searchsorted(block, place, side="right")) for block, _ in self._blocks)
+        return int(np.searchsorted(self.entries()[0], place, side="right"))
 
 
 class JoinState:
     """Insert, probe and forget; knows nothing of streams, frontiers or payload."""
 
-    def __init__(self, selections: tuple[Selections, Selections], limits: tuple[int, int], strategy: str):
+    def __init__(
+        self,
+        selections: tuple[Selections, Selections],
+        limits: tuple[int, int],
+        strategy: str,
+        memory: Memory,
+        image: Mapping[str, Any] | None = None,
+    ):
         self.selections = selections
         self.limits = np.array(limits, np.int64)
         self.strategy = STRATEGIES[strategy]
-        self.index = empty_index(16, 64)
-        self.times = (TimeList(), TimeList())
+        self._memory = memory
+        if image:
+            self._name, self._room = image["index"], (image["slots"], image["entries"])
+            self.index = Index(*memory.arrays(self._name, index_layout(*self._room)))
+            self.times = (TimeList(memory, image["times"][0]), TimeList(memory, image["times"][1]))
+        else:
+            self.index = self._allocate(16, 64)
+            self.times = (TimeList(memory), TimeList(memory))
+
+    @property
+    def image(self) -> dict[str, Any]:
+        """What another process needs to go on with this state, beside the memory."""
+        slots, entries = self._room
+        return {"index": self._name, "slots": slots, "entries": entries, "times": [t.image for t in self.times]}
+
+    def _allocate(self, slots: int, entries: int) -> Index:
+        self._name, self._room = self._memory.name("index"), (slots, entries)
+        index = Index(*self._memory.allocate(self._name, index_layout(slots, entries)))
+        clear_index(index)
+        return index
 
     def insert(self, runs: tuple[Rows, Rows], counters: Counters, judge: Judge | None = None) -> Pairs:
         """Probe with two runs and store them in time order; the pairs found on the way, as far as `judge` lets them."""
@@ -125,14 +181,9 @@ class JoinState:
 
     def forget(self, side: Side, horizon: int, counters: Counters) -> None:
         """Take out the rows of a side whose place on the axis is up to `horizon`."""
-        times = self.times[side]
-        while (block := times.first()) is not None:
-            listed, gone = expire(self.index, int(side), *block, horizon)
-            counters.expired[side] += gone
-            if listed:
-                times.drop(listed)
-            if listed < len(block[0]):
-                return
+        listed, gone = expire(self.index, int(side), *self.times[side].entries(), horizon)
+        self.times[side].drop(listed)
+        counters.expired[side] += gone
 
     @property
     def keys(self) -> int:
@@ -143,14 +194,15 @@ class JoinState:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index as allocated."""
-        return sum(a.nbytes for a in self.index)
+        """Bytes of index and time lists as allocated."""
+        return sum(a.nbytes for a in self.index) + sum(t.nbytes for t in self.times)
 
     def _make_room(self, more: int) -> None:
         """Repack into arrays with room for `more` rows and keys, and some to spare so that this is rare."""
         used = int(self.index.control[SLOTS])
         packed = int(slab_in_use(self.index))
         entries = packed + max(2 * more, packed // 2, int(self.index.control[BUMP]) // 8)
-        grown = empty_index(used + max(more, used // 4), entries)
-        repack(self.index, grown)
-        self.index = grown
+        old, name = self.index, self._name
+        self.index = self._allocate(used + max(more, used // 4), entries)
+        repack(old, self.index)
+        self._memory.discard(name)

@@ -92,25 +92,19 @@ class Slicing(NamedTuple):
     wants: UInt64s
 
 
-def empty_index(slots: int, entries: int) -> Index:
-    """An index with room for `slots` keys and `entries` rows."""
-    slots = max(8, slots)
+def index_layout(slots: int, entries: int) -> list[tuple[tuple[int, ...], str]]:
+    """Shapes and types of an index with room for `slots` keys and `entries` rows, in the order of `Index`."""
     table = 1 << (2 * slots - 1).bit_length()
-    control = np.zeros(FREE_BLOCKS + SIZES, np.int64)
-    control[FREE_SLOT] = -1
-    control[FREE_BLOCKS:] = -1
-    return Index(
-        control,
-        np.full(table, -1, np.int32),
-        np.zeros((slots, 2), np.int64),
-        np.zeros((slots, 2), np.int64),
-        np.zeros((slots, 2), np.int32),
-        np.zeros((slots, 2), np.int32),
-        np.zeros((slots, 2), np.int32),
-        np.zeros(entries, np.int64),
-        np.zeros(entries, np.int64),
-        np.zeros(entries, np.int32),
-    )
+    per_slot = [((slots, 2), kind) for kind in ("int64", "int64", "int32", "int32", "int32")]
+    return [((FREE_BLOCKS + SIZES,), "int64"), ((table,), "int32"), *per_slot,
+            ((entries,), "int64"), ((entries,), "int64"), ((entries,), "int32")]  # fmt: skip
+
+
+def clear_index(index: Index) -> None:
+    """Make zeroed arrays an index without keys."""
+    index.control[FREE_SLOT] = -1
+    index.control[FREE_BLOCKS:] = -1
+    index.table[:] = -1
 
 
 def empty_pairs(room: int) -> Pairs:

@@ -1,0 +1,65 @@
+"""Where the operator's large arrays and tables live: on the heap, or wherever a `Memory` of the shell puts them.
+
+The operator names what it keeps and gives it back by name; it never assumes that the bytes are its own process's. A
+memory in files makes the state survive the process (spark/hot.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Layout = Sequence[tuple[tuple[int, ...], str]]
+"""Shapes and numpy type names of arrays that are kept together."""
+Arrays = list[npt.NDArray[Any]]
+
+
+class Memory(Protocol):
+    """Arrays and tables by name. A name is used once: what grows moves to a new name."""
+
+    def name(self, what: str) -> str:
+        """A name not used before."""
+
+    def allocate(self, name: str, layout: Layout) -> Arrays:
+        """Zeroed arrays."""
+
+    def arrays(self, name: str, layout: Layout) -> Arrays:
+        """The arrays allocated before, perhaps by another process."""
+
+    def keep(self, name: str, table: pa.Table) -> pa.Table:
+        """The same table, kept."""
+
+    def table(self, name: str) -> pa.Table:
+        """A table kept before, perhaps by another process."""
+
+    def discard(self, name: str) -> None: ...
+
+
+class Heap:
+    """Memory of this process: nothing survives it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def name(self, what: str) -> str:
+        self._count += 1
+        return f"{what}-{self._count}"
+
+    def allocate(self, name: str, layout: Layout) -> Arrays:
+        return [np.zeros(shape, kind) for shape, kind in layout]
+
+    def arrays(self, name: str, layout: Layout) -> Arrays:
+        raise KeyError(name)
+
+    def keep(self, name: str, table: pa.Table) -> pa.Table:
+        return table
+
+    def table(self, name: str) -> pa.Table:
+        raise KeyError(name)
+
+    def discard(self, name: str) -> None:
+        pass
