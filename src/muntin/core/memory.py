@@ -6,6 +6,7 @@ memory in files makes the state survive the process (spark/hot.py).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -50,7 +51,7 @@ class Heap:
         return f"{what}-{self._count}"
 
     def allocate(self, name: str, layout: Layout) -> Arrays:
-        return [np.zeros(shape, kind) for shape, kind in layout]
+        return [_aligned(shape, kind) for shape, kind in layout]
 
     def arrays(self, name: str, layout: Layout) -> Arrays:
         raise KeyError(name)
@@ -63,3 +64,11 @@ class Heap:
 
     def discard(self, name: str) -> None:
         pass
+
+
+def _aligned(shape: tuple[int, ...], kind: str) -> npt.NDArray[Any]:
+    """Zeros that begin with a cache line."""
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    octets = np.zeros(size + 64, np.uint8)
+    start = -octets.ctypes.data % 64
+    return octets[start : start + size].view(kind).reshape(shape)

@@ -98,8 +98,7 @@ class Operator:
         self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
         for side in Side:
             self.selections[side].remember(image["classes"][side] if image else ())
-        limits = (join.reach_us(Side.LEFT), join.reach_us(Side.RIGHT))
-        self.state = JoinState(self.selections, limits, "probe-insert", self._memory, image and image["state"])
+        self.state = JoinState(join, self.selections, "probe-insert", self._memory, image and image["state"])
         self.payload = tuple(
             Payload(stored_schema(join.streams[side]), self._memory, image["payload"][side] if image else ())
             for side in Side
@@ -127,7 +126,7 @@ class Operator:
         for side in Side:
             self._note_progress(side, arrivals)
         before, self.release = self.release, min(self.frontier(side) for side in Side)
-        pairs = self.state.insert((self._ready(Side.LEFT), self._ready(Side.RIGHT)), self.counters)
+        pairs = self.state.insert(self._ready(), self.counters)
         self.counters.pairs += len(pairs.ts)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
@@ -179,7 +178,8 @@ class Operator:
         self.payload[side].add(base, stored)
         numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
         ts, h1, h2 = (np.asarray(table[c]) for c in (TS, H1, H2))
-        rows = Rows(ts, ts, ts, h1, h2, classes, numbers, np.ones(len(ts), bool))
+        sides = np.full(len(ts), side, np.uint8)
+        rows = Rows(sides, ts, ts, ts, h1, h2, classes, numbers, np.ones(len(ts), bool))
         self._held[side].append(_Held.keep(self._memory, rows))
 
     def _note_progress(self, side: Side, arrivals: Arrivals) -> None:
@@ -189,21 +189,15 @@ class Operator:
             self.min_ts = min(self.min_ts, low)
         self.ended[side] |= arrivals.ended[side]
 
-    def _ready(self, side: Side) -> Rows:
-        """The held rows that the release point has passed, in time order; the others stay held."""
-        ready, held = [], []
-        for run in self._held[side]:
-            passed = run.pass_until(self.release)
-            if len(passed.ts):
-                ready.append(passed)
-            if run.left:
-                held.append(run)
-        self._held[side][:] = held
+    def _ready(self) -> Rows:
+        """The held rows that the release point has passed, in (ts, left first, arrival) order; the others stay held."""
+        ready = []
+        for side in Side:
+            ready += [run.pass_until(self.release) for run in self._held[side]]
+            self._held[side][:] = [run for run in self._held[side] if run.left]
         joined = Rows(*(np.concatenate([_TYPED_EMPTY[i], *(r[i] for r in ready)]) for i in range(len(_TYPED_EMPTY))))
-        if len(ready) > 1:
-            order = np.argsort(joined.ts, kind="stable")
-            joined = Rows(*(a[order] for a in joined))
-        return joined
+        order = np.argsort(joined.ts, kind="stable")
+        return Rows(*(a[order] for a in joined))
 
     def _expired_chunks(self) -> list[str]:
         """Chunks whose every row has left its window: nothing of them is needed again."""
@@ -275,14 +269,15 @@ class Operator:
         for name in sorted(self._chunks):
             side, table = Side("lr".index(name[0])), chunks[name]
             self._hold(side, int(name[1:]), table, self.selections[side].classify(table))
-        self.state.load((self._unexpired(Side.LEFT), self._unexpired(Side.RIGHT)))
+        self.state.load(self._unexpired())
         return self
 
-    def _unexpired(self, side: Side) -> Rows:
-        rows = self._ready(side)
-        first = int(np.searchsorted(rows.ts, self.release - self.join.reach_us(side), side="right"))
-        return Rows(*(a[first:] for a in rows))
+    def _unexpired(self) -> Rows:
+        rows = self._ready()
+        reach = np.array([self.join.reach_us(side) for side in Side], np.int64)
+        live = rows.ts > self.release - reach[rows.side]
+        return Rows(*(a[live] for a in rows))
 
 
 _I64, _I32 = np.int64, np.int32
-_TYPED_EMPTY = tuple(np.zeros(0, t) for t in (_I64, _I64, _I64, _I64, _I64, _I32, _I64, np.bool_))
+_TYPED_EMPTY = tuple(np.zeros(0, t) for t in (np.uint8, _I64, _I64, _I64, _I64, _I64, _I32, _I64, np.bool_))

@@ -21,7 +21,7 @@ from muntin.core.payload import Payload
 from muntin.core.selection import Selections, slicing
 from muntin.kernels import route as kernel
 from muntin.kernels.evaluate import arrow_type, evaluate
-from muntin.kernels.join import Pairs, Slicing
+from muntin.kernels.join import Pairs
 from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
 
@@ -52,9 +52,6 @@ class Run:
     def output_ts(self) -> Int64s:
         """The timestamp of each pair: that of its later row."""
         return np.maximum(self.ts(Side.LEFT)[self.pairs[0]], self.ts(Side.RIGHT)[self.pairs[1]])
-
-    def slicings(self) -> tuple[Slicing, Slicing]:
-        return slicing(self.join, Side.LEFT, self.wants[0]), slicing(self.join, Side.RIGHT, self.wants[1])
 
     def to_bytes(self) -> bytes:
         pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1], "tag": self.tags})
@@ -185,10 +182,9 @@ def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
 
 
 def _route(run: Run, totals: Int64s, places: Int64s) -> None:
-    classes = (np.array(run.rows[0][CLASS]), np.array(run.rows[1][CLASS]))
-    pairs, slicings = (np.array(run.pairs[0]), np.array(run.pairs[1])), run.slicings()
-    verdicts, allowed = np.zeros(0, np.int32), np.full((1, slicings[0].readers.shape[1]), ~np.uint64(0))
-    kernel.route(classes, pairs, np.array(run.tags), verdicts, slicings, allowed, totals, places)
+    left, right = (run.rows[side][CLASS].to_numpy()[run.pairs[side]] for side in Side)
+    verdicts, allowed = np.zeros(0, np.int32), np.full((1, run.wants[0].shape[1]), ~np.uint64(0))
+    kernel.route(left, right, np.array(run.tags), verdicts, slicing(run.join, run.wants), allowed, totals, places)
 
 
 class _Columns:

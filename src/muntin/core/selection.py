@@ -88,12 +88,17 @@ class Selections:
         if self.predicates and image:
             self._learn(np.array([np.frombuffer(bytes.fromhex(packed), np.uint8) for packed in image]))
 
-    def slicing(self) -> Slicing:
-        return slicing(self.join, self.side, self.wants)
 
-
-def slicing(join: SharedJoin, side: Side, wants: UInt64s) -> Slicing:
-    """The cuts of one side's state as the kernels read them."""
-    slices = join.slices(side)
-    readers = np.array([[q.name in s.readers for q in join.queries] for s in slices], bool)
-    return Slicing(np.array([s.hi_us for s in slices], np.int64), query_bits(readers), np.ascontiguousarray(wants))
+def slicing(join: SharedJoin, wants: Sequence[UInt64s]) -> Slicing:
+    """The cuts of both sides' states as the kernels read them; `wants[side]` are the classes of each side."""
+    slices = [join.slices(side) for side in Side]
+    words, cuts, classes = wants[0].shape[1], max(map(len, slices)), max(map(len, wants))
+    bounds = np.zeros((2, cuts), np.int64)
+    readers = np.zeros((2, cuts, words), np.uint64)
+    wanted = np.zeros((2, classes, words), np.uint64)
+    for side in Side:
+        flags = np.array([[q.name in s.readers for q in join.queries] for s in slices[side]], bool)
+        bounds[side, : len(slices[side])] = [s.hi_us for s in slices[side]]
+        readers[side, : len(slices[side])] = query_bits(flags)
+        wanted[side, : len(wants[side])] = wants[side]
+    return Slicing(bounds, readers, wanted)

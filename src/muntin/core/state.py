@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,31 +10,24 @@ import numpy.typing as npt
 
 from muntin.core.batch import Counters
 from muntin.core.memory import Layout, Memory
-from muntin.core.selection import Selections
+from muntin.core.selection import Selections, slicing
+from muntin.kernels.index import BUMP, KEYS, LIVE, SLOTS, Index, clear_index, index_layout, packed_entries, repack
 from muntin.kernels.join import (
-    BUMP,
     COMPARISONS,
     DONE,
-    KEYS,
-    LIVE,
     NEED_OUTPUT,
     PROBES,
     REMOVED,
-    SLOTS,
     STALE_CHECKS,
     STRATEGIES,
-    Index,
     Pairs,
     Rows,
-    clear_index,
     empty_pairs,
     expire,
-    index_layout,
     probe_insert,
-    repack,
-    slab_in_use,
 )
 from muntin.model import Side
+from muntin.plan import SharedJoin
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -103,14 +96,15 @@ class JoinState:
 
     def __init__(
         self,
+        join: SharedJoin,
         selections: tuple[Selections, Selections],
-        limits: tuple[int, int],
         strategy: str,
         memory: Memory,
         image: Mapping[str, Any] | None = None,
     ):
+        self.join = join
         self.selections = selections
-        self.limits = np.array(limits, np.int64)
+        self.limits = np.array([join.reach_us(side) for side in Side], np.int64)
         self.strategy = STRATEGIES[strategy]
         self._memory = memory
         if image:
@@ -133,51 +127,55 @@ class JoinState:
         clear_index(index)
         return index
 
-    def insert(self, runs: tuple[Rows, Rows], counters: Counters, judge: Judge | None = None) -> Pairs:
-        """Probe with two runs and store them in time order; the pairs found on the way, as far as `judge` lets them."""
+    def insert(self, rows: Rows, counters: Counters, judge: Judge | None = None) -> Pairs:
+        """Probe with a run of rows and store them; the pairs found on the way, as far as `judge` lets them."""
         parts: list[Pairs] = []
-        for pairs in self._work(runs, counters, BLOCK if judge else None):
+        for pairs in self._work(rows, counters, BLOCK if judge else None):
             parts.append(judge(pairs) if judge else pairs)
         if len(parts) == 1:
             return parts[0]
-        rows = np.concatenate([p.rows for p in parts], axis=1)
-        return Pairs(rows, np.concatenate([p.ts for p in parts]), np.concatenate([p.tag for p in parts]))
+        numbers = np.concatenate([p.rows for p in parts], axis=1)
+        return Pairs(numbers, np.concatenate([p.ts for p in parts]), np.concatenate([p.tag for p in parts]))
 
-    def load(self, runs: tuple[Rows, Rows]) -> None:
+    def load(self, rows: Rows) -> None:
         """Store rows that have been joined before."""
-        for _ in self._work(runs, Counters(), None, probing=False):
+        for _ in self._work(rows, Counters(), None, probing=False):
             pass
 
-    def _work(self, runs, counters, block, probing=True):  # type: ignore[no-untyped-def]
+    def _work(self, rows: Rows, counters: Counters, block: int | None, probing: bool = True) -> Iterator[Pairs]:
         """Run the kernel to its end, making room as it asks for it; yields the pairs in pieces."""
-        total = len(runs[0].ts) + len(runs[1].ts)
-        slots = (np.zeros(len(runs[0].ts), np.int32), np.zeros(len(runs[1].ts), np.int32))
-        slicings = (self.selections[0].slicing(), self.selections[1].slicing())
-        reach = np.zeros((2, max(len(s.reach) for s in self.selections)), np.int64)
-        for side in Side:
-            reach[side, : len(self.selections[side].reach)] = self.selections[side].reach
+        total = len(rows.ts)
+        slots = np.zeros(total, np.int32)
+        cuts, reach = slicing(self.join, [s.wants for s in self.selections]), self._reach()
         out = empty_pairs(block or max(1024, 2 * total))
-        cursor, counts = np.zeros(3, np.int64), np.zeros(REMOVED + 2, np.int64)
+        cursor, counts = np.zeros(2, np.int64), np.zeros(REMOVED + 2, np.int64)
         need = -1
         while need != DONE:
             need = probe_insert(
-                self.index, runs, slicings, reach, self.limits, self.strategy, probing, cursor, out, slots, counts
+                self.index, rows, cuts, reach, self.limits, self.strategy, probing, cursor, out, slots, counts
             )
             if need in (NEED_OUTPUT, DONE):
-                found, cursor[2] = int(cursor[2]), 0
+                found, cursor[1] = int(cursor[1]), 0
                 if found or need == DONE:
                     yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found])
                 if need == NEED_OUTPUT:  # nothing found: one row alone has more partners than there is room for
                     out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
             else:
-                self._make_room(total - int(cursor[0]) - int(cursor[1]))
+                self._make_room(total - int(cursor[0]))
         for side in Side:
-            self.times[side].append(runs[side].at[runs[side].kept], slots[side][runs[side].kept])
-            counters.inserted[side] += int(runs[side].kept.sum())
+            stored = rows.kept & (rows.side == side)
+            self.times[side].append(rows.at[stored], slots[stored])
+            counters.inserted[side] += int(stored.sum())
             counters.expired[side] += int(counts[REMOVED + side])
         counters.probes += int(counts[PROBES])
         counters.comparisons += int(counts[COMPARISONS])
         counters.stale_checks += int(counts[STALE_CHECKS])
+
+    def _reach(self) -> Int64s:
+        reach = np.zeros((2, max(len(s.reach) for s in self.selections)), np.int64)
+        for side in Side:
+            reach[side, : len(self.selections[side].reach)] = self.selections[side].reach
+        return reach
 
     def forget(self, side: Side, horizon: int, counters: Counters) -> None:
         """Take out the rows of a side whose place on the axis is up to `horizon`."""
@@ -200,7 +198,7 @@ class JoinState:
     def _make_room(self, more: int) -> None:
         """Repack into arrays with room for `more` rows and keys, and some to spare so that this is rare."""
         used = int(self.index.control[SLOTS])
-        packed = int(slab_in_use(self.index))
+        packed = int(packed_entries(self.index))
         entries = packed + max(2 * more, packed // 2, int(self.index.control[BUMP]) // 8)
         old, name = self.index, self._name
         self.index = self._allocate(used + max(more, used // 4), entries)

@@ -7,22 +7,20 @@ import numpy as np
 
 
 @numba.njit(cache=True)
-def route(cls, pairs, tags, verdicts, slicings, allowed, totals, places):
+def route(left, right, tags, verdicts, slicing, allowed, totals, places):
     """Count (`places` empty) or list, query after query, the pairs that each query receives.
 
-    `cls`, `pairs`, `slicings` are (left, right); `pairs[side]` indexes rows of that side. `tags` say which slice the earlier
-    row was found in, `verdicts` (empty: all the same) which row of `allowed` queries the predicates over both sides leave.
+    `left`, `right` are the classes of each pair's rows. `tags` say which slice the earlier row was found in, `verdicts` (empty: all the same) which row of `allowed` queries the predicates over both sides leave.
     `totals[q]` counts; with `places`, `totals[q]` must hold where query q begins and ends up where it ends.
     """
-    words = slicings[0].readers.shape[1]
+    words = slicing.readers.shape[2]
     listing = len(places) > 0
-    for n in range(len(pairs[0])):
-        i, j = pairs[0][n], pairs[1][n]
+    for n in range(len(tags)):
         earlier, band = tags[n] & 1, tags[n] >> 1
         verdict = verdicts[n] if len(verdicts) > 0 else 0
         for w in range(words):
-            queries = slicings[0].wants[cls[0][i], w] & slicings[1].wants[cls[1][j], w]
-            queries &= slicings[earlier].readers[band, w] & allowed[verdict, w]
+            queries = slicing.wants[0, left[n], w] & slicing.wants[1, right[n], w]
+            queries &= slicing.readers[earlier, band, w] & allowed[verdict, w]
             base = 64 * w
             while queries:
                 bit = queries & (~queries + np.uint64(1))

@@ -1,0 +1,1 @@
+"""The command line. One module per command, each with `declare` (its arguments) and `execute` (what it does)."""

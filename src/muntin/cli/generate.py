@@ -1,0 +1,36 @@
+"""`muntin generate`: synthetic streams and a job file over them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+SUMMARY = "write synthetic streams and a ready job file"
+EXAMPLE = "example: muntin generate sensors data --rate 500 --locations 2000 --disorder 2"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("workload", help="sensors: temperature and humidity at the locations of a data centre")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
+    option = parser.add_argument_group("options of sensors").add_argument
+    option("--rate", type=float, help="rows per second and stream (100)")
+    option("--humidity-rate", type=float, help="rows per second of Humidity, where it differs")
+    option("--locations", type=int, help="number of locations, the join key (1000)")
+    option("--duration", type=float, dest="duration_s", metavar="SECONDS", help="event time covered (600)")
+    option("--files", type=int, help="files per stream (10)")
+    option("--disorder", type=float, dest="disorder_s", metavar="SECONDS", help="rows arrive up to this late (0)")
+    option("--seed", type=int, help="the same seed gives the same files (1)")
+
+
+def execute(args: argparse.Namespace) -> int:
+    from muntin.generate import Sensors, generate
+
+    names = [f.name for f in fields(Sensors) if f.default is not MISSING]
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    made = generate(args.workload, args.folder, **given)
+    for stream, folder in made.streams.items():
+        print(f"{stream:<12} {made.rows[stream]:>10,} rows  {folder}")
+    print(f"{'job':<12} {'':>10}       {made.job}")
+    print(f"\nnext: muntin run {made.job} --output out --checkpoint ckpt --bounded")
+    return 0

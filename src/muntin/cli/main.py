@@ -1,0 +1,85 @@
+"""The door of `muntin`: arguments in, exit code out.
+
+Exit codes: 0 done, 1 failed, 2 wrong request, 130 interrupted. A fault that the user can act on is one message on
+stderr; a traceback is printed for `--verbose` only. Heavy imports stay inside the commands, so `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from muntin import __version__
+from muntin.cli import demo, explain, generate, run, status
+from muntin.model import MuntinError, UsageError
+
+COMMANDS = {"demo": demo, "run": run, "explain": explain, "status": status, "generate": generate}
+NOT_YET = ("query", "study", "bench")
+FAILED, INTERRUPTED = 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    verbose = "--verbose" in arguments
+    try:
+        refuse_not_yet(arguments)
+        args = parser().parse_args(arguments)
+        return int(COMMANDS[args.command].execute(args))
+    except MuntinError as error:
+        return report(error.render(), error.exit_code, verbose)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return silence_stdout()
+    except OSError as error:
+        return report(str(error), FAILED, verbose)
+    except Exception as error:
+        return report(f"unexpected {type(error).__name__}: {error}\n  hint: --verbose shows where", FAILED, verbose)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="muntin",
+        description="Run many window-join queries over the same streams as one shared Spark job.",
+        epilog="example: muntin demo",
+    )
+    top.add_argument("--version", action="version", version=f"muntin {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=command.SUMMARY,
+            description=command.SUMMARY[0].upper() + command.SUMMARY[1:] + ".",
+            epilog=command.EXAMPLE,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        sub.add_argument("--verbose", action="store_true", help="show the traceback of a failure")
+        command.declare(sub)
+    return top
+
+
+def refuse_not_yet(arguments: Sequence[str]) -> None:
+    """Commands that are designed but not built are refused by name, rather than as a misspelling."""
+    first = next((a for a in arguments if not a.startswith("-")), None)
+    if first in NOT_YET:
+        raise UsageError(f"the command {first} is not supported yet", hint=f"commands: {', '.join(COMMANDS)}")
+
+
+def report(message: str, exit_code: int, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exc()
+    print(f"muntin: {message}", file=sys.stderr)
+    return exit_code
+
+
+def silence_stdout() -> int:
+    """The reader of a pipe has gone (`muntin explain | head`): nothing is wrong, and nobody is left to tell."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

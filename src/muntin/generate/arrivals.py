@@ -1,0 +1,25 @@
+"""When rows happen, and when they arrive. Times are int64 microseconds from the start of the stream."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Times = npt.NDArray[np.int64]
+
+
+def poisson(rng: np.random.Generator, rate: float, duration_us: int) -> Times:
+    """Event times of a Poisson process, ascending.
+
+    Given their number, the arrivals of a Poisson process are independent and uniform: drawing the number first makes
+    the whole stream one vectorised draw and one sort.
+    """
+    number = rng.poisson(rate * duration_us / 1_000_000)
+    return np.sort(rng.integers(0, duration_us, number, dtype=np.int64))
+
+
+def delayed(rng: np.random.Generator, times: Times, disorder_us: int) -> Times:
+    """Arrival times: each row is under way for less than `disorder_us`, so none is further out of order than that."""
+    if disorder_us == 0:
+        return times
+    return times + rng.integers(0, disorder_us, len(times), dtype=np.int64)

@@ -1,0 +1,1 @@
+"""The shell around the core: sources, exchange, durable state, sink, control. The only place that imports pyspark."""

@@ -1,0 +1,77 @@
+"""The control stream: messages to a running job as files of its checkpointed input, so that a replay sees them again.
+
+A message is a JSON object with a "type", one file each under `CHECKPOINT/control/`, numbered in the order in which they
+were sent. This step knows only `end`: the named streams will bring nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.spark.codec import Kind, encode
+from muntin.spark.durable import write_atomically
+from muntin.spark.ingest import Packed, as_batches
+from muntin.spark.topology import Topology
+
+FOLDER = "control"
+NAME = "_control"
+"""Where it stands beside the streams, for example in status."""
+
+
+@dataclass(frozen=True)
+class ControlIngest:
+    """The task function of the control stream, for `mapInArrow`: every operator gets every message."""
+
+    topology: Topology
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lines = [line for batch in batches for line in batch.column(0).to_pylist() if line and line.strip()]
+        yield from as_batches(copies(self.topology, lines))
+
+
+def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
+    """One frame per message and operator."""
+    for line in lines:
+        frame = encode(Kind.CONTROL, json.loads(line))
+        for group in topology.groups():
+            yield group, frame
+
+
+def folder(checkpoint: Path) -> Path:
+    return checkpoint / FOLDER
+
+
+def messages(checkpoint: Path) -> list[dict[str, Any]]:
+    """All messages sent so far, in order."""
+    files = sorted(p for p in folder(checkpoint).glob("*.json") if not p.name.startswith((".", "_")))
+    return [json.loads(p.read_text()) for p in files]
+
+
+def send(checkpoint: Path, message: dict[str, Any]) -> dict[str, Any]:
+    """Append a message; it gets the next sequence number."""
+    sequence = max((m["sequence"] for m in messages(checkpoint)), default=0) + 1
+    numbered = {"sequence": sequence, **message}
+    target = folder(checkpoint) / f"{sequence:010d}.json"
+    write_atomically(target, json.dumps(numbered) + "\n")
+    return numbered
+
+
+def send_end(checkpoint: Path, streams: list[str]) -> None:
+    send(checkpoint, {"type": "end", "streams": streams})
+
+
+def is_ended(checkpoint: Path) -> bool:
+    """Whether an `end` was sent, processed or not."""
+    return folder(checkpoint).is_dir() and any(m["type"] == "end" for m in messages(checkpoint))
+
+
+def make_folder(checkpoint: Path) -> Path:
+    os.makedirs(folder(checkpoint), exist_ok=True)
+    return folder(checkpoint)

@@ -1,0 +1,130 @@
+"""Which job a checkpoint belongs to, which checkpoint an output belongs to, and who is running on it now."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from muntin.model import JobSpec, Query, Side, Stream, UsageError
+from muntin.spark.durable import write_atomically
+
+FOLDER = "muntin"
+OWNER = "_muntin.json"
+RATE_LIMITS = ("maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger")
+RATE_LIMITS += ("maxtriggerdelay", "rowspersecond", "latestfirst", "maxfileage", "maxcachedfiles")
+"""Options that decide how much a micro-batch takes, not what the rows are: they may change between runs."""
+
+
+def identity(spec: JobSpec, shards: int, output: str, state_format: int) -> dict[str, Any]:
+    """All that must stay the same for a checkpoint to stay valid."""
+    return {
+        "streams": {s.name: _stream(s) for s in spec.streams.values()},
+        "queries": {q.name: _query(q) for q in spec.queries.values()},
+        "settings": {"order": spec.settings.order, "shards": shards},
+        "output": output,
+        "state format": state_format,
+    }
+
+
+def _stream(stream: Stream) -> dict[str, Any]:
+    return {
+        "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
+        "time": stream.time,
+        "lateness_us": stream.lateness_us,
+        "format": stream.format,
+        "options": {k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
+    }
+
+
+def _query(query: Query) -> str:
+    """A query in one canonical line: what it means, not how it was typed."""
+    keys = " AND ".join(f"{k.left.sql} = {k.right.sql} ({k.type})" for k in query.keys)
+    wheres = [w.sql for w in query.where if w is not None]
+    select = ", ".join(f"{o.expr.sql} AS {o.name} ({o.expr.type})" for o in query.select)
+    windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} us" for side in Side)
+    return f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
+
+
+def differences(stored: Any, wanted: Any, where: str = "") -> list[str]:
+    """What differs between two identities, one line each."""
+    if stored == wanted:
+        return []
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        keys = list(dict.fromkeys([*stored, *wanted]))
+        return [d for k in keys for d in differences(stored.get(k), wanted.get(k), f"{where} {k}".strip())]
+    if stored is None:
+        return [f"{where}: new"]
+    if wanted is None:
+        return [f"{where}: gone"]
+    return [f"{where}: was {stored}, is {wanted}"]
+
+
+def claim_checkpoint(checkpoint: Path, job: dict[str, Any]) -> str:
+    """Bind a new checkpoint to a job, or check that it is this job's; returns the checkpoint's id."""
+    file = checkpoint / FOLDER / "job.json"
+    if not file.exists():
+        if (checkpoint / "offsets").exists():
+            raise UsageError(f"{checkpoint} is the checkpoint of something else", hint="name another --checkpoint")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, json.dumps({"id": uuid.uuid4().hex, "job": job}, indent=1))
+    stored = json.loads(file.read_text())
+    found = differences(stored["job"], job)
+    if found:
+        raise UsageError(
+            f"{checkpoint} is the checkpoint of another job:\n" + "\n".join(f"  {line}" for line in found),
+            hint="run the job it belongs to, or start anew with another --checkpoint and --output",
+        )
+    return str(stored["id"])
+
+
+def stored_job(checkpoint: Path) -> dict[str, Any] | None:
+    """The identity that a checkpoint was made with, None for a new one."""
+    file = checkpoint / FOLDER / "job.json"
+    return dict(json.loads(file.read_text())["job"]) if file.exists() else None
+
+
+def check_checkpoint(checkpoint: Path, job: dict[str, Any]) -> None:
+    """The same check without writing anything, for a checkpoint that exists."""
+    if (checkpoint / FOLDER / "job.json").exists() or (checkpoint / "offsets").exists():
+        claim_checkpoint(checkpoint, job)
+
+
+def claim_output(output: Path, checkpoint_id: str) -> None:
+    """Bind an output folder to a checkpoint: two jobs must not mix their files."""
+    owner = output / OWNER
+    if owner.exists():
+        if json.loads(owner.read_text()).get("checkpoint") != checkpoint_id:
+            raise UsageError(f"{output} holds the output of another checkpoint", hint="name another --output")
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    write_atomically(owner, json.dumps({"checkpoint": checkpoint_id}))
+
+
+class Lock:
+    """At most one process runs on a checkpoint. The lock goes with the process, however it ends."""
+
+    def __init__(self, checkpoint: Path):
+        self._path = checkpoint / FOLDER / "lock"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self._path, "a+")  # noqa: SIM115 (held as long as the run)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise UsageError(
+                f"process {holder} is running on {checkpoint}", hint="stop it first, or name another --checkpoint"
+            ) from None
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        if not self._file.closed:
+            self._file.truncate(0)
+            self._file.close()

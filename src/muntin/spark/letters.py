@@ -1,0 +1,80 @@
+"""Dead letters: rows that were turned away, with the reason and the row itself as JSON.
+
+A reason begins with its class, before the colon: `null_time`, `late`, `ended` or `malformed`; status counts by class.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from muntin.kernels.evaluate import rows_as_json
+from muntin.model import Stream
+
+NAME = "_dead_letters"
+SCHEMA = pa.schema(
+    [
+        pa.field("stream", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("row", pa.string()),
+        pa.field("ts", pa.timestamp("us", "UTC")),
+    ]
+)
+ENDED_US = 1 << 61
+"""A frontier from here on means that the stream was ended."""
+
+
+def null_time(stream: Stream, rows: pa.Table) -> pa.Table:
+    reason = f"null_time: {stream.time} is NULL"
+    return _letters(stream, [reason] * rows.num_rows, rows_as_json(rows), pa.nulls(rows.num_rows, pa.int64()))
+
+
+def malformed(stream: Stream, texts: pa.ChunkedArray) -> pa.Table:
+    """Lines that the source could not parse; the row is the line as it stood."""
+    rows = pa.array([json.dumps({"_corrupt_record": text}) for text in texts.to_pylist()], pa.string())
+    reason = f"malformed: not a {stream.format} record of this schema"
+    return _letters(stream, [reason] * len(rows), rows, pa.nulls(len(rows), pa.int64()))
+
+
+def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray) -> pa.Table:
+    """Rows older than the frontier, which is in microseconds."""
+    times = event_times(stream, rows)
+    pairs = zip(times.to_pylist(), frontiers.to_pylist(), strict=True)
+    return _letters(stream, [_late_reason(ts, frontier) for ts, frontier in pairs], rows_as_json(rows), times)
+
+
+def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:
+    """The event times of rows in int64 microseconds."""
+    column = rows[stream.time]
+    return column.cast(pa.timestamp("us", getattr(column.type, "tz", None))).cast(pa.int64())
+
+
+def _late_reason(ts: int, frontier: int) -> str:
+    if frontier >= ENDED_US:
+        return "ended: the stream was ended before this row came"
+    return f"late: {(frontier - ts) / 1e6:g} s behind the frontier {iso(frontier)}"
+
+
+def iso(us: int) -> str:
+    """A time in microseconds as people read it, in UTC."""
+    try:
+        seconds, rest = divmod(us, 1_000_000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return f"{us} us"
+
+
+def _letters(
+    stream: Stream, reasons: Sequence[str], rows: pa.Array | pa.ChunkedArray, times: pa.Array | pa.ChunkedArray
+) -> pa.Table:
+    names = pa.array([stream.name] * len(rows), pa.string())
+    return pa.table([names, pa.array(reasons, pa.string()), rows, times.cast(SCHEMA.field("ts").type)], schema=SCHEMA)
+
+
+def by_class(letters: pa.Table) -> dict[str, int]:
+    """How many letters of each class of reason."""
+    return dict(Counter(reason.split(":")[0] for reason in letters["reason"].to_pylist()))

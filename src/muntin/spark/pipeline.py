@@ -1,0 +1,49 @@
+"""The one streaming query of a job, however many joins it has.
+
+    stream A --ingest--\\
+    stream B --ingest---+--> exchange by (join, shard) --> operator --> [exchange by time range] --> sink
+    control ---copies--/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muntin.spark import control, ingest, processor
+from muntin.spark.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+IDLE_POLL = "200 milliseconds"
+"""How often an endless job looks for new input; a job that is behind does not wait."""
+
+
+def build(spark: SparkSession, topology: Topology, frames: Mapping[str, DataFrame], checkpoint: Path) -> DataFrame:
+    """From the streams' DataFrames (in the plan's order) to the frames for the sink."""
+    packed = [
+        frames[stream.name].mapInArrow(ingest.Ingest(topology, stream).run, ingest.DDL)
+        for stream in topology.plan.streams
+    ]
+    folder = control.make_folder(checkpoint)
+    messages = spark.readStream.format("text").load(str(folder))
+    packed.append(messages.mapInArrow(control.ControlIngest(topology).run, ingest.DDL))
+    joined = (
+        reduce(lambda a, b: a.union(b), packed)
+        .groupBy("gid")
+        .transformWithState(processor.JoinProcessor(topology), processor.DDL, "Append", "None")
+    )
+    return joined.repartition(topology.shards, "part") if topology.global_order else joined
+
+
+def start(
+    frame: DataFrame, write: Callable[[Any, int], None], checkpoint: Path, name: str, available_now: bool
+) -> StreamingQuery:
+    writer = frame.writeStream.foreachBatch(write).outputMode("append").queryName(name)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    triggered = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=IDLE_POLL)
+    return triggered.start()

@@ -1,0 +1,123 @@
+"""Exactly once, by files alone: stage, write the manifest, rename.
+
+    OUTPUT/_staging/<batch>-<unique>/...                    written by tasks, seen by nobody
+    CHECKPOINT/muntin/commits/<batch>.json                  the manifest: its rename is the commit point of a batch
+    OUTPUT/<query>/b<batch>-<part>.parquet                  staged files, renamed as the manifest says
+
+A crash before the manifest leaves staged files that the next start sweeps away; a crash after it is completed by the
+next start, or by the replay of the batch, whose own staged files are then discarded. Knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from muntin.spark.durable import write_atomically
+
+STAGING = "_staging"
+KEPT_MANIFESTS = 20
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A file that a task has written: where it lies, relative to the output, and whose rows it holds."""
+
+    path: str
+    name: str
+    part: int
+    rows: int
+
+
+@dataclass
+class Manifest:
+    """One committed micro-batch: the renames it stands for, its rows per query and letters per class, and the sums."""
+
+    batch: int
+    renames: list[tuple[str, str]] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    letters: dict[str, int] = field(default_factory=dict)
+    total_rows: dict[str, int] = field(default_factory=dict)
+    total_letters: dict[str, int] = field(default_factory=dict)
+    operators: dict[str, Any] = field(default_factory=dict)
+    """The last report of each (join, shard), by "join/shard"."""
+
+
+class Publisher:
+    """The committed output of one checkpoint; `output` is None where rows are only counted or go to a callable."""
+
+    def __init__(self, checkpoint: Path, output: Path | None):
+        self.folder = checkpoint / "muntin" / "commits"
+        self.output = output
+        self.folder.mkdir(parents=True, exist_ok=True)
+        batches = self._batches()
+        self.last = self._read(batches[-1]) if batches else Manifest(-1)
+
+    def recover(self) -> None:
+        """Complete the last commit and sweep away what was staged for none."""
+        self._rename(self.last)
+        if self.output is not None:
+            shutil.rmtree(self.output / STAGING, ignore_errors=True)
+
+    def is_committed(self, batch: int) -> bool:
+        return batch <= self.last.batch
+
+    def stage(self, batch: int) -> Path | None:
+        """A fresh folder for the tasks of one attempt at a batch."""
+        if self.output is None:
+            return None
+        folder = self.output / STAGING / f"{batch:010d}-{uuid.uuid4().hex[:12]}"
+        folder.mkdir(parents=True)
+        return folder
+
+    def publish(
+        self,
+        batch: int,
+        staged: Iterable[Staged],
+        rows: Mapping[str, int],
+        letters: Mapping[str, int],
+        operators: Mapping[str, Any],
+    ) -> Manifest:
+        """Commit a batch; one that is committed already stays as it is."""
+        if self.is_committed(batch):
+            self._rename(self.last)
+            return self.last
+        manifest = Manifest(
+            batch,
+            [(s.path, f"{s.name}/b{batch:010d}-{s.part:03d}.parquet") for s in staged],
+            dict(rows),
+            dict(letters),
+            dict(Counter(self.last.total_rows) + Counter(rows)),
+            dict(Counter(self.last.total_letters) + Counter(letters)),
+            {**self.last.operators, **operators},
+        )
+        write_atomically(self.folder / f"{batch:010d}.json", json.dumps(vars(manifest)))
+        self.last = manifest
+        self._rename(manifest)
+        for old in self._batches()[:-KEPT_MANIFESTS]:
+            (self.folder / f"{old:010d}.json").unlink(missing_ok=True)
+        return manifest
+
+    def _rename(self, manifest: Manifest) -> None:
+        """Idempotent: a staged file that is gone was renamed before (and a reader may have taken it away since)."""
+        if self.output is None:
+            return
+        for source, target in manifest.renames:
+            if (self.output / source).exists():
+                os.makedirs((self.output / target).parent, exist_ok=True)
+                os.replace(self.output / source, self.output / target)
+
+    def _batches(self) -> list[int]:
+        return sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit())
+
+    def _read(self, batch: int) -> Manifest:
+        stored = json.loads((self.folder / f"{batch:010d}.json").read_text())
+        stored["renames"] = [(a, b) for a, b in stored["renames"]]
+        return Manifest(**stored)

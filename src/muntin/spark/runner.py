@@ -1,0 +1,317 @@
+"""Jobs from Python: declare streams and queries, start, watch, stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muntin.model import JobSpec, MuntinError, Stream, UsageError
+from muntin.plan import Plan, share
+from muntin.spark import control, identity, pipeline, sink, source
+from muntin.spark.failure import explain_failure
+from muntin.spark.publish import Publisher
+from muntin.spark.session import default_shards, prepare_session
+from muntin.spark.status import StatusBoard, read_status
+from muntin.spark.topology import STATE_FORMAT, Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["Job", "Run", "read_status"]
+
+MODES = ("endless", "available-now", "bounded")
+Progress = Callable[[dict[str, Any]], None]
+"""Called with the status after every micro-batch."""
+
+
+class Job:
+    """Streams and the queries over them, to be run as one Spark job."""
+
+    def __init__(self, spark: SparkSession, spec: JobSpec | None = None):
+        self.spark = spark
+        self.spec = spec or JobSpec()
+        self._frames: dict[str, DataFrame] = {}
+
+    @classmethod
+    def from_file(cls, spark: SparkSession, path: str | os.PathLike[str]) -> Job:
+        from muntin.sql import parse_job
+
+        return cls(spark, parse_job(Path(path).read_text(), source=str(path)))
+
+    def stream(self, name: str, frame: DataFrame, *, time: str, lateness: str = "0 seconds") -> Job:
+        """Add a stream that comes from any streaming DataFrame."""
+        from muntin.sql import parse_duration_us
+
+        if not frame.isStreaming:
+            raise UsageError(f"stream {name}: this DataFrame is not a streaming one", hint="use spark.readStream")
+        if name in self.spec.streams:
+            raise UsageError(f"stream {name} is there already")
+        schema = source.schema_of(name, frame)
+        column = schema.find(time)
+        if column is None or column.type not in ("timestamp", "timestamp_ntz"):
+            kind = f"has type {column.type}" if column else "is not a column"
+            raise UsageError(f"stream {name}: {time} {kind}", hint="the event time must be a timestamp column")
+        added = Stream(name, schema, column.name, parse_duration_us(lateness))
+        self._frames[name] = frame
+        self.spec = dataclasses.replace(self.spec, streams={**self.spec.streams, name: added})
+        return self
+
+    def query(self, name: str, sql: str) -> Job:
+        """Add a query: the text after `CREATE QUERY name AS`."""
+        from muntin.sql import parse_query
+
+        if name in self.spec.queries:
+            raise UsageError(f"query {name} is there already")
+        added = parse_query(sql, self.spec, name=name)
+        self.spec = dataclasses.replace(self.spec, queries={**self.spec.queries, name: added})
+        return self
+
+    def explain(self) -> str:
+        from muntin.plan.explain import explain
+
+        return explain(self.spec)
+
+    def start(
+        self,
+        output: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        sink: sink.Callback | None = None,
+        mode: str = "endless",
+        progress: Progress | None = None,
+    ) -> Run:
+        """Start the job; what is wrong with the request is said before anything is written or run.
+
+        `output` None or "none" counts the rows and discards them; `sink` gets them as Arrow tables instead.
+        """
+        if mode not in MODES:
+            raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
+        if not self.spec.queries:
+            raise UsageError("the job has no queries", hint="add CREATE QUERY name AS SELECT ...")
+        for name in self.spec.queries:
+            if name.startswith((".", "_")) or "/" in name or "\0" in name:
+                raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
+        plan = share(self.spec)
+        for stream in plan.streams:
+            if stream.name not in self._frames:
+                source.check_source(stream)
+        place = Place.of(output, checkpoint, sink is not None)
+        run = Run(self, plan, place, sink, mode, progress)
+        run._begin()
+        return run
+
+    def _frame(self, stream: Stream) -> DataFrame:
+        return self._frames.get(stream.name) or source.read_stream(self.spark, stream)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a run keeps its checkpoint and its output; a checkpoint that nobody asked for goes when the run ends."""
+
+    checkpoint: Path
+    output: Path | None
+    temporary: bool
+
+    @classmethod
+    def of(
+        cls, output: str | os.PathLike[str] | None, checkpoint: str | os.PathLike[str] | None, has_sink: bool
+    ) -> Place:
+        folder = None if output is None or os.fspath(output) == "none" else Path(output).absolute()
+        if has_sink and folder:
+            raise UsageError("rows go either to an output folder or to a sink, not to both")
+        if checkpoint is not None:
+            return cls(Path(checkpoint).absolute(), folder, False)
+        if folder:
+            return cls(folder / "_checkpoint", folder, False)
+        if has_sink:
+            raise UsageError("a run with a sink needs a checkpoint", hint="start(sink=..., checkpoint='...')")
+        return cls(Path(tempfile.mkdtemp(prefix="muntin-")), None, True)
+
+
+class Run:
+    """A running job. One thread of its own drives it through its phases; this object may be used from any other."""
+
+    def __init__(
+        self, job: Job, plan: Plan, place: Place, callback: sink.Callback | None, mode: str, progress: Progress | None
+    ):
+        self.job, self.plan, self.place, self.mode = job, plan, place, mode
+        self._progress, self._callback = progress, callback
+        self._query: StreamingQuery | None = None
+        self._stopping = threading.Event()
+        self._done = threading.Event()
+        self._writing = threading.Lock()
+        self._error: MuntinError | None = None
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        spark, spec, checkpoint = self.job.spark, self.job.spec, self.place.checkpoint
+        prepare_session(spark)
+        shards = spec.settings.shards or self._stored_shards() or default_shards(spark)
+        described = self._described_output()
+        wanted = identity.identity(spec, shards, described, STATE_FORMAT)
+        identity.check_checkpoint(checkpoint, wanted)
+        self._lock = identity.Lock(checkpoint)
+        try:
+            checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
+            if self.place.output:
+                identity.claim_output(self.place.output, checkpoint_id)
+                sink.prepare_output(self.place.output, self.plan)
+            spark.conf.set("spark.sql.shuffle.partitions", str(shards))
+            topology = Topology(self.plan, shards, spec.settings.order == "global", checkpoint_id)
+            publisher = Publisher(checkpoint, self.place.output)
+            publisher.recover()
+            self._sink = sink.Sink(topology, publisher, self._callback)
+            names = [*(s.name for s in self.plan.streams), control.NAME]
+            self.board = StatusBoard(checkpoint, self.plan, names, self.mode, publisher.last)
+            frames = {s.name: self.job._frame(s) for s in self.plan.streams}
+            self._frame = pipeline.build(spark, topology, frames, checkpoint)
+            self._was_ended = control.is_ended(checkpoint)
+            self._launch()
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, Exception) and not isinstance(error, MuntinError):
+                raise explain_failure(error) from error
+            raise
+        threading.Thread(target=self._drive, name="muntin-run", daemon=True).start()
+
+    def _stored_shards(self) -> int | None:
+        """The number of shards a checkpoint was made with; it stays, wherever the job is run again."""
+        stored = identity.stored_job(self.place.checkpoint)
+        return None if stored is None else int(stored["settings"]["shards"])
+
+    def _described_output(self) -> str:
+        return "a sink" if self._callback else str(self.place.output) if self.place.output else "none"
+
+    def _launch(self) -> None:
+        name = f"muntin-{self.place.checkpoint.name}"
+        available_now = self.mode != "endless"
+        self._query = pipeline.start(self._frame, self._write, self.place.checkpoint, name, available_now)
+
+    # -- while it runs --------------------------------------------------------------------------------------------
+
+    def _write(self, frame: DataFrame, batch: int) -> None:
+        """Called by Spark for every micro-batch."""
+        with self._writing:
+            try:
+                self._note_progress()
+                self.board.committed(self._sink.write(frame, batch))
+            except BaseException as error:
+                self._error = self._error or explain_failure(error)
+                raise
+
+    def _note_progress(self) -> None:
+        """Take in the progress reports that have come since; Spark writes one after each micro-batch."""
+        if self._query is None:
+            return
+        fresh = [self.board.progressed(_as_dict(report)) for report in self._query.recentProgress[-10:]]
+        if any(fresh) and self._progress:
+            self._progress(self.board.snapshot())
+
+    def _drive(self) -> None:
+        state, error = "stopped", None
+        try:
+            self._wait()
+            if self.mode == "bounded" and not self._stopping.is_set():
+                if not self._was_ended:
+                    control.send_end(self.place.checkpoint, [s.name for s in self.plan.streams])
+                    self._launch()
+                    self._wait()
+                state = "stopped" if self._stopping.is_set() else "ended"
+        except Exception as failure:
+            if not self._stopping.is_set():
+                self._error = self._error or explain_failure(failure)
+                state, error = "failed", self._error.message
+        finally:
+            self._finish(state, error)
+
+    def _wait(self) -> None:
+        assert self._query is not None
+        try:
+            self._query.awaitTermination()
+        finally:
+            with self._writing:
+                self._note_progress()
+
+    def _finish(self, state: str, error: str | None) -> None:
+        try:
+            self.board.finished(state, error)
+        finally:
+            self._lock.release()
+            if self.place.temporary:
+                shutil.rmtree(self.place.checkpoint, ignore_errors=True)
+            self._done.set()
+
+    # -- for users ------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        return self.board.snapshot()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the run is over (False: not yet, after `timeout` seconds); a failed run raises its reason.
+
+        Ctrl-C and SIGTERM stop the run cleanly and then raise KeyboardInterrupt.
+        """
+        with _Signals() as signals:
+            waited = 0.0
+            while not self._done.wait(0.1):
+                waited += 0.1
+                if signals.caught:
+                    self.stop()
+                    raise KeyboardInterrupt
+                if timeout is not None and waited >= timeout:
+                    return False
+        if self._error is not None and not self._stopping.is_set():
+            raise self._error
+        return True
+
+    def stop(self) -> None:
+        """Stop after what is committed; a later run goes on from there."""
+        self._stopping.set()
+        if self._query is not None and self._query.isActive:
+            try:
+                self._query.stop()
+            except Exception as error:
+                raise explain_failure(error) from error
+        self._done.wait()
+
+    def add(self, sql: str) -> None:
+        raise MuntinError("queries cannot be added to a running job yet", hint="stop it and start a new job")
+
+    def drop(self, name: str) -> None:
+        raise MuntinError("queries cannot be dropped from a running job yet", hint="stop it and start a new job")
+
+
+class _Signals:
+    """SIGINT and SIGTERM as a flag, while somebody waits in the main thread (PySpark's own handler cancels jobs)."""
+
+    def __enter__(self) -> _Signals:
+        self.caught = False
+        self._before: dict[signal.Signals, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._catch)
+        return self
+
+    def _catch(self, *_: Any) -> None:
+        self.caught = True
+
+    def __exit__(self, *_: Any) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _as_dict(report: Any) -> dict[str, Any]:
+    """A progress report as plain values: a dict in older PySpark, an object with `jsonValue` in newer."""
+    if isinstance(report, dict) and type(report) is dict:
+        return report
+    import json
+
+    return dict(json.loads(report.json))

@@ -1,0 +1,150 @@
+"""The sink: tasks merge the shards' runs, route them to the queries and write; the driver publishes.
+
+One Spark action per micro-batch: `mapInArrow(task).collect()` brings back small JSON messages, and the tables
+themselves only where the rows go to a callable of the user's. Each task handles one part: a time range of all shards
+where the order is global, one shard where it is per key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muntin.core.results import Run, count, output_schema, route
+from muntin.plan import Plan
+from muntin.spark import letters
+from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
+from muntin.spark.publish import Manifest, Publisher, Staged
+from muntin.spark.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SCHEMA = pa.schema([pa.field("message", pa.string()), pa.field("table", pa.binary())])
+DDL = "message string, table binary"
+SCHEMA_FILE = "00-schema.parquet"
+COMPRESSION = "snappy"
+
+Callback = Callable[[str, pa.Table, int], None]
+"""`sink(query_name, table, batch_id)`; a batch comes again after a crash in the middle of it, with the same id."""
+Message = tuple[dict[str, Any], bytes | None]
+
+
+@dataclass(frozen=True)
+class SinkTask:
+    """The task function of the sink. `staging` None and not `hand_over`: rows are counted and discarded."""
+
+    topology: Topology
+    staging: str | None
+    hand_over: bool
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        frames = [decode(value, "a frame for the sink") for batch in batches for value in batch["frame"].to_pylist()]
+        for message, table in self.messages(frames):
+            yield pa.record_batch([pa.array([json.dumps(message)]), pa.array([table], pa.binary())], schema=SCHEMA)
+
+    def messages(self, frames: list[Frame]) -> Iterator[Message]:
+        """What the driver must know of this task's frames; files are written on the way."""
+        for frame in frames:
+            if frame.kind == Kind.COUNTERS:
+                yield {"type": "operator", "operator": dict(frame.header)}, None
+        turned_away = [frame for frame in frames if frame.kind == Kind.LETTERS]
+        if turned_away:
+            table = pa.concat_tables([frame.table() for frame in turned_away])
+            yield {"type": "letters", "letters": letters.by_class(table)}, None
+            yield from self._deliver(letters.NAME, turned_away[0].header["part"], table)
+        yield from self._results([frame for frame in frames if frame.kind == Kind.RUN])
+
+    def _results(self, frames: list[Frame]) -> Iterator[Message]:
+        runs: dict[tuple[int, int], list[Frame]] = defaultdict(list)
+        for frame in sorted(frames, key=lambda f: f.header["shard"]):
+            runs[frame.header["join"], frame.header["part"]].append(frame)
+        for (index, part), pieces in sorted(runs.items()):
+            join = self.topology.plan.joins[index]
+            run = Run.merge([Run.from_bytes(join, bytes(piece.payload)) for piece in pieces])
+            if self.staging is None and not self.hand_over:
+                yield {"type": "rows", "rows": count(join, run)}, None
+                continue
+            for query, table in route(join, run):
+                yield {"type": "rows", "rows": {query.name: table.num_rows}}, None
+                yield from self._deliver(query.name, part, table)
+
+    def _deliver(self, name: str, part: int, table: pa.Table) -> Iterator[Message]:
+        """Stage a table as a file, or hand it to the driver."""
+        if self.staging is not None:
+            os.makedirs(self.staging, exist_ok=True)
+            file = Path(self.staging) / f"{uuid.uuid4().hex}.parquet"
+            pq.write_table(table, file, compression=COMPRESSION)
+            path = f"{file.parent.parent.name}/{file.parent.name}/{file.name}"
+            yield {"type": "file", "file": asdict(Staged(path, name, part, table.num_rows))}, None
+        elif self.hand_over:
+            yield {"type": "table", "name": name, "part": part}, table_bytes(table).to_pybytes()
+
+
+class Sink:
+    """The driver's half, called by Spark once per micro-batch."""
+
+    def __init__(self, topology: Topology, publisher: Publisher, callback: Callback | None = None):
+        self.topology = topology
+        self.publisher = publisher
+        self.callback = callback
+
+    def write(self, frame: DataFrame, batch: int) -> Manifest:
+        """Run the micro-batch, also one that is committed already: Spark must commit its state.
+
+        After a failure what was staged stays: if the manifest was written, the files are still to be renamed.
+        """
+        staging = self.publisher.stage(batch)
+        task = SinkTask(self.topology, str(staging) if staging else None, self.callback is not None)
+        collected = frame.mapInArrow(task.run, DDL).collect()
+        messages = [(json.loads(row[0]), row[1]) for row in collected]
+        if not self.publisher.is_committed(batch):
+            self._hand_over(messages, batch)
+        manifest = self._publish([message for message, _ in messages], batch)
+        if staging:
+            shutil.rmtree(staging, ignore_errors=True)
+        return manifest
+
+    def _hand_over(self, messages: list[tuple[dict[str, Any], bytes | None]], batch: int) -> None:
+        if self.callback is None:
+            return
+        tables = [(m["name"], m["part"], data) for m, data in messages if m["type"] == "table"]
+        for name, _, data in sorted(tables, key=lambda t: t[:2]):
+            self.callback(name, read_table(bytes(data or b"")), batch)
+
+    def _publish(self, messages: list[dict[str, Any]], batch: int) -> Manifest:
+        rows: Counter[str] = Counter()
+        turned_away: Counter[str] = Counter()
+        for message in messages:
+            rows.update(message.get("rows", {}))
+            turned_away.update(message.get("letters", {}))
+        reports = [m["operator"] for m in messages if m["type"] == "operator"]
+        return self.publisher.publish(
+            batch,
+            [Staged(**m["file"]) for m in messages if m["type"] == "file"],
+            rows,
+            turned_away,
+            {f"{r['join']}/{r['shard']}": r for r in reports},
+        )
+
+
+def prepare_output(output: Path, plan: Plan) -> None:
+    """Give each query's folder a file with the schema and no rows, so that any reader can open it from the start."""
+    schemas = {query.name: output_schema(query) for join in plan.joins for query in join.queries}
+    for name, schema in {**schemas, letters.NAME: letters.SCHEMA}.items():
+        folder = output / name
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / SCHEMA_FILE).exists():
+            aside = folder / f".{uuid.uuid4().hex}.tmp"
+            pq.write_table(schema.empty_table(), aside)
+            os.replace(aside, folder / SCHEMA_FILE)

@@ -1,0 +1,169 @@
+"""`CHECKPOINT/muntin/status.json`: what a job has done and where it stands, written after every micro-batch.
+
+mode, state        "endless" | "available-now" | "bounded";  "running" | "stopped" | "failed" | "ended"
+batch, batches     the last committed micro-batch, and how many this run has done
+sources            per stream: rows of the last micro-batch and in all, as Spark counted them
+queries            per query: rows in all and in the last micro-batch
+joins              per shared join: streams, queries, frontiers, rows kept per slice, held rows, counters
+dead_letters       rows per class of reason, in all
+seconds            of the last micro-batch: whole, and Spark's phases
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from muntin.model import Side, UsageError
+from muntin.plan import Plan
+from muntin.spark.durable import write_atomically
+from muntin.spark.identity import FOLDER
+from muntin.spark.letters import iso
+from muntin.spark.publish import Manifest
+
+FILE = "status.json"
+
+
+def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+    """The status of a job, running or not, from its checkpoint."""
+    file = Path(checkpoint) / FOLDER / FILE
+    try:
+        found: dict[str, Any] = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise UsageError(f"{checkpoint} is not the checkpoint of a job that has run") from None
+    if found["state"] == "running" and not _is_alive(found["pid"]):
+        found["state"] = "failed"
+        found["error"] = "its process is gone; run it again to go on"
+    return found
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class StatusBoard:
+    """The status of a running job; every change reaches the file."""
+
+    def __init__(self, checkpoint: Path, plan: Plan, names: list[str], mode: str, last: Manifest):
+        self._file = checkpoint / FOLDER / FILE
+        self._plan = plan
+        self._names = names
+        self._lock = threading.Lock()
+        self._seen_progress: set[tuple[str, int]] = set()
+        self.status: dict[str, Any] = {
+            "mode": mode,
+            "state": "running",
+            "pid": os.getpid(),
+            "started": time.time(),
+            "updated": time.time(),
+            "batch": None,
+            "batches": 0,
+            "sources": {name: {"rows": 0, "total_rows": 0} for name in names},
+            "queries": {q.name: {"rows": 0, "total_rows": 0} for join in plan.joins for q in join.queries},
+            "joins": [],
+            "dead_letters": {},
+            "seconds": {},
+        }
+        self._carry_on()
+        self._take(last)
+
+    def _carry_on(self) -> None:
+        """Sources are counted by Spark per run: go on from the sums of the run before."""
+        if self._file.exists():
+            before = json.loads(self._file.read_text()).get("sources", {})
+            for name, source in self.status["sources"].items():
+                source["total_rows"] = before.get(name, {}).get("total_rows", 0)
+
+    def committed(self, manifest: Manifest) -> None:
+        with self._lock:
+            self.status["batches"] += 1
+            self._take(manifest)
+            self._write()
+
+    def progressed(self, progress: dict[str, Any]) -> bool:
+        """Take in one of Spark's progress reports; each counts once. True where it was new and ran a micro-batch."""
+        with self._lock:
+            key = (progress["runId"], progress["batchId"])
+            if key in self._seen_progress or "addBatch" not in progress.get("durationMs", {}):
+                return False
+            self._seen_progress.add(key)
+            for name, source in zip(self._names, progress["sources"], strict=False):
+                self.status["sources"][name]["rows"] = source["numInputRows"]
+                self.status["sources"][name]["total_rows"] += source["numInputRows"]
+            self.status["seconds"] = {k: v / 1000 for k, v in progress["durationMs"].items()}
+            self._write()
+            return True
+
+    def finished(self, state: str, error: str | None = None) -> None:
+        with self._lock:
+            self.status["state"] = state
+            if error:
+                self.status["error"] = error
+            self._write()
+
+    def snapshot(self) -> dict[str, Any]:
+        with self._lock:
+            return json.loads(json.dumps(self.status))  # type: ignore[no-any-return]
+
+    def _take(self, manifest: Manifest) -> None:
+        if manifest.batch < 0:
+            return
+        self.status["batch"] = manifest.batch
+        for name, query in self.status["queries"].items():
+            query["rows"] = manifest.rows.get(name, 0)
+            query["total_rows"] = manifest.total_rows.get(name, 0)
+        self.status["dead_letters"] = dict(manifest.total_letters)
+        self.status["joins"] = [describe(self._plan, index, manifest) for index in range(len(self._plan.joins))]
+
+    def _write(self) -> None:
+        self.status["updated"] = time.time()
+        write_atomically(self._file, json.dumps(self.status))
+
+
+def describe(plan: Plan, index: int, manifest: Manifest) -> dict[str, Any]:
+    """One shared join: the reports of its shards, added up."""
+    join = plan.joins[index]
+    reports = [r for r in manifest.operators.values() if r["join"] == index]
+    slices = [join.slices(side) for side in Side]
+    return {
+        "streams": [stream.name for stream in join.streams],
+        "queries": [query.name for query in join.queries],
+        "frontiers": [_frontier(reports, side) for side in Side],
+        "slices": [
+            [
+                {"lo_us": s.lo_us, "hi_us": s.hi_us, "rows": sum(r["slices"][side][n] for r in reports)}
+                for n, s in enumerate(slices[side])
+            ]
+            for side in Side
+        ],
+        "held_rows": [sum(r["counters"]["held_rows"][side] for r in reports) for side in Side],
+        "counters": _added([r["counters"] for r in reports]),
+        "rebuilt": sum(r["rebuilt"] for r in reports),
+    }
+
+
+def _frontier(reports: list[dict[str, Any]], side: Side) -> str | None:
+    """The same in all shards, once each has had a row of the stream."""
+    known = [r["frontiers"][side] for r in reports if r["frontiers"][side] is not None]
+    return None if not known else known[0] if isinstance(known[0], str) else iso(min(known))
+
+
+def _added(counters: list[dict[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = {}
+    for one in counters:
+        for name, value in one.items():
+            if isinstance(value, list):
+                total[name] = [a + b for a, b in zip(total.get(name, [0] * len(value)), value, strict=True)]
+            else:
+                total[name] = total.get(name, 0) + value
+    return total

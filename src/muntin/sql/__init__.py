@@ -1,0 +1,10 @@
+"""From SQL text to the model; the only place that imports sqlglot.
+
+`dialect` is the grammar, `statements` reads whole statements, `bind` makes queries, `expressions` and `translate` (with
+the rules in `operators`, `functions`, `casts`) make scalar expressions for the evaluator, `places` makes the errors.
+"""
+
+from muntin.sql.duration import parse_duration_us
+from muntin.sql.statements import parse_job, parse_query
+
+__all__ = ["parse_duration_us", "parse_job", "parse_query"]

@@ -1,0 +1,171 @@
+"""CAST, date and timestamp literals, and Spark's names of types."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+from sqlglot import exp
+
+from muntin.kernels.evaluate import evaluate
+from muntin.model import common_type, is_numeric
+from muntin.model.types import INTEGERS, MAX_PRECISION, TYPES
+from muntin.sql.places import SqlText
+from muntin.sql.translate import NULL, TIMES, Translator, Value, at, coerce, duckdb_type_node, fill, rule
+
+_BLANKS = r"[\x00-\x20]*"
+_DATE = r"\d{4}-\d{1,2}-\d{1,2}"
+_ZONE = r"(?:Z|UTC|[+-]\d{2}:\d{2})?"
+_TIME = rf"{_DATE}(?:[ T]\d{{1,2}}:\d{{1,2}}:\d{{1,2}}(?:\.\d{{1,6}})?{_ZONE})?"
+_FORMS = {
+    "date": _DATE,
+    "timestamp": _TIME,
+    "timestamp_ntz": _TIME,
+    "double": r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI]nf(?:inity)?|INF|NaN|nan)",
+}
+"""What Spark reads as a value of a type, near enough; anything else is NULL, as in DuckDB it might not be."""
+
+_DTYPES = {
+    exp.DType.TINYINT: "tinyint",
+    exp.DType.SMALLINT: "smallint",
+    exp.DType.INT: "int",
+    exp.DType.BIGINT: "bigint",
+    exp.DType.BOOLEAN: "boolean",
+    exp.DType.FLOAT: "float",
+    exp.DType.DOUBLE: "double",
+    exp.DType.TEXT: "string",
+    exp.DType.VARCHAR: "string",
+    exp.DType.CHAR: "string",
+    exp.DType.BINARY: "binary",
+    exp.DType.VARBINARY: "binary",
+    exp.DType.DATE: "date",
+    exp.DType.TIMESTAMP: "timestamp",
+    exp.DType.TIMESTAMPTZ: "timestamp",
+    exp.DType.TIMESTAMPLTZ: "timestamp",
+    exp.DType.TIMESTAMPNTZ: "timestamp_ntz",
+}
+
+
+def type_name(text: SqlText, node: exp.DataType) -> str:
+    """The model's name of a type as Spark SQL writes it."""
+    if node.this == exp.DType.DECIMAL:
+        return _decimal_name(text, node)
+    known = _DTYPES.get(node.this)
+    if known is None or node.args.get("nested"):
+        written = text.slice(node) or node.sql("spark")
+        raise text.error(f"the type {written} is not known", node, f"types are {', '.join(TYPES)} and decimal(p,s)")
+    return known
+
+
+def _decimal_name(text: SqlText, node: exp.DataType) -> str:
+    sizes = [int(p.name) if re.fullmatch("[0-9]{1,3}", p.name) else -1 for p in node.expressions] or [10, 0]
+    precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
+    if not (1 <= precision <= MAX_PRECISION and 0 <= scale <= precision and len(sizes) <= 2):
+        hint = f"write DECIMAL(p, s) with 1 <= p <= {MAX_PRECISION} and 0 <= s <= p"
+        raise text.error(f"no such decimal: {text.slice(node)}", node, hint)
+    return f"decimal({precision},{scale})"
+
+
+@rule(exp.Cast, exp.TryCast, args="this to safe")
+def cast(t: Translator, node: exp.Expr) -> Value:
+    """CAST and TRY_CAST alike: what does not cast is NULL."""
+    to = node.args["to"]
+    kind = type_name(t.text, to)
+    value = t.value(node.this)
+    if value.is_text and kind in TIMES:
+        return at(time_literal(t, value, kind, node), node)
+    return at(converted(t, value, kind, node), node)
+
+
+def converted(t: Translator, value: Value, kind: str, source: exp.Expr) -> Value:
+    """`value` as Spark casts it to `kind`."""
+    if value.type in (kind, NULL):
+        return t.made(source, exp.Cast(this=value.node, to=duckdb_type_node(kind)), kind)
+    template = _conversion(value.type, kind)
+    if template is None:
+        hint = "to print a double, CAST it to DECIMAL(p, s) first" if kind == "string" else "leave it in its own type"
+        raise t.text.refuse(f"CAST from {value.type} to {kind}", source, hint)
+    node = fill(template, a=value.node)
+    for inner in node.find_all(exp.Cast):  # `TIMESTAMP_S` stands for the target: DuckDB would not parse a free name
+        if inner.args["to"].this == exp.DType.TIMESTAMP_S:
+            inner.set("to", duckdb_type_node(kind))
+    return t.made(source, node, kind)
+
+
+_TARGET = "TIMESTAMP_S"
+
+
+def _conversion(source: str, target: str) -> str | None:
+    plain = f"TRY_CAST(a AS {_TARGET})"
+    if source == "string":
+        return _from_string(target)
+    if is_numeric(source):
+        if is_numeric(target):
+            return _between_numbers(source, target)
+        if target == "string":
+            return None if source in ("float", "double") else plain
+        return plain if target == "boolean" else None
+    if source == "boolean":
+        return plain if is_numeric(target) or target == "string" else None
+    if source in TIMES:
+        if target == "string":
+            return "CAST(CAST(a AS TIMESTAMP) AS VARCHAR)" if source != "date" else plain
+        return plain if target in TIMES else None
+    return None
+
+
+def _between_numbers(source: str, target: str) -> str:
+    if target in INTEGERS and source not in INTEGERS:
+        return f"TRY_CAST(trunc(a) AS {_TARGET})"
+    if target.startswith("decimal") and source in ("float", "double"):
+        return f"TRY_CAST(CAST(CAST(a AS DOUBLE) AS VARCHAR) AS {_TARGET})"
+    return f"TRY_CAST(a AS {_TARGET})"
+
+
+def _from_string(target: str) -> str | None:
+    if target == "boolean":
+        return (
+            "CASE lower(trim(a)) WHEN 't' THEN TRUE WHEN 'true' THEN TRUE WHEN 'y' THEN TRUE WHEN 'yes' THEN TRUE "
+            "WHEN '1' THEN TRUE WHEN 'f' THEN FALSE WHEN 'false' THEN FALSE WHEN 'n' THEN FALSE WHEN 'no' THEN FALSE "
+            "WHEN '0' THEN FALSE END"
+        )
+    if target == "binary":
+        return None
+    form = r"[+-]?\d+" if target in INTEGERS else _FORMS.get(target, _FORMS["double"])
+    return f"TRY_CAST(regexp_extract(a, '^{_BLANKS}({form}){_BLANKS}$', 1) AS {_TARGET})"
+
+
+def time_literal(t: Translator, value: Value, kind: str, source: exp.Expr) -> Value:
+    """A string literal as a date or timestamp, checked now: a typo must not become a NULL that matches nothing."""
+    result = converted(t, value, kind, source)
+    (found,) = evaluate(pa.table({"_": [0]}), [(result.node.sql("duckdb"), kind)])
+    if found[0].as_py() is None:
+        example = "2024-01-31" if kind == "date" else "2024-01-31 12:00:00"
+        raise t.error(f"'{value.node.name}' is not a {kind}", value, f"write it as '{example}'")
+    constant = exp.Literal.string(value.node.name.strip())
+    return Value(exp.Cast(this=constant, to=duckdb_type_node(kind)), kind, value.span)
+
+
+def unify(t: Translator, values: list[Value], source: exp.Expr, verb: str) -> tuple[str, list[exp.Expr]]:
+    """The type in which values meet (in a comparison, as branches of CASE, ...) and their nodes in it.
+
+    String literals become dates or timestamps where the others are: `ts > '2024-01-01'`.
+    """
+    times = [v.type for v in values if v.type in TIMES]
+    dated = [time_literal(t, v, times[0], source) if times and v.is_text else v for v in values]
+    kind, first = NULL, dated[0]
+    for value in dated:
+        met = value.type if kind == NULL else kind if value.type == NULL else common_type(kind, value.type)
+        if met is None:
+            raise t.error(f"cannot {verb} {kind} and {value.type}", source, _meeting_hint(first, value, verb))
+        first = value if kind == NULL else first
+        kind = met
+    return kind, [coerce(v, kind) for v in dated]
+
+
+def _meeting_hint(left: Value, right: Value, verb: str) -> str:
+    for one, other in ((left, right), (right, left)):
+        if verb == "compare" and one.is_text and is_numeric(other.type):
+            number = re.fullmatch(r"\s*[+-]?\d+\.?\d*\s*", one.node.name)
+            return "write the number without quotes" if number else "compare it with a number"
+    return "bring both to one type with CAST(... AS ...)"

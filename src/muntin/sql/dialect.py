@@ -1,0 +1,424 @@
+"""The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
+
+    SET name = value
+    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] WITH (option = 'value', ...)
+    CREATE QUERY name AS SELECT ... FROM Stream [RANGE d | NOW] alias, ... [WINDOW d]
+    DROP QUERY name
+
+Here is only form. What the language has but this version does not (`ROWS`, `IDLE AFTER`, ...) is recognised here when
+no tree could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from muntin.model import UsageError
+from muntin.model.types import TYPES
+from muntin.sql.duration import DURATION_HINT, parse_duration_us
+from muntin.sql.places import Span, mark
+
+MAX_NESTING = 25
+"""How deep expressions may nest: the parser takes about 18 Python frames for each level."""
+
+_LATER = "leave it out for now"
+
+
+class GrammarError(ParseError):
+    """A parse error that knows its extent and a hint; a ParseError, so that sqlglot's own backtracking still works."""
+
+    def __init__(self, message: str, span: Span, hint: str | None = None):
+        super().__init__(message)
+        self.description = message
+        self.span = span
+        self.hint = hint
+
+
+class Duration(exp.Expression):
+    """`us` microseconds; the sign is checked where the duration is used."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"us": True}
+
+
+class StreamRef(exp.Table):
+    """A stream in FROM with its own window: `Stream [RANGE d] alias`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {**exp.Table.arg_types, "range": True}
+
+
+class SetOption(exp.Expression):
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class ColumnType(exp.Expression):
+    """A column of CREATE STREAM."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "type": True}
+
+
+class Option(exp.Expression):
+    """`key = 'value'` of WITH: both as literals."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class CreateStream(exp.Expression):
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": True,
+        "time": False,
+        "lateness": False,
+        "options": False,
+    }
+
+
+class CreateQuery(exp.Expression):
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class DropQuery(exp.Expression):
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+def _marking(parse: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[str, Any]]:
+    """A query modifier's parser that marks the clause from its keyword on, so that a refusal points there."""
+
+    def parse_and_mark(parser: Any) -> tuple[str, Any]:
+        start = parser._curr.start
+        key, node = parse(parser)
+        for item in node if isinstance(node, list) else [node]:
+            if isinstance(item, exp.Expr):
+                mark(item, start, parser._prev.end + 1)
+        return key, node
+
+    return parse_and_mark
+
+
+class MuntinParser(SparkParser):
+    QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        token: _marking(parse)
+        for token, parse in {
+            **SparkParser.QUERY_MODIFIER_PARSERS,
+            TokenType.WINDOW: lambda self: ("windows", self._parse_window_clause()),
+        }.items()
+    }
+
+    def reset(self) -> None:
+        super().reset()
+        self._nesting = 0
+
+    def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+        statements = super().parse(raw_tokens, sql)
+        if self._index < self._tokens_size:  # sqlglot stops at a statement that starts with ELSE
+            self.raise_error("Unexpected token")
+        return statements
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
+        at = token or self._curr or self._prev
+        span = Span(at.start, at.end + 1) if at else Span(0, 0)
+        if not token and not self._curr:
+            span = Span(span.end, span.end)  # something is missing after the last token
+        raise GrammarError(message, span)
+
+    def _warn_unsupported(self) -> None:
+        """What sqlglot cannot parse is refused by name later; no warning on the way."""
+
+    def _fail(self, message: str, hint: str, start: Token | None = None) -> NoReturn:
+        first, last = start or self._curr or self._prev, self._curr or self._prev
+        raise GrammarError(message, Span(first.start, last.end + 1), hint)
+
+    def _refuse(self, what: str, hint: str = _LATER, start: Token | None = None) -> NoReturn:
+        self._fail(f"{what} is not supported yet", hint, start)
+
+    def _is_word(self, *words: str) -> bool:
+        return bool(self._curr) and self._curr.token_type != TokenType.STRING and self._curr.text.upper() in words
+
+    # statements
+
+    def _parse_statement(self) -> exp.Expr | None:
+        start = self._curr
+        statement = super()._parse_statement()
+        if statement is not None and start:
+            mark(statement, start.start, self._prev.end + 1)
+        return statement
+
+    def _parse_set(self, unset: bool = False, tag: bool = False) -> Any:
+        name = self._parse_name("a setting after SET")
+        if not self._match(TokenType.EQ):
+            self._fail("expected = after the setting's name", f"write SET {name.name} = value")
+        return self.expression(SetOption(this=name, expression=self._parse_plain_value()))
+
+    def _parse_create(self) -> Any:
+        if self._match_text_seq("STREAM"):
+            return self._parse_create_stream()
+        if self._match_text_seq("QUERY"):
+            return self._parse_create_query()
+        if self._is_word("OR") and self._next and self._next.text.upper() == "REPLACE":
+            self._refuse("CREATE OR REPLACE", "DROP QUERY first, then CREATE QUERY")
+        what = f"CREATE {self._curr.text.upper()}" if self._curr else "CREATE"
+        hint = "a job file has SET, CREATE STREAM, CREATE QUERY and DROP QUERY"
+        self._fail(f"{what} is not a statement of a job file", hint)
+
+    def _parse_drop(self, exists: bool = False, kind: str | None = None) -> Any:
+        if self._match_text_seq("QUERY"):
+            if self._is_word("IF") and self._next and self._next.text.upper() == "EXISTS":
+                self._refuse("DROP QUERY IF EXISTS", "name a query that exists")
+            return self.expression(DropQuery(this=self._parse_name("the query's name")))
+        self._fail("only queries can be dropped", "write DROP QUERY name")
+
+    def _parse_create_query(self) -> CreateQuery:
+        if self._is_word("IF") and self._next and self._next.text.upper() == "NOT":
+            self._refuse("IF NOT EXISTS")
+        name = self._parse_name("the query's name")
+        if not self._match(TokenType.ALIAS):
+            self._fail("expected AS after the query's name", f"write CREATE QUERY {name.name} AS SELECT ...")
+        start = self._curr
+        select = self._parse_ddl_select()
+        if select is None:
+            self._fail("expected SELECT", f"write CREATE QUERY {name.name} AS SELECT ...")
+        mark(select, start.start, self._prev.end + 1)
+        if self._is_word("EMIT", "EVERY"):
+            self._refuse(f"{self._curr.text.upper()} (aggregates)")
+        return self.expression(CreateQuery(this=name, expression=select))
+
+    def _parse_create_stream(self) -> CreateStream:
+        name = self._parse_name("the stream's name")
+        if not self._match(TokenType.L_PAREN):
+            self._fail("expected ( and the stream's columns", f"write CREATE STREAM {name.name} (ts TIMESTAMP, ...)")
+        columns = [self._parse_column_type()]
+        while self._match(TokenType.COMMA):
+            columns.append(self._parse_column_type())
+        if not self._match(TokenType.R_PAREN):
+            self._fail("expected , or ) after the column's type", "a column is a name and a type, nothing else")
+        clauses: dict[str, Any] = {}
+        while self._curr:
+            start = self._curr
+            key, clause = self._parse_stream_clause()
+            if key in clauses:
+                self._fail(f"{start.text.upper()} is given twice", "keep one of them", start)
+            clauses[key] = clause
+        return self.expression(CreateStream(this=name, expressions=columns, **clauses))
+
+    def _parse_column_type(self) -> ColumnType:
+        if self._is_word("UNIQUE") and self._next and self._next.token_type == TokenType.L_PAREN:
+            self._refuse("UNIQUE")
+        name = self._parse_name("a column's name")
+        kind = self._parse_types(allow_identifiers=False)
+        if kind is None:
+            hint = "write the column's name and type, such as v DOUBLE"
+            if self._curr and self._curr.token_type == TokenType.VAR:
+                self._fail(f"the type {self._curr.text} is not known", f"types are {', '.join(TYPES)} and decimal(p,s)")
+            self._fail(f"expected the type of column {name.name}", hint)
+        return self.expression(ColumnType(this=name, type=kind))
+
+    def _parse_stream_clause(self) -> tuple[str, Any]:
+        if self._match_text_seq("TIMESTAMP", "BY"):
+            return "time", self._parse_name("the event time's column")
+        if self._match_text_seq("LATENESS"):
+            return "lateness", self._parse_duration()
+        if self._match(TokenType.WITH):
+            return "options", self._parse_wrapped_csv(self._parse_option)
+        if self._is_word("IDLE", "PUNCTUATION"):
+            self._refuse({"IDLE": "IDLE AFTER", "PUNCTUATION": "PUNCTUATION"}[self._curr.text.upper()])
+        self._fail(
+            f"unexpected {self._curr.text}", "after the columns come TIMESTAMP BY column, LATENESS d and WITH (...)"
+        )
+
+    def _parse_option(self) -> Option:
+        start = self._curr
+        if self._match(TokenType.STRING):
+            key = self._prev.text
+        else:
+            key = self._parse_name("an option's name").name
+            while self._match(TokenType.DOT):
+                key += "." + self._parse_name("an option's name").name
+        node = exp.Literal.string(key)
+        mark(node, start.start, self._prev.end + 1)
+        if not self._match(TokenType.EQ):
+            self._fail("expected = after the option's name", f"write {key} = 'value'")
+        return self.expression(Option(this=node, expression=self._parse_plain_value()))
+
+    # words, values, durations
+
+    def _parse_name(self, what: str) -> exp.Identifier:
+        if not self._curr or self._curr.token_type == TokenType.STRING:
+            self._fail(f"expected {what}", "write a name: letters, digits and _")
+        name = self._parse_id_var(any_token=False)
+        if not isinstance(name, exp.Identifier):
+            word = self._curr.text[:1].isalpha()
+            hint = "put a name that is a keyword in backquotes" if word else "write a name: letters, digits and _"
+            self._fail(f"expected {what}, found {self._curr.text}", hint)
+        mark(name, self._prev.start, self._prev.end + 1)
+        return name
+
+    def _parse_plain_value(self) -> exp.Literal:
+        """A string, number or word; its text as it stands, with `is_string` for what was quoted."""
+        start = self._curr
+        sign = "-" if self._match(TokenType.DASH) else ""
+        if not self._curr or self._curr.token_type in (TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA):
+            self._fail("expected a value", "write a string in quotes, a number, TRUE or FALSE", start)
+        quoted = self._curr.token_type == TokenType.STRING
+        text = self._curr.text
+        self._advance()
+        value = exp.Literal(this=sign + text, is_string=quoted)
+        mark(value, start.start, self._prev.end + 1)
+        return value
+
+    def _parse_duration(self) -> Duration:
+        """`[INTERVAL] [-] number unit`; the tokens only bound it, `parse_duration_us` reads the text."""
+        start = self._curr
+        if not start:
+            self._fail("expected a duration", DURATION_HINT)
+        self._match(TokenType.INTERVAL)
+        _ = self._match(TokenType.DASH) or self._match(TokenType.PLUS)
+        glued = self._curr and self._curr.token_type == TokenType.VAR and self._curr.text[:1].isdigit()  # 1min
+        if not glued and not (self._curr and self._curr.token_type in (TokenType.NUMBER, TokenType.STRING)):
+            self._fail(f"expected a duration{', found ' + self._curr.text if self._curr else ''}", DURATION_HINT, start)
+        amount = self._curr
+        self._advance()
+        if self._curr and self._curr.token_type == TokenType.DCOLON and self._curr.start == amount.start:  # 5s, 5d
+            self._advance(2)
+        elif self._is_word("ROWS", "ROW"):
+            self._refuse("a window of ROWS", "write a duration, such as WINDOW 1 min", start)
+        elif not glued and not (amount.token_type == TokenType.STRING and any(c.isalpha() for c in amount.text)):
+            if not self._curr or self._curr.token_type in (TokenType.R_BRACKET, TokenType.STRING, TokenType.NUMBER):
+                self._fail("the duration has no unit", DURATION_HINT, start)
+            self._advance()
+        return self._duration(start)
+
+    def _duration(self, start: Token) -> Duration:
+        try:
+            us = parse_duration_us(self.sql[start.start : self._prev.end + 1])
+        except UsageError as error:
+            raise GrammarError(error.message, Span(start.start, self._prev.end + 1), error.hint) from error
+        node = self.expression(Duration(us=us))
+        mark(node, start.start, self._prev.end + 1)
+        return node
+
+    # windows
+
+    def _parse_window_clause(self) -> list[exp.Expr] | None:
+        """`WINDOW d`; `WINDOW w AS (...)` stays sqlglot's and is refused when the query is bound."""
+        named = self._next and self._next.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        if named and not self._next.text[:1].isdigit():
+            return super()._parse_window_clause()
+        self._match(TokenType.WINDOW)
+        return [self._parse_duration()]
+
+    def _parse_join(
+        self,
+        skip_join_token: bool = False,
+        parse_bracket: bool = False,
+        alias_tokens: Collection[TokenType] | None = None,
+    ) -> exp.Join | None:
+        """sqlglot reads a comma as CROSS JOIN, and swallows errors after it."""
+        start = self._curr
+        if self._match(TokenType.COMMA):
+            join: exp.Join | None = self.expression(exp.Join(this=self._parse_table(alias_tokens=alias_tokens)))
+        else:
+            join = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
+        if join is not None:
+            mark(join, start.start, self._prev.end + 1)
+        return join
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if not (self._next and self._next.token_type == TokenType.L_BRACKET):
+            return super()._parse_table(*args, **kwargs)
+        name = self._parse_name("a stream's name")
+        start = self._curr
+        self._advance()
+        window = self._parse_stream_window()
+        if not self._match(TokenType.R_BRACKET):
+            self._fail("expected ] after the window", "write Stream [RANGE 12 HOURS] alias")
+        mark(window, start.start, self._prev.end + 1)
+        table = self.expression(StreamRef(this=name, range=window))
+        table.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
+        return table
+
+    def _parse_stream_window(self) -> Duration:
+        start = self._curr
+        if self._match_text_seq("NOW"):
+            now = self.expression(Duration(us=1))
+            mark(now, start.start, start.end + 1)
+            return now
+        if self._match_text_seq("RANGE"):
+            return self._parse_duration()
+        if self._is_word("ROWS", "PARTITION"):
+            self._refuse(f"a window of {self._curr.text.upper()}", "write [RANGE d] or [NOW]")
+        self._fail("expected RANGE or NOW", "write Stream [RANGE 12 HOURS] alias or Stream [NOW] alias")
+
+    # expressions
+
+    def expression(self, instance: Any, token: Token | None = None, comments: list[str] | None = None) -> Any:
+        node = super().expression(instance, token, comments)
+        if isinstance(node, exp.Distinct) and self._prev:
+            mark(node, self._prev.start, self._prev.end + 1)
+        return node
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        start = self._curr
+        node = super()._parse_types(*args, **kwargs)
+        if isinstance(node, exp.DataType) and start:
+            mark(node, start.start, self._prev.end + 1)
+        return node
+
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+        """As sqlglot's, without its patience for commas that separate nothing."""
+        items: list[Any] = []
+        while True:
+            item = parse_method()
+            if item is None and (items or (self._curr and self._curr.token_type == sep)):
+                self._fail("something is missing beside the comma", "take the comma out, or add what is missing")
+            if item is None:
+                return items
+            items.append(item)
+            if not self._match(sep):
+                return items
+
+    def _parse_case(self) -> exp.Expr | None:
+        start, index = self._prev, self._index
+        node = super()._parse_case()
+        words = [t.token_type for t in self._tokens[index : self._index]]
+        if words.count(TokenType.WHEN) != words.count(TokenType.THEN):  # sqlglot does not insist on THEN
+            self._fail("a WHEN without THEN", "write CASE WHEN condition THEN value ELSE value END", start)
+        return node
+
+    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
+        node = super()._parse_alias(this, explicit)
+        if node is this and self._prev.token_type == TokenType.ALIAS:
+            self._fail("AS without a name", "write expression AS name", self._prev)
+        return node
+
+    def _parse_unary(self) -> exp.Expr | None:
+        start = self._curr
+        self._nesting += 1
+        try:
+            if self._nesting > MAX_NESTING:
+                self._fail(f"nested more than {MAX_NESTING} levels deep", "write it flatter, or as several queries")
+            node = super()._parse_unary()
+        finally:
+            self._nesting -= 1
+        if node is not None and start and self._prev.end >= start.start:
+            mark(node, start.start, self._prev.end + 1)
+        return node
+
+    def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = True) -> exp.Expr | None:
+        start = self._curr
+        node = super()._parse_range(this, parse_is)
+        if node is not None and this is None and start and self._prev.end >= start.start:
+            mark(node, start.start, self._prev.end + 1)
+        return node
+
+
+class Muntin(Spark):
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']  # Spark 4: a doubled quote is a quote
+
+    Parser = MuntinParser

@@ -1,0 +1,94 @@
+"""Whole expressions: checked, translated, and made into the model's `Expr`."""
+
+from __future__ import annotations
+
+import duckdb
+from sqlglot import exp
+
+from muntin.kernels.evaluate import type_of
+from muntin.model import Expr, Side, SqlError
+from muntin.sql import functions, operators  # noqa: F401  (they register their rules)
+from muntin.sql.places import SqlText, span_of
+from muntin.sql.translate import INTERVAL, NULL, Scope, Translator, Value, duckdb_type_node
+
+MAX_SQL = 100_000
+"""Length of the DuckDB text of one expression: some rules repeat their operands."""
+
+
+class Expressions:
+    """Makes expressions of one query; `columns` are the names and types that the evaluator will see."""
+
+    def __init__(self, text: SqlText, scope: Scope, columns: list[tuple[str, str]]):
+        self.text = text
+        self._translator = Translator(text, scope)
+        self._columns = columns
+
+    def expression(self, node: exp.Expr) -> Expr:
+        """Any scalar expression, for SELECT and for join keys."""
+        value = self._translator.value(node)
+        if value.type in (NULL, INTERVAL):
+            raise self.text.error(f"the type of this is {value.type}", node, "write CAST(NULL AS type) or a timestamp")
+        return self._expr(node, value)
+
+    def predicate(self, node: exp.Expr) -> Expr:
+        """A condition of WHERE or ON."""
+        value = self._translator.boolean(self._translator.value(node), "a condition")
+        if value.type == NULL:
+            value = Value(exp.Cast(this=value.node, to=duckdb_type_node("boolean")), "boolean", value.span)
+        return self._expr(node, value)
+
+    def conjunction(self, nodes: list[exp.Expr]) -> Expr | None:
+        """All conditions together, None where there are none."""
+        parts = [self.predicate(n) for n in nodes]
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        left, right = (tuple(dict.fromkeys(c for p in parts for c in p.columns(side))) for side in Side)
+        sql = " AND ".join(f"({p.sql})" for p in parts)
+        texts = (f"({p.text})" if isinstance(n, exp.Or) else p.text for p, n in zip(parts, nodes, strict=True))
+        return Expr(sql, "boolean", " AND ".join(texts), left, right)
+
+    def _expr(self, node: exp.Expr, value: Value) -> Expr:
+        sql = value.node.sql("duckdb", comments=False)
+        if len(sql) > MAX_SQL:
+            raise self.text.error("the expression is too large", node, "split it, or select with fewer terms")
+        self._verify(sql, node)
+        left, right = (self._used(value.node, side) for side in Side)
+        return Expr(sql, value.type, self._written(node), left, right)
+
+    def _written(self, node: exp.Expr) -> str:
+        """What the user wrote, on one line and without comments; for `A.*` the column it stands for."""
+        written = str(node.meta.get("written") or self.text.slice(node))
+        if "--" in written or "/*" in written:
+            written = node.sql("spark", comments=False)
+        return " ".join(written.split())
+
+    def _verify(self, sql: str, node: exp.Expr) -> None:
+        """The rules should have seen to it that DuckDB types the expression; where they did not, say so here."""
+        try:
+            type_of(sql, self._columns)
+        except duckdb.Error as error:
+            raise self._evaluator_error(error, node) from error
+
+    def _evaluator_error(self, error: duckdb.Error, node: exp.Expr) -> SqlError:
+        reason = str(error).splitlines()[0]
+        return self.text.error(f"the evaluator does not take this: {reason}", span_of(node), "write it another way")
+
+    @staticmethod
+    def _used(node: exp.Expr, side: Side) -> tuple[str, ...]:
+        names = (c.name for c in node.find_all(exp.Column))
+        return tuple(dict.fromkeys(sorted(n[len(side.prefix) :] for n in names if n.startswith(side.prefix))))
+
+
+def output_name(node: exp.Expr) -> str:
+    """What Spark calls an expression without alias: operators in parentheses, columns without their stream."""
+    root = exp.Tuple(expressions=[node.copy()])
+    for paren in list(root.find_all(exp.Paren)):
+        paren.replace(paren.this)
+    for column in root.find_all(exp.Column):
+        column.set("table", None)
+    for operator in list(root.find_all(exp.Binary, exp.Not, exp.In, exp.Between)):
+        if not isinstance(operator, exp.Like | exp.ILike | exp.Escape):
+            paren = exp.Paren(this=exp.Null())
+            operator.replace(paren)
+            paren.set("this", operator)
+    return root.expressions[0].sql("spark", normalize_functions="lower", comments=False)

@@ -1,0 +1,288 @@
+"""The statements of a job file, in the order of the text, and the two doors of the front end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from muntin.model import Field, JobSpec, Query, Schema, Settings, SqlError, Stream
+from muntin.sql.bind import bind_query
+from muntin.sql.casts import type_name
+from muntin.sql.dialect import CreateQuery, CreateStream, DropQuery, GrammarError, Muntin, SetOption
+from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
+
+MAX_TEXT = 1_000_000
+MAX_NAME = 100
+MAX_SHARDS = 1024
+_STATEMENTS = "a job file has SET, CREATE STREAM, CREATE QUERY and DROP QUERY"
+
+_VALUES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "strategy": (("auto", "state-slice"), ("pull-up", "push-down", "isolated")),
+    "chain": (("auto", "mem-opt"), ("cpu-opt",)),
+    "order": (("key", "global"), ()),
+}
+"""For each setting the values that work, and those that come with a later step."""
+
+_LATER = (
+    "scheduler",
+    "ordering",
+    "invalidation",
+    "state_limit",
+    "adapt",
+    "delivery",
+    "alpha",
+    "max_ahead",
+    "held_limit",
+    "on_held_limit",
+    "punctuations",
+)
+_SETTINGS = (*_VALUES, "shards")
+
+
+def parse_job(text: str, source: str | None = None) -> JobSpec:
+    """A whole job file."""
+    return _Job(SqlText(text, source)).spec()
+
+
+def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str | None = None) -> Query:
+    """One `CREATE QUERY name AS SELECT ...`, or a bare SELECT where `name` is given, over the streams of `spec`."""
+    sql = SqlText(text, source)
+    statements = _parse(sql)
+    if len(statements) != 1:
+        at = statements[1] if statements else None
+        raise sql.error("expected one query", at, "write one CREATE QUERY name AS SELECT ...")
+    (statement,) = statements
+    if isinstance(statement, CreateQuery):
+        return _query(sql, spec, statement)
+    if name is None or not isinstance(statement, exp.Query):
+        raise sql.error("expected CREATE QUERY", statement, "write CREATE QUERY name AS SELECT ...")
+    return _query(sql, spec, CreateQuery(this=exp.to_identifier(name), expression=statement))
+
+
+def _parse(sql: SqlText) -> list[exp.Expr]:
+    """The statements of a text; whatever sqlglot raises becomes one message with a place."""
+    if len(sql.text) > MAX_TEXT:
+        raise sql.error(f"the text is longer than {MAX_TEXT} characters", None, "split the job")
+    dialect = Muntin()
+    parser = dialect.parser()
+    try:
+        tokens = dialect.tokenize(sql.text)
+        found = parser.parse(tokens, sql.text)
+    except TokenError as error:
+        raise _token_error(sql, error) from error
+    except GrammarError as error:
+        hint = error.hint or _hint(sql, error.span)
+        raise sql.error(_message(sql, error), error.span, hint) from error
+    except ParseError as error:
+        raise sql.error(str(error).splitlines()[0], None, _STATEMENTS) from error
+    except RecursionError as error:
+        raise sql.error("the text is nested too deeply", None, "write it flatter, or as several queries") from error
+    except Exception as error:  # sqlglot stumbles over some malformed texts
+        token = parser._curr or parser._prev
+        span = Span(token.start, token.end + 1) if token else None
+        raise sql.error("this cannot be read", span, _STATEMENTS) from error
+    return [s for s in found if s is not None and not isinstance(s, exp.Semicolon)]
+
+
+def _message(sql: SqlText, error: GrammarError) -> str:
+    if error.description.startswith("Invalid expression"):
+        return f"unexpected {sql.slice(error.span)}"
+    if error.description.startswith("Required keyword"):
+        return "something is missing here"
+    return error.description.rstrip(".")
+
+
+def _hint(sql: SqlText, span: Span) -> str:
+    """What to do about an error of sqlglot's own, which has no hint."""
+    word = sql.slice(span)
+    if not word:
+        return "something is missing at the end"
+    return f"look at and before {word!r}: a comma, bracket, quote or semicolon may be missing"
+
+
+def _token_error(sql: SqlText, error: TokenError) -> SqlError:
+    found = re.match(r"Missing (\S+) from \d+:(\d+)", str(error.__cause__ or error))
+    if found is None:
+        span = Span(max(sql.text.rfind("/*"), 0), len(sql.text))
+        return sql.error("this comment does not end", span, "close it with */")
+    start = min(int(found[2]), max(len(sql.text) - 1, 0))
+    what = {"*/": "comment", "`": "quoted name"}.get(found[1], "string")
+    line_end = sql.text.find("\n", start)
+    span = Span(start, line_end if line_end > start else len(sql.text))
+    return sql.error(f"this {what} does not end", span, f"close it with {found[1]}")
+
+
+def _check_name(sql: SqlText, what: str, node: exp.Expr) -> str:
+    """Names of streams and queries: they become names of directories and columns."""
+    name = node.name
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
+        raise sql.error(f"{name!r} cannot name a {what}", node, "a name is a letter, then letters, digits and _")
+    if len(name) > MAX_NAME:
+        raise sql.error(f"the name of the {what} has {len(name)} characters", node, f"at most {MAX_NAME} are allowed")
+    return name
+
+
+def _find(known: Mapping[str, Any], name: str) -> str | None:
+    return next((k for k in known if k.lower() == name.lower()), None)
+
+
+def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery) -> Query:
+    name = _check_name(sql, "query", statement.this)
+    if _find(spec.queries, name):
+        raise sql.error(f"there is already a query {name}", statement.this, "choose another name, or DROP QUERY first")
+    select = statement.expression
+    return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
+
+
+class _Job:
+    """Collects what the statements say, with the places of names for messages about the second one."""
+
+    def __init__(self, sql: SqlText):
+        self.sql = sql
+        self.streams: dict[str, Stream] = {}
+        self.queries: dict[str, Query] = {}
+        self.settings: dict[str, str | int] = {}
+        self._first: dict[tuple[str, str], exp.Expr] = {}
+
+    def spec(self) -> JobSpec:
+        for statement in _parse(self.sql):
+            if isinstance(statement, SetOption):
+                self._set(statement)
+            elif isinstance(statement, CreateStream):
+                self._create_stream(statement)
+            elif isinstance(statement, CreateQuery):
+                self._create_query(statement)
+            elif isinstance(statement, DropQuery):
+                self._drop_query(statement)
+            else:
+                raise self._stray(statement)
+        return self._so_far()
+
+    def _so_far(self) -> JobSpec:
+        return JobSpec(self.streams, self.queries, Settings(**self.settings))  # type: ignore[arg-type]
+
+    def _stray(self, statement: exp.Expr) -> SqlError:
+        if isinstance(statement, exp.Query):
+            return self.sql.error("a SELECT needs a name here", statement, "write CREATE QUERY name AS SELECT ...")
+        word = (self.sql.slice(statement).split() or [""])[0]
+        at = span_of(statement)
+        return self.sql.error(f"{word} does not begin a statement of a job file", at, _STATEMENTS)
+
+    def _once(self, what: str, node: exp.Expr) -> None:
+        """Refuse a second use of a name, saying where the first one is."""
+        first = self._first.setdefault((what, node.name.lower()), node)
+        if first is not node:
+            span = span_of(first)
+            where = f" in line {self.sql.place(span).line}" if span else ""
+            hint = "keep one of them" if what == "setting" else "choose another name"
+            raise self.sql.error(f"the {what} {node.name} is already there{where}", node, hint)
+
+    # SET
+
+    def _set(self, statement: SetOption) -> None:
+        node, value = statement.this, statement.expression
+        name = node.name.lower()
+        if name in _LATER:
+            raise self.sql.refuse(f"SET {name}", node, f"settings are {listing(_SETTINGS)}")
+        if name not in _SETTINGS:
+            hint = did_you_mean(name, (*_SETTINGS, *_LATER), f"settings are {listing(_SETTINGS)}")
+            raise self.sql.error(f"there is no setting {node.name}", node, hint)
+        self._once("setting", node)
+        self.settings[name] = self._shards(value) if name == "shards" else self._choice(name, value)
+
+    def _shards(self, value: exp.Expr) -> int:
+        text = value.name
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_SHARDS):
+            raise self.sql.error(f"shards cannot be {text}", value, f"write a whole number from 1 to {MAX_SHARDS}")
+        return int(text)
+
+    def _choice(self, name: str, value: exp.Expr) -> str:
+        now, later = _VALUES[name]
+        chosen = value.name.lower()
+        hint = "values are " + listing(f"'{v}'" for v in now)
+        if chosen in later:
+            raise self.sql.refuse(f"{name} = '{chosen}'", value, hint)
+        if chosen not in now:
+            raise self.sql.error(f"{name} cannot be '{value.name}'", value, did_you_mean(chosen, now, hint))
+        return chosen
+
+    # streams
+
+    def _create_stream(self, statement: CreateStream) -> None:
+        name = _check_name(self.sql, "stream", statement.this)
+        self._once("stream", statement.this)
+        schema = self._schema(statement)
+        options = self._options(statement)
+        form = next(options.pop(k) for k in list(options) if k.lower() == "format")
+        time, lateness_us = self._time(statement, schema), self._lateness_us(statement)
+        self.streams[name] = Stream(name, schema, time, lateness_us, form, options)
+
+    def _schema(self, statement: CreateStream) -> Schema:
+        fields: dict[str, Field] = {}
+        for column in statement.expressions:
+            name = column.this.name
+            if name.startswith("_"):
+                raise self.sql.error(f"the name {name} is reserved", column.this, "a column cannot begin with _")
+            if not name or len(name) > 255 or re.search(r'["`.\x00-\x1f]', name):
+                raise self.sql.error(f"{name!r} cannot name a column", column.this, "leave out quotes and dots")
+            if name.lower() in fields:
+                raise self.sql.error(
+                    f"the column {name} is already there", column.this, "names differ by more than case"
+                )
+            fields[name.lower()] = Field(name, type_name(self.sql, column.args["type"]))
+        return Schema(tuple(fields.values()))
+
+    def _time(self, statement: CreateStream, schema: Schema) -> str:
+        node = statement.args.get("time")
+        if node is None:
+            hint = "add TIMESTAMP BY and the column with the event time"
+            raise self.sql.error(f"{statement.name} has no TIMESTAMP BY", statement.this, hint)
+        field = schema.find(node.name)
+        if field is None:
+            hint = did_you_mean(node.name, schema.names, f"columns are {listing(schema.names)}")
+            raise self.sql.error(f"{statement.name} has no column {node.name}", node, hint)
+        if field.type not in ("timestamp", "timestamp_ntz"):
+            hint = "the event time is a TIMESTAMP or TIMESTAMP_NTZ"
+            raise self.sql.error(f"{field.name} is {field.type}, not a timestamp", node, hint)
+        return field.name
+
+    def _lateness_us(self, statement: CreateStream) -> int:
+        node = statement.args.get("lateness")
+        if node is None:
+            return 0
+        if node.args["us"] < 0:
+            raise self.sql.error("LATENESS cannot be negative", node, "write LATENESS 5 seconds, or leave it out")
+        return int(node.args["us"])
+
+    def _options(self, statement: CreateStream) -> dict[str, str]:
+        options: dict[str, str] = {}
+        for option in statement.args.get("options") or []:
+            key = option.this.name
+            if _find(options, key):
+                raise self.sql.error(f"the option {key} is given twice", option.this, "keep one of them")
+            options[key] = option.expression.name
+        form = _find(options, "format")
+        if form is None or not options[form]:
+            hint = "add WITH (format = 'parquet', path = '...')"
+            raise self.sql.error(f"{statement.name} has no format", statement.this, hint)
+        return options
+
+    # queries
+
+    def _create_query(self, statement: CreateQuery) -> None:
+        _check_name(self.sql, "query", statement.this)
+        self._once("query", statement.this)
+        query = _query(self.sql, self._so_far(), statement)
+        self.queries[query.name] = query
+
+    def _drop_query(self, statement: DropQuery) -> None:
+        name = _find(self.queries, statement.this.name)
+        if name is None:
+            hint = did_you_mean(statement.this.name, self.queries, f"queries are {listing(self.queries)}")
+            raise self.sql.error(f"there is no query {statement.this.name}", statement.this, hint)
+        del self.queries[name]
+        del self._first[("query", name.lower())]
