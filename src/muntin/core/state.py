@@ -14,6 +14,7 @@ from muntin.core.selection import Selections, slicing
 from muntin.kernels.index import BUMP, KEYS, LIVE, SLOTS, Index, clear_index, index_layout, packed_entries, repack
 from muntin.kernels.join import (
     COMPARISONS,
+    COUNTS,
     DONE,
     NEED_OUTPUT,
     PROBES,
@@ -107,6 +108,7 @@ class JoinState:
         self.limits = np.array([join.reach_us(side) for side in Side], np.int64)
         self.strategy = STRATEGIES[strategy]
         self._memory = memory
+        self._expected = 0
         if image:
             self._name, self._room = image["index"], (image["slots"], image["entries"])
             self.index = Index(*memory.arrays(self._name, index_layout(*self._room)))
@@ -147,21 +149,23 @@ class JoinState:
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
         cuts, reach = slicing(self.join, [s.wants for s in self.selections]), self._reach()
-        out = empty_pairs(block or max(1024, 2 * total))
-        cursor, counts = np.zeros(2, np.int64), np.zeros(REMOVED + 2, np.int64)
-        need = -1
+        out = empty_pairs(block or max(1024, total, self._expected))
+        cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
+        need, everything = -1, 0
         while need != DONE:
             need = probe_insert(
                 self.index, rows, cuts, reach, self.limits, self.strategy, probing, cursor, out, slots, counts
             )
             if need in (NEED_OUTPUT, DONE):
                 found, cursor[1] = int(cursor[1]), 0
+                everything += found
                 if found or need == DONE:
                     yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found])
                 if need == NEED_OUTPUT:  # nothing found: one row alone has more partners than there is room for
                     out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
             else:
                 self._make_room(total - int(cursor[0]))
+        self._expected = everything + everything // 4
         for side in Side:
             stored = rows.kept & (rows.side == side)
             self.times[side].append(rows.at[stored], slots[stored])

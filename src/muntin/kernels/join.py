@@ -23,11 +23,14 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from muntin.kernels.hashing import mix
 from muntin.kernels.index import (
     CLASS_BITS,
     CLASS_MASK,
+    FILL,
     HEAD,
     OFF,
+    SIZE_BITS,
     SLOTS,
     append,
     count_of,
@@ -43,12 +46,14 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
 
+AHEAD = 64
 DONE, NEED_OUTPUT, NEED_SLAB, NEED_SLOTS = 0, 1, 2, 3
 PROBE, PROBE_INSERT, PROBE_ALL, ALL = 0, 1, 2, 3
 STRATEGIES = {"probe": PROBE, "probe-insert": PROBE_INSERT, "probe-all": PROBE_ALL, "all": ALL}
 """Invalidation by name (kostowski 4.2): the buffers from which an arriving row takes stale rows out."""
-PROBES, COMPARISONS, STALE_CHECKS, REMOVED = 0, 1, 2, 3
+PROBES, COMPARISONS, STALE_CHECKS, REMOVED, TOUCHED = 0, 1, 2, 3, 5
 """Where `counts` adds up: rows that probed, partners looked at, checks for stale rows, stale rows of (left, right)."""
+COUNTS = 6
 
 
 class Rows(NamedTuple):
@@ -120,8 +125,11 @@ def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor,
     """
     total, room, found = len(rows.ts), len(out.ts), cursor[1]
     n = cursor[0]
-    need = DONE
+    need, warm = DONE, n
     while n < total:
+        if n == warm:
+            warm = min(total, n + AHEAD)
+            counts[TOUCHED] ^= _touch(index, rows, n, warm)
         side = np.int64(rows.side[n])
         other = 1 - side
         place = locate(index, rows.h1[n], rows.h2[n])
@@ -163,11 +171,33 @@ def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor,
     return need
 
 
+@numba.njit(cache=True)
+def _touch(index, rows, start, end):
+    """Read what the next rows will need, so that the memory's latencies overlap instead of adding up."""
+    last = np.int64(len(index.table) - 1)
+    seen = np.int64(0)
+    places = np.empty(AHEAD, np.int64)
+    for n in range(start, end):
+        places[n - start] = index.table[np.int64(mix(rows.h1[n], rows.h2[n])) & last]
+    for n in range(start, end):
+        slot = places[n - start]
+        if slot >= 0:
+            other = 1 - np.int64(rows.side[n])
+            count = index.slots[slot, FILL + other] >> SIZE_BITS
+            off, newest = index.slots[slot, OFF + other], index.slots[slot, HEAD + other] + count - 1
+            places[n - start] = off + (newest & mask_of(index, slot, other)) if count > 0 else -1
+    for n in range(start, end):
+        newest = places[n - start]
+        if newest >= 0:
+            seen ^= index.slab[newest, 0] ^ index.slab[max(0, newest - 4), 0] ^ index.slab[max(0, newest - 8), 0]
+    return seen
+
+
 @numba.njit(inline="always")
 def _scan(index, slot, side, slicing, reach, rows, n, out, found, counts):
     """Emit the partners of one row, from the newest back to the first that nobody can want."""
     other = 1 - side
-    words = slicing.readers.shape[2]
+    words, first = slicing.readers.shape[2], slicing.wants[side, rows.cls[n], 0]
     row, ts, now, cls = rows.row[n], rows.ts[n], rows.now[n], rows.cls[n]
     off, mask, partners = index.slots[slot, OFF + other], mask_of(index, slot, other), count_of(index, slot, other)
     newest = index.slots[slot, HEAD + other] + partners - 1
@@ -182,14 +212,15 @@ def _scan(index, slot, side, slicing, reach, rows, n, out, found, counts):
             band += 1
         partner = index.slab[entry, 1]
         wanted = partner & CLASS_MASK
-        for w in range(words):
-            if slicing.wants[side, cls, w] & slicing.wants[other, wanted, w] & slicing.readers[other, band, w]:
-                out.rows[side, found] = row
-                out.rows[other, found] = partner >> CLASS_BITS
-                out.ts[found] = ts
-                out.tag[found] = 2 * band + other
-                found += 1
-                break
+        queries = first & slicing.wants[other, wanted, 0] & slicing.readers[other, band, 0]
+        for w in range(1, words):
+            queries |= slicing.wants[side, cls, w] & slicing.wants[other, wanted, w] & slicing.readers[other, band, w]
+        if queries:
+            out.rows[side, found] = row
+            out.rows[other, found] = partner >> CLASS_BITS
+            out.ts[found] = ts
+            out.tag[found] = 2 * band + other
+            found += 1
     counts[COMPARISONS] += back
     return found
 
@@ -201,8 +232,18 @@ def expire(index, side, at, slots, horizon):
     The time list (`at`, `slots`) is in order, so the stale rows are its prefix. A row that an arrival has taken out already
     leaves a stale entry here, perhaps with a slot that has a new key by now: only rows that are stale are ever taken.
     """
-    n, gone = 0, 0
-    while n < len(at) and at[n] <= horizon:
-        gone += purge_or_drop(index, np.int64(slots[n]), side, horizon)
-        n += 1
-    return n, gone
+    end = np.searchsorted(at, horizon, side="right")
+    gone = 0
+    for start in range(0, end, AHEAD):
+        stop, seen = min(end, start + AHEAD), np.int64(0)
+        for n in range(start, stop):  # overlaps the memory's latencies, see _touch
+            seen ^= index.slots[slots[n], FILL + side]
+        if seen == -1:
+            break
+        for n in range(start, stop):
+            slot = np.int64(slots[n])
+            if count_of(index, slot, side) > 0:
+                oldest = index.slots[slot, OFF + side] + index.slots[slot, HEAD + side]
+                if index.slab[oldest, 0] <= horizon:
+                    gone += purge_or_drop(index, slot, side, horizon)
+    return end, gone
