@@ -248,14 +248,19 @@ class MuntinParser(SparkParser):
     # words, values, durations
 
     def _parse_name(self, what: str) -> exp.Identifier:
-        if not self._curr or self._curr.token_type == TokenType.STRING:
-            self._fail(f"expected {what}", "write a name: letters, digits and _")
-        name = self._parse_id_var(any_token=False)
-        if not isinstance(name, exp.Identifier):
-            word = self._curr.text[:1].isalpha()
-            hint = "put a name that is a keyword in backquotes" if word else "write a name: letters, digits and _"
-            self._fail(f"expected {what}, found {self._curr.text}", hint)
-        mark(name, self._prev.start, self._prev.end + 1)
+        """Any word may be a name where nothing else can stand, keywords too: `CREATE QUERY all AS`."""
+        token = self._curr
+        hint = "write a name: letters, digits and _"
+        if not token:
+            self._fail(f"expected {what}", hint)
+        quoted = token.token_type == TokenType.IDENTIFIER
+        if not quoted and (
+            token.token_type == TokenType.STRING or not (token.text[:1].isalpha() or token.text[:1] == "_")
+        ):
+            self._fail(f"expected {what}, found {token.text}", hint)
+        self._advance()
+        name = exp.Identifier(this=token.text, quoted=quoted)
+        mark(name, token.start, token.end + 1)
         return name
 
     def _parse_plain_value(self) -> exp.Literal:
@@ -360,6 +365,13 @@ class MuntinParser(SparkParser):
         node = super().expression(instance, token, comments)
         if isinstance(node, exp.Distinct) and self._prev:
             mark(node, self._prev.start, self._prev.end + 1)
+        return node
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        start = self._curr
+        node = super()._parse_select(*args, **kwargs)
+        if node is not None and start and self._prev.end >= start.start:
+            mark(node, start.start, self._prev.end + 1)
         return node
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:

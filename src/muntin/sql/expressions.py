@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import duckdb
 from sqlglot import exp
 
 from muntin.kernels.evaluate import type_of
-from muntin.model import Expr, Side, SqlError
+from muntin.model import Expr, Side
 from muntin.sql import functions, operators  # noqa: F401  (they register their rules)
-from muntin.sql.places import SqlText, span_of
+from muntin.sql.places import SqlText
 from muntin.sql.translate import INTERVAL, NULL, Scope, Translator, Value, duckdb_type_node
 
 MAX_SQL = 100_000
@@ -27,7 +26,8 @@ class Expressions:
         """Any scalar expression, for SELECT and for join keys."""
         value = self._translator.value(node)
         if value.type in (NULL, INTERVAL):
-            raise self.text.error(f"the type of this is {value.type}", node, "write CAST(NULL AS type) or a timestamp")
+            hint = "write CAST(NULL AS type)" if value.type == NULL else "add it to a timestamp"
+            raise self.text.error(f"a column cannot be of type {value.type}", node, hint)
         return self._expr(node, value)
 
     def predicate(self, node: exp.Expr) -> Expr:
@@ -66,12 +66,9 @@ class Expressions:
         """The rules should have seen to it that DuckDB types the expression; where they did not, say so here."""
         try:
             type_of(sql, self._columns)
-        except duckdb.Error as error:
-            raise self._evaluator_error(error, node) from error
-
-    def _evaluator_error(self, error: duckdb.Error, node: exp.Expr) -> SqlError:
-        reason = str(error).splitlines()[0]
-        return self.text.error(f"the evaluator does not take this: {reason}", span_of(node), "write it another way")
+        except Exception as error:  # DuckDB's, which only the kernels import
+            message = f"the evaluator does not take this: {str(error).splitlines()[0]}"
+            raise self.text.error(message, node, "write it another way") from error
 
     @staticmethod
     def _used(node: exp.Expr, side: Side) -> tuple[str, ...]:

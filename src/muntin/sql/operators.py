@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isinf
+
 from sqlglot import exp
 
 from muntin.model import UsageError, is_numeric
@@ -80,6 +82,8 @@ def _number(t: Translator, node: exp.Expr, text: str, *, negative: bool) -> Valu
     plain: exp.Expr = exp.Literal.number(text)
     signed = exp.Neg(this=plain) if negative else plain
     if "e" in text.lower():
+        if isinf(float(text)):
+            raise t.error("the number does not fit into a double", node, "write a smaller one")
         return t.made(node, exp.Cast(this=signed, to=duckdb_type_node("double")), "double")
     whole, _, fraction = text.partition(".")
     if "." not in text:
@@ -137,9 +141,8 @@ def negation(t: Translator, node: exp.Expr) -> Value:
 
 @rule(exp.In, args="this expressions")
 def membership(t: Translator, node: exp.Expr) -> Value:
-    for item in node.expressions:
-        if isinstance(item, exp.Query | exp.Subquery):
-            raise t.refusal(item)
+    if not node.expressions:
+        raise t.error("IN needs a list", node, "write x IN (1, 2, 3)")
     values = [t.value(n) for n in (node.this, *node.expressions)]
     _, (this, *items) = unify(t, values, node, "compare")
     return t.made(node, exp.In(this=wrap(this), expressions=items), "boolean")

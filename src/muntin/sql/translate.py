@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import Protocol
 
 from sqlglot import exp, parse_one
@@ -47,6 +48,9 @@ MAX_DEPTH = 120
 
 MAX_TERMS = 10_000
 """How many nodes an expression may have."""
+
+MAX_NODES = 20_000
+"""How many nodes DuckDB's expression may have: some rules repeat their operands, so nesting them doubles."""
 
 NULL, INTERVAL = "null", "interval"
 """Types that only expressions have: the literal NULL, and INTERVAL literals beside timestamps."""
@@ -120,7 +124,10 @@ class Translator:
             extra = next((name for name, arg in node.args.items() if arg and name not in known), None)
             if extra is not None:
                 raise self.text.refuse(f"{called(node)} with {extra.replace('_', ' ').strip()}", node, "leave it out")
-            return function(self, node)
+            value = function(self, node)
+            if next(islice(value.node.walk(), MAX_NODES, None), None) is not None:
+                raise self.text.error("the expression is too large", node, "nest fewer functions")
+            return value
         finally:
             self._depth -= 1
             if not self._depth:
@@ -221,6 +228,12 @@ def called(node: exp.Expr) -> str:
         exp.Bracket: "access to an element with [ ]",
         exp.Star: "* inside an expression",
         exp.RegexpLike: "RLIKE",
+        exp.HexString: "a hexadecimal string",
+        exp.BitwiseAnd: "the operator &",
+        exp.BitwiseOr: "the operator |",
+        exp.BitwiseXor: "the operator ^",
+        exp.BitwiseNot: "the operator ~",
+        exp.Tuple: "a tuple",
         exp.Distinct: "DISTINCT",
         exp.Any: "ANY",
         exp.All: "ALL",

@@ -1,0 +1,248 @@
+"""Bad input gets one message with place and hint; `«` and `»` mark in each case where the error must point."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muntin.model import JobSpec, Place, SqlError
+from muntin.sql import parse_job, parse_query
+
+from .conftest import STREAMS
+
+AB = "FROM Temperature A, Humidity B WHERE A.LocationId = B.LocationId"
+END = "WINDOW 1 min"
+T = "CREATE STREAM S (ts TIMESTAMP, v INT)"
+W = "WITH (format = 'x')"
+
+
+def marked(case: str) -> tuple[str, Place]:
+    """The text without marks, and the place they were around."""
+    start = case.index("«")
+    stop = case.index("»") - 1
+    text = case.replace("«", "").replace("»", "")
+    return text, Place(text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1) + 1, stop - start)
+
+
+def check(error: SqlError, text: str, place: Place, message: str) -> None:
+    assert message in error.message
+    assert error.place == place, error.render()
+    assert error.text == text and error.hint
+    assert error.exit_code == 2
+    assert "^" * place.length in error.render() or "\n" in text
+
+
+QUERIES = [
+    # names
+    (f"SELECT A.ts FROM «Temprature» A, Humidity B WHERE A.LocationId = B.LocationId {END}", "no stream Temprature"),
+    (
+        f"SELECT A.ts FROM «db».Temperature A, Humidity B {END}".replace("«db».Temperature", "db.«Temperature»"),
+        "no stream db.T",
+    ),
+    (f"SELECT A.«Valu» {AB} {END}", "Temperature has no column Valu"),
+    (f"SELECT A.ts\n{AB}\n  AND A.«Valu» > 3 {END}", "Temperature has no column Valu"),
+    (f"SELECT «nope» {AB} {END}", "Temperature or Humidity has no column nope"),
+    (f"SELECT «C».ts {AB} {END}", "FROM has no C"),
+    (f"SELECT «Value» {AB} {END}", "Value is in both streams"),
+    (f"SELECT A.ts FROM Temperature, «Temperature» {END}", "both streams are called Temperature"),
+    (f"SELECT «Temperature».ts {AB} {END}", "FROM has no Temperature"),
+    (f"SELECT «A.ts.x» {AB} {END}", "a column is named by"),
+    # windows
+    (f"SELECT A.ts {AB} «WINDOW 0 min»", "longer than zero"),
+    (f"SELECT A.ts {AB} «WINDOW -5 s»", "longer than zero"),
+    (f"SELECT A.ts {AB} WINDOW «99999999999999 days»", "too long"),
+    (f"SELECT A.ts {AB} WINDOW «5 parsecs»", "parsecs is not a unit"),
+    (f"SELECT A.ts {AB} WINDOW «5»", "no unit"),
+    ("SELECT A.ts FROM «Temperature A», Humidity B WHERE A.t = B.d", "no window for A"),
+    ("SELECT A.ts FROM Temperature [RANGE 1 s] A, «Humidity B» WHERE A.t = B.d", "no window for B"),
+    (f"SELECT A.ts FROM Temperature «[RANGE 1 s]» A, Humidity B WHERE A.t = B.d {END}", "window of its own"),
+    ("SELECT A.ts FROM Temperature «[RANGE 0 s]» A, Humidity [NOW] B WHERE A.t = B.d", "longer than zero"),
+    ("SELECT A.ts FROM Temperature [«FOO»] A, Humidity B", "expected RANGE or NOW"),
+    # types
+    (f"SELECT A.ts {AB} AND «A.Value > 'hot'» {END}", "cannot compare double and string"),
+    (f"SELECT A.ts {AB} AND «A.tag > 5» {END}", "cannot compare string and int"),
+    (f"SELECT «A.tag + 1» AS x {AB} {END}", "cannot add string and int"),
+    (f"SELECT A.ts {AB} AND (A.ok OR «A.ok + 1» > 2) {END}", "cannot add boolean and int"),
+    (f"SELECT A.ts {AB} AND «A.Value» {END}", "a condition needs boolean, this is double"),
+    (f"SELECT A.ts {AB} AND NOT «A.t» {END}", "NOT needs boolean, this is tinyint"),
+    (f"SELECT A.ts {AB} AND (A.ok OR «A.tag») {END}", "OR needs boolean, this is string"),
+    (f"SELECT «CASE WHEN A.ok THEN 1 ELSE 'x' END» AS x {AB} {END}", "cannot choose between int and string"),
+    (f"SELECT UPPER(«A.t») AS x {AB} {END}", "UPPER needs string, this is tinyint"),
+    (f"SELECT A.ts {AB} AND «A.tag IN ('a', 1)» {END}", "cannot compare string and int"),
+    (f"SELECT A.ts {AB} AND A.ts > «'2024-13-01'» {END}", "'2024-13-01' is not a timestamp"),
+    (f"SELECT DATE «'2024-02-30'» AS x {AB} {END}", "'2024-02-30' is not a date"),
+    (
+        f"SELECT A.ts FROM Temperature A, Humidity B WHERE «A.LocationId = B.tag» {END}",
+        "types bigint and string do not compare",
+    ),
+    (f"SELECT «NULL» AS x {AB} {END}", "a column cannot be of type null"),
+    (f"SELECT «A.ts - B.ts» AS x {AB} {END}", "cannot subtract timestamp and timestamp"),
+    # outputs
+    (f"SELECT A.Value, «B.value» {AB} {END}", "two columns are called Value"),
+    (f"SELECT A.ts, «B.Value AS TS» {AB} {END}", "two columns are called TS"),
+    (f"SELECT «*» {AB} {END}", "two columns are called ts"),
+    (f"SELECT «A.ts AS _TS» {AB} {END}", "_ts is reserved"),
+    (f"SELECT «A.ts AS 5.» {AB} {END}", "not a name"),
+    # form
+    (f"SELECT A.ts, «FROM» {AB[5:]} {END}", "missing beside the comma"),
+    (f"SELECT A.ts x «y» {AB} {END}", "unexpected y"),
+    (f"SELECT «CASE WHEN A.ok 1 END FROM» {AB[5:]} {END}", "WHEN without THEN"),
+    ("SELECT A.ts FROM «Temperature A» WINDOW 1 s", "joins two streams, this has one"),
+    ("«SELECT» 1", "no FROM"),
+    (f"SELECT A.ts {AB} AND A.tag = «'abc {END}»", "string does not end"),
+    (f"SELECT A.ts {AB} «/* {END}»", "comment does not end"),
+    (f"SELECT A.tag LIKE «'a\\\\b'» AS x {AB} {END}", "the pattern has \\ before"),
+]
+
+NOT_YET = [
+    (f"SELECT A.ts {AB} AND «A.Value > B.Value» {END}", "a condition over both streams"),
+    (f"SELECT A.ts {AB} AND «(A.ok OR B.wet)» {END}", "a condition over both streams"),
+    (f"SELECT A.ts {AB} AND «A.tag <=> B.tag» {END}", "a condition over both streams"),
+    (f"SELECT A.ts {AB} AND «A.t + B.d = 5» {END}", "a condition over both streams"),
+    (f"«SELECT» A.ts FROM Temperature A, Humidity B WHERE A.ok {END}", "a join without an equality"),
+    (f"SELECT A.ts {AB} WINDOW «100 ROWS»", "a window of ROWS"),
+    ("SELECT A.ts FROM Temperature A, Humidity [«ROWS» 5] B WHERE A.t = B.d", "a window of ROWS"),
+    (f"SELECT A.ts {AB} «GROUP BY A.ts» {END}", "GROUP BY"),
+    (f"SELECT A.ts {AB} «HAVING TRUE» {END}", "HAVING"),
+    (f"SELECT «COUNT(*)» {AB} {END}", "the aggregate COUNT"),
+    (f"SELECT A.ts {AB} AND «SUM(A.t)» > 1 {END}", "the aggregate SUM"),
+    (f"SELECT «DISTINCT» A.ts {AB} {END}", "DISTINCT"),
+    (f"SELECT A.ts {AB} {END} «ORDER BY A.ts»", "ORDER BY"),
+    (f"SELECT A.ts {AB} {END} «LIMIT 5»", "LIMIT"),
+    (f"SELECT A.ts {AB} {END} «EMIT» CHANGES", "EMIT"),
+    (f"SELECT A.ts {AB} {END} «EVERY» 5 s", "EVERY"),
+    (f"«SELECT» /*+ BROADCAST(A) */ A.ts {AB} {END}", "a hint"),
+    (f"SELECT A.ts FROM Temperature A «LEFT JOIN Humidity B ON A.t = B.d» {END}", "LEFT JOIN"),
+    (f"SELECT A.ts FROM Temperature A «FULL OUTER JOIN Humidity B ON A.t = B.d» {END}", "FULL OUTER JOIN"),
+    (f"SELECT A.ts FROM Temperature A «CROSS JOIN Humidity B» {END}", "CROSS JOIN"),
+    (f"SELECT A.ts FROM Temperature A «NATURAL JOIN Humidity B» {END}", "NATURAL JOIN"),
+    (f"SELECT A.ts FROM Temperature A «JOIN Humidity B USING (ts)» {END}", "JOIN with USING"),
+    (f"SELECT A.ts FROM Temperature A, Humidity B«, Humidity C» {END}", "more than two streams"),
+    (f"SELECT A.ts {AB} AND A.t IN («SELECT 1») {END}", "a subquery"),
+    (f"SELECT «row_number() OVER (ORDER BY A.ts)» AS x {AB} {END}", "a window function"),
+    (f"SELECT A.ts FROM Temperature A, «range(5) B» {END}", "a table function"),
+    (f"SELECT «?» AS x {AB} {END}", "a parameter"),
+    (f"SELECT «:p» AS x {AB} {END}", "a parameter"),
+    (f"SELECT «foo(A.ts)» AS x {AB} {END}", "the function FOO"),
+    (f"SELECT «A.tag RLIKE 'x'» AS x {AB} {END}", "RLIKE"),
+    (f"SELECT «A.tag[1]» AS x {AB} {END}", "access to an element"),
+    (f"SELECT «rand()» AS x {AB} {END}", "RAND"),
+    (f"SELECT «CAST(A.Value AS STRING)» AS x {AB} {END}", "CAST from double to string"),
+    (f"SELECT «A.* EXCEPT (ts)» {AB} {END}", "* with EXCEPT"),
+    (f"SELECT A.ts {AB} «WINDOW w AS (ORDER BY A.ts)»", "a named window"),
+    (f"«SELECT A.ts {AB} {END} UNION SELECT 1»", "UNION"),
+    (f"SELECT A.ts FROM Temperature A «TABLESAMPLE (5 PERCENT)», Humidity B {END}", "TABLESAMPLE"),
+]
+
+JOBS = [
+    (
+        f"{T} TIMESTAMP BY ts {W};\nCREATE STREAM «s» (ts TIMESTAMP) TIMESTAMP BY ts {W}",
+        "stream s is already there in line 1",
+    ),
+    (f"CREATE STREAM «S» (ts TIMESTAMP) {W}", "no TIMESTAMP BY"),
+    (f"{T} TIMESTAMP BY «x» {W}", "S has no column x"),
+    (f"{T} TIMESTAMP BY «v» {W}", "v is int, not a timestamp"),
+    ("CREATE STREAM «S» (ts TIMESTAMP) TIMESTAMP BY ts", "S has no format"),
+    ("CREATE STREAM «S» (ts TIMESTAMP) TIMESTAMP BY ts WITH (path = 'x')", "S has no format"),
+    (f"{T} TIMESTAMP BY ts LATENESS «-5 s» {W}", "cannot be negative"),
+    (f"{T} TIMESTAMP BY ts «IDLE» AFTER 5 s {W}", "IDLE AFTER is not supported yet"),
+    (f"{T} TIMESTAMP BY ts «PUNCTUATION» WHEN v {W}", "PUNCTUATION is not supported yet"),
+    (f"CREATE STREAM S (ts TIMESTAMP, «UNIQUE» (ts)) TIMESTAMP BY ts {W}", "UNIQUE is not supported yet"),
+    (f"CREATE STREAM S (ts TIMESTAMP, «_x» INT) TIMESTAMP BY ts {W}", "_x is reserved"),
+    (f"CREATE STREAM S (ts TIMESTAMP, «TS» INT) TIMESTAMP BY ts {W}", "column TS is already there"),
+    (f"CREATE STREAM S (ts TIMESTAMP, x «FOO») TIMESTAMP BY ts {W}", "type FOO is not known"),
+    (f"CREATE STREAM S (ts TIMESTAMP, x «ARRAY<INT>») TIMESTAMP BY ts {W}", "type ARRAY<INT> is not known"),
+    (f"CREATE STREAM S (ts TIMESTAMP, x «DECIMAL(50, 2)») TIMESTAMP BY ts {W}", "no such decimal"),
+    (f"CREATE STREAM S (ts TIMESTAMP «NOT» NULL) TIMESTAMP BY ts {W}", "expected , or )"),
+    (f"{T} TIMESTAMP BY ts WITH (format = 'x', «FORMAT» = 'y')", "given twice"),
+    (f"CREATE STREAM «`a b`» (ts TIMESTAMP) TIMESTAMP BY ts {W}", "cannot name a stream"),
+    ("CREATE QUERY «`../x`» AS SELECT 1", "cannot name a query"),
+    ("CREATE QUERY «_q» AS SELECT 1", "cannot name a query"),
+    (f"CREATE QUERY «{'q' * 101}» AS SELECT 1", "101 characters"),
+    ("CREATE «OR» REPLACE QUERY q AS SELECT 1", "CREATE OR REPLACE is not supported yet"),
+    ("CREATE «TABLE» t (x INT)", "CREATE TABLE is not a statement"),
+    ("«SELECT 1»", "needs a name"),
+    ("«INSERT INTO x VALUES (1)»", "INSERT does not begin"),
+    ("«ELSE» x; SELECT 1", "Unexpected token"),
+    ("DROP QUERY «nope»", "no query nope"),
+    ("DROP «TABLE» t", "only queries"),
+    ("SET «shard» = 1", "no setting shard"),
+    ("SET «scheduler» = 'lwo'", "SET scheduler is not supported yet"),
+    ("SET strategy = «'pull-up'»", "strategy = 'pull-up' is not supported yet"),
+    ("SET chain = «'cpu-opt'»", "chain = 'cpu-opt' is not supported yet"),
+    ("SET order = «'best'»", "order cannot be 'best'"),
+    ("SET shards = «0»", "shards cannot be 0"),
+    ("SET shards = «-1»", "shards cannot be -1"),
+    ("SET shards = «1025»", "shards cannot be 1025"),
+    ("SET order = 'key';\nSET «ORDER» = 'key'", "setting ORDER is already there in line 1"),
+]
+
+
+@pytest.mark.parametrize(("case", "message"), QUERIES)
+def test_a_wrong_query_is_told_where_and_what_to_do(spec: JobSpec, case: str, message: str) -> None:
+    text, place = marked(case)
+    with pytest.raises(SqlError) as error:
+        parse_query(text, spec, name="q", source="job.sql")
+    check(error.value, text, place, message)
+    assert error.value.render().startswith(f"job.sql:{place.line}:{place.column}: ")
+
+
+@pytest.mark.parametrize(("case", "message"), NOT_YET)
+def test_what_is_not_supported_is_refused_by_name(spec: JobSpec, case: str, message: str) -> None:
+    text, place = marked("CREATE QUERY q AS\n" + case)
+    with pytest.raises(SqlError, match="is not supported yet") as error:
+        parse_query(text, spec)
+    check(error.value, text, place, message)
+
+
+@pytest.mark.parametrize(("case", "message"), JOBS)
+def test_a_wrong_statement_is_told_where_and_what_to_do(case: str, message: str) -> None:
+    text, place = marked(case)
+    with pytest.raises(SqlError) as error:
+        parse_job(text)
+    check(error.value, text, place, message)
+
+
+def test_a_second_query_of_a_name_says_where_the_first_is() -> None:
+    query = f"SELECT A.ts {AB} {END}"
+    with pytest.raises(SqlError, match="query Q is already there in line 6"):
+        parse_job(f"{STREAMS}CREATE QUERY q AS {query};\nCREATE QUERY Q AS {query};")
+
+
+HOSTILE = {
+    "parens": "(" * 400 + "1" + ")" * 400,
+    "not": "NOT " * 400 + "TRUE",
+    "minus": "- " * 400 + "1",
+    "calls": "UPPER(" * 400 + "'x'" + ")" * 400,
+    "chain": " + ".join(["1"] * 5000),
+    "case": "CASE WHEN TRUE THEN " * 100 + "1" + " END" * 100,
+    "doubling": "ROUND(" * 20 + "A.Value" + ", 1)" * 20,
+    "digits": "9" * 6000,
+    "list": "1 IN (" + ", ".join(["1"] * 20_000) + ")",
+}
+
+
+@pytest.mark.parametrize("inside", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_expressions_get_a_message(spec: JobSpec, inside: str) -> None:
+    with pytest.raises(SqlError, match=r"nested|too large|too long") as error:
+        parse_query(f"SELECT {inside} AS x {AB} {END}", spec, name="q")
+    assert error.value.hint and error.value.place
+
+
+WORDS = (
+    f"SELECT A.ts, B.tag AS x {AB} AND A.Value > 30 {END} ( ) , ; ' ` /* [ ] NOT IN CASE THEN END CAST AS GROUP BY "
+    "JOIN ON LEFT UNION :: || ? 1.5 -5 CREATE QUERY STREAM q DROP SET \\ \0 . * ROWS EMIT LATERAL"
+).split(" ")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=20).map(" ".join), st.integers(0, 200))
+def test_any_soup_of_words_is_parsed_or_refused_with_a_hint(soup: str, cut: int) -> None:
+    job = parse_job(STREAMS)
+    base = f"SELECT A.ts, B.tag AS x {AB} AND A.Value > 30 {END}"
+    for text in (soup, base[:cut] + soup + base[cut:]):
+        try:
+            parse_query(text, job, name="q")
+        except SqlError as error:
+            assert error.hint and error.place and error.render()
