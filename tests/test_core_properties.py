@@ -32,6 +32,12 @@ SELECTIONS = {
     "{}.v IN (0, 3)": lambda r: None if r["v"] is None else r["v"] in (0, 3),
     "{}.v > 100": lambda r: None if r["v"] is None else r["v"] > 100,
 }
+RESIDUALS = {
+    "TRUE": lambda a, b: True,
+    "A.v < B.v": lambda a, b: None if a["v"] is None or b["v"] is None else a["v"] < b["v"],
+    "(A.g = 'x' OR B.v IS NULL)": lambda a, b: a["g"] == "x" or b["v"] is None,
+    "A.v + B.v > 100": lambda a, b: False,
+}
 KEYS = {"A.k = B.k": ("k",), "A.k = B.k AND A.g = B.g": ("k", "g"), "B.g = A.g": ("g",)}
 
 
@@ -40,14 +46,16 @@ def queries(draw: st.DrawFn, name: str) -> dict:
     """A query as SQL and as the oracle's terms."""
     key = draw(st.sampled_from(list(KEYS)))
     wheres = [draw(st.sampled_from(list(SELECTIONS))) for _ in "AB"]
+    residual = draw(st.sampled_from(list(RESIDUALS)))
     window = Window(draw(st.integers(1, 8)), draw(st.integers(1, 8)))
     selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(wheres, "AB", strict=True))
     sql = (
         f"CREATE QUERY {name} AS SELECT A.id AS a, B.id AS b, A.v + B.v AS s "
         f"FROM A [RANGE {window.left_us} microseconds] A, B [RANGE {window.right_us} microseconds] B "
-        f"WHERE {key} AND {selection};"
+        f"WHERE {key} AND {selection} AND {residual};"
     )
-    return {"name": name, "sql": sql, "window": window, "key": KEYS[key], "keeps": [SELECTIONS[w] for w in wheres]}
+    keeps = [SELECTIONS[w] for w in wheres]
+    return {"name": name, "sql": sql, "window": window, "key": KEYS[key], "keeps": keeps, "pairs": RESIDUALS[residual]}
 
 
 def rows(low: int) -> st.SearchStrategy[list[dict]]:
@@ -104,6 +112,7 @@ def expected(scenario: dict) -> tuple[dict, list[list]]:
     for q in scenario["queries"]:
         keys = (oracle.columns(*q["key"]), oracle.columns(*q["key"]))
         pairs = oracle.answer(q["window"], admitted[0][0], admitted[1][0], keys, tuple(q["keeps"]))
+        pairs = [p for p in pairs if q["pairs"](p.left, p.right)]
         want[q["name"]] = [(p.left["id"], p.right["id"], _sum(p.left["v"], p.right["v"]), p.ts) for p in pairs]
     return want, [[letter.row for letter in letters] for _, letters in admitted]
 

@@ -96,10 +96,6 @@ QUERIES = [
 ]
 
 NOT_YET = [
-    (f"SELECT A.ts {AB} AND «A.Value > B.Value» {END}", "a condition over both streams"),
-    (f"SELECT A.ts {AB} AND «(A.ok OR B.wet)» {END}", "a condition over both streams"),
-    (f"SELECT A.ts {AB} AND «A.tag <=> B.tag» {END}", "a condition over both streams"),
-    (f"SELECT A.ts {AB} AND «A.t + B.d = 5» {END}", "a condition over both streams"),
     (f"«SELECT» A.ts FROM Temperature A, Humidity B WHERE A.ok {END}", "a join without an equality"),
     (f"SELECT A.ts {AB} WINDOW «100 ROWS»", "a window of ROWS"),
     ("SELECT A.ts FROM Temperature A, Humidity [«ROWS» 5] B WHERE A.t = B.d", "a window of ROWS"),

@@ -26,9 +26,9 @@ from muntin.core.batch import CLASS, H1, H2, TS, Arrivals, Counters, stored_sche
 from muntin.core.memory import Heap, Layout, Memory
 from muntin.core.payload import Payload
 from muntin.core.results import Found
-from muntin.core.selection import Selections
+from muntin.core.selection import Classes, Selections, slicing
 from muntin.core.state import JoinState
-from muntin.kernels.join import Rows
+from muntin.kernels.join import Pairs, Rows
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
@@ -96,8 +96,9 @@ class Operator:
         self.join = join
         self._memory = memory or Heap()
         self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-        for side in Side:
-            self.selections[side].remember(image["classes"][side] if image else ())
+        self.verdicts = Classes([q.residual for q in join.queries])
+        for classes, known in zip((*self.selections, self.verdicts), image["classes"] if image else (), strict=False):
+            classes.remember(known)
         self.state = JoinState(join, self.selections, "probe-insert", self._memory, image and image["state"])
         self.payload = tuple(
             Payload(stored_schema(join.streams[side]), self._memory, image["payload"][side] if image else ())
@@ -126,7 +127,7 @@ class Operator:
         for side in Side:
             self._note_progress(side, arrivals)
         before, self.release = self.release, min(self.frontier(side) for side in Side)
-        pairs = self.state.insert(self._ready(), self.counters)
+        pairs = self.state.insert(self._ready(), self.counters, self._judge if self.verdicts.predicates else None)
         self.counters.pairs += len(pairs.ts)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
@@ -134,7 +135,8 @@ class Operator:
         self._note_levels()
         deletes = self._expired_chunks()
         span = max(before, self.min_ts), min(self.release, max(self.max_ts))
-        found = Found(self.join, self.payload, self.selections, pairs)
+        wants = (self.selections[0].wants, self.selections[1].wants, self.verdicts.wants)
+        found = Found(self.join, self.payload, wants, pairs)
         return Step(found, (late[0], late[1]), puts, deletes, self.counters, span if span[0] <= span[1] else None)
 
     def frontier(self, side: Side) -> int:
@@ -199,6 +201,21 @@ class Operator:
         order = np.argsort(joined.ts, kind="stable")
         return Rows(*(a[order] for a in joined))
 
+    def _judge(self, pairs: Pairs) -> Pairs:
+        """Evaluate the predicates over both sides; only pairs that some query wants go on."""
+        table, wanted = {}, ~np.uint64(0)
+        for side in Side:
+            rows, places = self.payload[side].fetch(pairs.rows[side])
+            classes = rows[CLASS].to_numpy()[places]
+            wanted = wanted & self.selections[side].wants[classes]
+            for name in self.verdicts.columns(side):
+                table[side.prefix + name] = rows[name].take(pa.array(places))
+        verdicts = self.verdicts.numbers(pa.table(table))
+        readers = slicing(self.join, [s.wants for s in self.selections]).readers
+        wanted &= self.verdicts.wants[verdicts] & readers[pairs.tag & 1, pairs.tag >> 1]
+        kept = wanted.any(axis=1)
+        return Pairs(pairs.rows[:, kept], pairs.ts[kept], pairs.tag[kept], verdicts[kept])
+
     def _expired_chunks(self) -> list[str]:
         """Chunks whose every row has left its window: nothing of them is needed again."""
         gone = []
@@ -249,7 +266,7 @@ class Operator:
             "meta": self.meta,
             "state": self.state.image,
             "payload": [p.image for p in self.payload],
-            "classes": [s.image for s in self.selections],
+            "classes": [c.image for c in (*self.selections, self.verdicts)],
             "held": [[run.image for run in runs] for runs in self._held],
         }
 

@@ -15,7 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.memory import Memory
+from muntin.kernels.route import renumber
 
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 MERGED_ROWS = 1 << 18
 """Tables of this size are not merged any further, so that old rows are given back in pieces."""
 
@@ -67,7 +70,12 @@ class Payload:
             self._tables.pop(0)
             self._memory.discard(self._names.pop(0))
 
-    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+    def fetch(self, numbers: Int64s) -> tuple[pa.Table, Int32s]:
+        """Each of these rows once, and the place of every number among them."""
+        distinct, places = _distinct(numbers)
+        return self.take(distinct), places
+
+    def take(self, rows: Int64s) -> pa.Table:
         """The rows of these ascending numbers."""
         if len(rows) == 0:
             return self.schema.empty_table()
@@ -80,3 +88,14 @@ class Payload:
             if len(part)
         ]
         return pa.concat_tables(parts).combine_chunks()
+
+
+def _distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:
+    """Distinct values ascending and the place of each among them; by marking where the range is dense, else by sorting."""
+    if len(numbers) == 0:
+        return numbers, np.zeros(0, np.int32)
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low < 16 * len(numbers):
+        return renumber(numbers, low, high - low + 1)
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return distinct, places.astype(np.int32)

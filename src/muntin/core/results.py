@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 
 from muntin.core.batch import CLASS, TS
 from muntin.core.payload import Payload
-from muntin.core.selection import Selections, slicing
+from muntin.core.selection import slicing
 from muntin.kernels import route as kernel
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.join import Pairs
 from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
 
+_SIZES = struct.Struct("<7q")
 OUTPUT_TS = pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False)
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -36,11 +37,13 @@ class Run:
     join: SharedJoin
     rows: tuple[pa.Table, pa.Table]
     """Rows of each side: `_ts`, `_class`, payload."""
-    wants: tuple[UInt64s, UInt64s]
-    """For each side, the queries that want each class, as bits."""
+    wants: tuple[UInt64s, UInt64s, UInt64s]
+    """The queries that want each class of left rows, right rows and pairs, as bits."""
     pairs: tuple[Int32s, Int32s]
     tags: Int32s
     """Of each pair, the slice in which the earlier row was found, and its side (`kernels.join.Pairs`)."""
+    verdicts: Int32s
+    """The class of each pair; empty where no query has a predicate over both sides."""
 
     def __len__(self) -> int:
         return len(self.pairs[0])
@@ -55,20 +58,20 @@ class Run:
 
     def to_bytes(self) -> bytes:
         pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1], "tag": self.tags})
-        parts = [_ipc(t) for t in (*self.rows, pairs)] + [w.tobytes() for w in self.wants]
-        return struct.pack("<5q", *map(len, parts)) + b"".join(parts)
+        parts = [_ipc(t) for t in (*self.rows, pairs)] + [a.tobytes() for a in (*self.wants, self.verdicts)]
+        return _SIZES.pack(*map(len, parts)) + b"".join(parts)
 
     @classmethod
     def from_bytes(cls, join: SharedJoin, data: bytes) -> Run:
-        sizes = struct.unpack_from("<5q", data)
-        bounds = np.cumsum([40, *sizes])
+        bounds = np.cumsum([_SIZES.size, *_SIZES.unpack_from(data)])
         view = memoryview(data)
         parts = [view[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
         left, right, pairs = (pa.ipc.open_stream(p).read_all() for p in parts[:3])
         words = -(-len(join.queries) // 64)
-        wants = [np.frombuffer(p, np.uint64).reshape(-1, words).copy() for p in parts[3:]]
+        wants = [np.frombuffer(p, np.uint64).reshape(-1, words).copy() for p in parts[3:6]]
         l, r, tags = (pairs[c].to_numpy() for c in ("l", "r", "tag"))
-        return cls(join, (left, right), (wants[0], wants[1]), (l, r), tags)
+        verdicts = np.frombuffer(parts[6], np.int32).copy()
+        return cls(join, (left, right), (wants[0], wants[1], wants[2]), (l, r), tags, verdicts)
 
     @classmethod
     def merge(cls, runs: Sequence[Run]) -> Run:
@@ -77,9 +80,13 @@ class Run:
             return runs[0]
         sides = [_stack(runs, side) for side in Side]
         rows, wants, pairs = ((sides[0][n], sides[1][n]) for n in range(3))
-        merged = cls(runs[0].join, rows, wants, pairs, np.concatenate([r.tags for r in runs]))
+        bases = np.cumsum([0, *(len(r.wants[2]) for r in runs)])
+        verdicts = np.concatenate([r.verdicts + np.int32(base) for r, base in zip(runs, bases, strict=False)])
+        wants = (*wants, np.concatenate([r.wants[2] for r in runs]))
+        merged = cls(runs[0].join, rows, wants, pairs, np.concatenate([r.tags for r in runs]), verdicts)
         order = np.argsort(merged.output_ts, kind="stable")
-        return cls(merged.join, rows, wants, (pairs[0][order], pairs[1][order]), merged.tags[order])
+        verdicts = verdicts[order] if len(verdicts) else verdicts
+        return cls(merged.join, rows, wants, (pairs[0][order], pairs[1][order]), merged.tags[order], verdicts)
 
 
 def _ipc(table: pa.Table) -> bytes:
@@ -110,10 +117,10 @@ class Found:
         self,
         join: SharedJoin,
         payload: tuple[Payload, ...],
-        selections: tuple[Selections, Selections],
+        wants: tuple[UInt64s, UInt64s, UInt64s],
         pairs: Pairs,
     ):
-        self.join, self.payload, self.selections, self.pairs = join, payload, selections, pairs
+        self.join, self.payload, self.wants, self.pairs = join, payload, wants, pairs
 
     def __len__(self) -> int:
         return len(self.pairs.ts)
@@ -131,24 +138,9 @@ class Found:
         return [self._run(slice(a, b)) for a, b in zip(ends, ends[1:], strict=False)]
 
     def _run(self, part: slice) -> Run:
-        sides = [self._rows(side, self.pairs.rows[side, part]) for side in Side]
-        wants = (self.selections[0].wants, self.selections[1].wants)
-        return Run(self.join, (sides[0][0], sides[1][0]), wants, (sides[0][1], sides[1][1]), self.pairs.tag[part])
-
-    def _rows(self, side: Side, numbers: Int64s) -> tuple[pa.Table, Int32s]:
-        distinct, places = _distinct(numbers)
-        return self.payload[side].take(distinct), places
-
-
-def _distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:
-    """Distinct values ascending and the place of each among them; by marking where the range is dense, else by sorting."""
-    if len(numbers) == 0:
-        return numbers, np.zeros(0, np.int32)
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low < 16 * len(numbers):
-        return kernel.renumber(numbers, low, high - low + 1)
-    distinct, places = np.unique(numbers, return_inverse=True)
-    return distinct, places.astype(np.int32)
+        sides = [self.payload[side].fetch(self.pairs.rows[side, part]) for side in Side]
+        rows, places = (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
+        return Run(self.join, rows, self.wants, places, self.pairs.tag[part], self.pairs.verdict[part])
 
 
 # -- routing ------------------------------------------------------------------------------------------------------
@@ -183,8 +175,8 @@ def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
 
 def _route(run: Run, totals: Int64s, places: Int64s) -> None:
     left, right = (run.rows[side][CLASS].to_numpy()[run.pairs[side]] for side in Side)
-    verdicts, allowed = np.zeros(0, np.int32), np.full((1, run.wants[0].shape[1]), ~np.uint64(0))
-    kernel.route(left, right, np.array(run.tags), verdicts, slicing(run.join, run.wants), allowed, totals, places)
+    cuts = slicing(run.join, run.wants)
+    kernel.route(left, right, np.array(run.tags), run.verdicts, cuts, run.wants[2], totals, places)
 
 
 class _Columns:

@@ -136,8 +136,7 @@ class JoinState:
             parts.append(judge(pairs) if judge else pairs)
         if len(parts) == 1:
             return parts[0]
-        numbers = np.concatenate([p.rows for p in parts], axis=1)
-        return Pairs(numbers, np.concatenate([p.ts for p in parts]), np.concatenate([p.tag for p in parts]))
+        return Pairs(*(np.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True)))
 
     def load(self, rows: Rows) -> None:
         """Store rows that have been joined before."""
@@ -160,7 +159,7 @@ class JoinState:
                 found, cursor[1] = int(cursor[1]), 0
                 everything += found
                 if found or need == DONE:
-                    yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found])
+                    yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found], out.verdict)
                 if need == NEED_OUTPUT:  # nothing found: one row alone has more partners than there is room for
                     out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
             else:

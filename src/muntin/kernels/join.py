@@ -71,11 +71,15 @@ class Rows(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Pairs found: row numbers of (left, right), the timestamp, and `2 * slice + side` of the earlier row."""
+    """Pairs found: row numbers of (left, right), the timestamp, and `2 * slice + side` of the earlier row.
+
+    `verdict` is the class of each pair by the predicates over both sides; empty where there are none.
+    """
 
     rows: Int64s
     ts: Int64s
     tag: Int32s
+    verdict: Int32s
 
 
 class Slicing(NamedTuple):
@@ -90,7 +94,8 @@ class Slicing(NamedTuple):
 
 
 def empty_pairs(room: int) -> Pairs:
-    return Pairs(np.empty((2, room), np.int64), np.empty(room, np.int64), np.empty(room, np.int32))
+    none = np.zeros(0, np.int32)
+    return Pairs(np.empty((2, room), np.int64), np.empty(room, np.int64), np.empty(room, np.int32), none)
 
 
 @numba.njit(inline="always")

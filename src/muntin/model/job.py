@@ -102,7 +102,8 @@ class Output:
 class Query:
     """A window join of two streams (semantics, section 2).
 
-    `where[side]` is the conjunction of the selections on that side alone, None where there is none.
+    `where[side]` is the conjunction of the selections on that side alone, `residual` that of the conditions over both
+    sides that are not equalities of the key; None where there is none.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Query:
     window: Window
     select: tuple[Output, ...]
     where: tuple[Expr | None, Expr | None] = (None, None)
+    residual: Expr | None = None
     text: str = ""
 
     def stream(self, side: Side) -> str:

@@ -108,10 +108,10 @@ class _Binder:
         names = Names(self.text, sides)
         columns = [(s.prefix + f.name, f.type) for s in Side for f in sides[s].stream.schema]
         expressions = Expressions(self.text, names, columns)
-        keys, where = self._conditions(tree, conditions, names, expressions)
+        keys, where, residual = self._conditions(tree, conditions, names, expressions)
         outputs = self._outputs(tree, sources, names, expressions)
         left, right = (sides[side].stream.name for side in Side)
-        return Query(name, left, right, keys, window, outputs, where, statement)
+        return Query(name, left, right, keys, window, outputs, where, residual, statement)
 
     # form
 
@@ -220,10 +220,12 @@ class _Binder:
 
     def _conditions(
         self, select: exp.Select, on: list[exp.Expr], names: Names, expressions: Expressions
-    ) -> tuple[tuple[KeyPair, ...], tuple[Expr | None, Expr | None]]:
+    ) -> tuple[tuple[KeyPair, ...], tuple[Expr | None, Expr | None], Expr | None]:
+        """The join key, the selections of each side, and what is left over both sides."""
         where = select.args.get("where")
         keys: list[KeyPair] = []
         selections: dict[Side, list[exp.Expr]] = {side: [] for side in Side}
+        residual: list[exp.Expr] = []
         for conjunct in self._conjuncts([*on, *([where.this] if where else [])]):
             self._check_flat(conjunct)
             used = names.used(conjunct)
@@ -231,7 +233,9 @@ class _Binder:
                 selections[next(iter(used), Side.LEFT)].append(conjunct)
                 continue
             key = self._key(conjunct, names, expressions)
-            if (key.left.sql, key.right.sql) not in [(k.left.sql, k.right.sql) for k in keys]:
+            if key is None:
+                residual.append(conjunct)
+            elif (key.left.sql, key.right.sql) not in [(k.left.sql, k.right.sql) for k in keys]:
                 keys.append(key)
         if not keys:
             a, b = (s.alias for s in names.sides)
@@ -239,7 +243,7 @@ class _Binder:
                 "a join without an equality", self._keyword(select), f"add {a}.key = {b}.key to WHERE"
             )
         left, right = (expressions.conjunction(selections[side]) for side in Side)
-        return tuple(keys), (left, right)
+        return tuple(keys), (left, right), expressions.conjunction(residual)
 
     def _check_flat(self, conjunct: exp.Expr) -> None:
         """No SELECT inside: its names would be taken for those of the two streams."""
@@ -260,16 +264,12 @@ class _Binder:
                 found.append(node)
         return found
 
-    def _key(self, conjunct: exp.Expr, names: Names, expressions: Expressions) -> KeyPair:
+    def _key(self, conjunct: exp.Expr, names: Names, expressions: Expressions) -> KeyPair | None:
+        """An equality of an expression of one side with one of the other; None for any other condition."""
         ends = (conjunct.this, conjunct.expression) if isinstance(conjunct, exp.EQ) else ()
         used = [names.used(end) for end in ends]
         if not ends or any(len(sides) != 1 for sides in used) or used[0] == used[1]:
-            expressions.predicate(conjunct)  # an error inside it is the better message
-            raise self.text.refuse(
-                "a condition over both streams that is not an equality of the two",
-                conjunct,
-                "write A.x = B.y, and conditions on one stream each",
-            )
+            return None
         if used[0] == {Side.RIGHT}:
             ends = (ends[1], ends[0])
         left, right = (expressions.expression(end) for end in ends)
