@@ -64,7 +64,7 @@ class Sensors:
 
 
 def generate_sensors(folder: Path, options: Sensors) -> Generated:
-    """Write both streams and the job file. Each stream draws from its own generator, so that neither moves the other."""
+    """Write both streams and the job file; each stream draws from its own generator, so neither moves the other."""
     refuse_used(folder)
     seeds = np.random.SeedSequence(options.seed).spawn(len(READINGS))
     streams, rows = {}, {}

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ _FIXED = struct.Struct("<4sBBIQI")
 _CHECKED = struct.Struct("<BIQ")
 
 
-Payload = bytes | memoryview | pa.Buffer
+Payload: TypeAlias = "bytes | memoryview | pa.Buffer"
 
 
 class Kind(IntEnum):

@@ -14,8 +14,17 @@ from muntin.spark.durable import write_atomically
 
 FOLDER = "muntin"
 OWNER = "_muntin.json"
-RATE_LIMITS = ("maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger")
-RATE_LIMITS += ("maxtriggerdelay", "rowspersecond", "latestfirst", "maxfileage", "maxcachedfiles")
+RATE_LIMITS = (
+    "maxfilespertrigger",
+    "maxbytespertrigger",
+    "maxoffsetspertrigger",
+    "minoffsetspertrigger",
+    "maxtriggerdelay",
+    "rowspersecond",
+    "latestfirst",
+    "maxfileage",
+    "maxcachedfiles",
+)
 """Options that decide how much a micro-batch takes, not what the rows are: they may change between runs."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -208,11 +209,14 @@ class Run:
                 raise
 
     def _note_progress(self) -> None:
-        """Take in the progress reports that have come since; Spark writes one after each micro-batch."""
-        if self._query is None:
+        """Take in Spark's report of the micro-batch before; called once per micro-batch and at the end.
+
+        The last report is usually it; all that Spark remembers are fetched only where it was about an idle moment.
+        """
+        if self._query is None or (last := self._query.lastProgress) is None:
             return
-        fresh = [self.board.progressed(_as_dict(report)) for report in self._query.recentProgress[-10:]]
-        if any(fresh) and self._progress:
+        reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress
+        if any([self.board.progressed(json.loads(report.json)) for report in reports]) and self._progress:
             self._progress(self.board.snapshot())
 
     def _drive(self) -> None:
@@ -307,11 +311,3 @@ class _Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-
-def _as_dict(report: Any) -> dict[str, Any]:
-    """A progress report as plain values: a dict in older PySpark, an object with `jsonValue` in newer."""
-    if isinstance(report, dict) and type(report) is dict:
-        return report
-    import json
-
-    return dict(json.loads(report.json))

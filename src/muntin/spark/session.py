@@ -96,7 +96,7 @@ def open_session(
 
 def _silence_workers(spark: SparkSession) -> None:
     """Keep what Spark's Python processes print (greetings, and complaints when they are stopped) off our stderr."""
-    java = spark.sparkContext._jvm.java  # type: ignore[union-attr]
+    java = spark.sparkContext._jvm.java
     java.lang.System.setErr(java.io.PrintStream(java.io.OutputStream.nullOutputStream()))
 
 

@@ -113,7 +113,7 @@ class StatusBoard:
 
     def snapshot(self) -> dict[str, Any]:
         with self._lock:
-            return json.loads(json.dumps(self.status))  # type: ignore[no-any-return]
+            return dict(json.loads(json.dumps(self.status)))
 
     def _take(self, manifest: Manifest) -> None:
         if manifest.batch < 0:

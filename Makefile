@@ -1,0 +1,33 @@
+VENV  := .venv
+PY    := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint clean
+
+help:    ## show what can be made
+	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
+
+setup: $(STAMP)    ## create .venv with all that running and testing needs
+
+# The stamp is written last: an interrupted setup starts again, a finished one costs nothing.
+$(STAMP): requirements.lock pyproject.toml
+	python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup    ## the whole idea in two minutes, on embedded Spark, without input files
+	$(VENV)/bin/muntin demo
+
+test: setup    ## all tests, those that start Spark included
+	$(PY) -m pytest
+
+lint: setup    ## style, format and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+clean:    ## remove what was made, the environment included
+	rm -rf $(VENV) build dist spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

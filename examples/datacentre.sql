@@ -1,0 +1,31 @@
+-- Three questions about the same two streams: one shared join, three slices.
+--
+-- Run in the root of the repository:
+--   muntin generate sensors examples/data
+--   muntin run examples/datacentre.sql --output out --checkpoint ckpt --bounded
+
+CREATE STREAM Temperature (ts TIMESTAMP, LocationId BIGINT, Value DOUBLE)
+  TIMESTAMP BY ts
+  WITH (format = 'parquet', path = 'examples/data/temperature', maxFilesPerTrigger = '2');
+
+CREATE STREAM Humidity (ts TIMESTAMP, LocationId BIGINT, Value DOUBLE)
+  TIMESTAMP BY ts
+  WITH (format = 'parquet', path = 'examples/data/humidity', maxFilesPerTrigger = '2');
+
+CREATE QUERY now_and_here AS
+SELECT A.LocationId, A.Value AS temperature, B.Value AS humidity
+FROM Temperature A, Humidity B
+WHERE A.LocationId = B.LocationId
+WINDOW 5 seconds;
+
+CREATE QUERY muggy AS
+SELECT A.LocationId, A.Value AS temperature, B.Value AS humidity
+FROM Temperature A JOIN Humidity B ON A.LocationId = B.LocationId
+WHERE A.Value > 28 AND B.Value > 65
+WINDOW 1 min;
+
+CREATE QUERY dry_or_freezing AS
+SELECT A.*, B.Value AS humidity, CASE WHEN A.Value < 16 THEN 'freezing' ELSE 'dry' END AS why
+FROM Temperature A, Humidity B
+WHERE A.LocationId = B.LocationId AND (A.Value < 16 OR A.Value BETWEEN 27 AND 35) AND B.Value < 40
+WINDOW 2 min;

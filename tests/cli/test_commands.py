@@ -1,0 +1,159 @@
+"""The commands' own logic, with the Spark face replaced by a stub: what is asked of it, and what is shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from muntin.cli import jobfile, main, screen
+from muntin.model import JobSpec, UsageError
+
+STATUS = {
+    "mode": "bounded",
+    "state": "ended",
+    "updated": 0.0,
+    "batch": 2,
+    "batches": 3,
+    "sources": {
+        "Temperature": {"rows": 400, "total_rows": 1200},
+        "Humidity": {"rows": 300, "total_rows": 800},
+        "_control": {"rows": 1, "total_rows": 1},
+    },
+    "queries": {"warm": {"rows": 21, "total_rows": 4321}, "cold": {"rows": 0, "total_rows": 0}},
+    "joins": [
+        {
+            "streams": ["Temperature", "Humidity"],
+            "frontiers": ["2024-01-01T00:10:00+00:00", None],
+            "held_rows": [7, 0],
+            "slices": [
+                [{"lo_us": 0, "hi_us": 5_000_000, "rows": 11}, {"lo_us": 5_000_000, "hi_us": 60_000_000, "rows": 13}],
+                [{"lo_us": 0, "hi_us": 60_000_000, "rows": 17}],
+            ],
+        }
+    ],
+    "dead_letters": {"late": 2, "null_time": 1},
+}
+
+
+@pytest.fixture
+def spark(monkeypatch):
+    """A runner that remembers how it was called and finishes at once."""
+    calls = SimpleNamespace(started=None, stopped=0, waits=lambda: None)
+
+    class Run:
+        def await_termination(self):
+            calls.waits()
+
+        def stop(self):
+            calls.stopped += 1
+
+        def status(self):
+            return STATUS
+
+    class Job:
+        @classmethod
+        def from_file(cls, session, path):
+            calls.path = path
+            return cls()
+
+        def start(self, **options):
+            calls.started = options
+            options["progress"](STATUS)
+            return Run()
+
+    runner = SimpleNamespace(Job=Job, read_status=lambda checkpoint: STATUS)
+    session = SimpleNamespace(open_session=lambda master=None: SimpleNamespace(stop=lambda: None))
+    monkeypatch.setitem(sys.modules, "muntin.spark.runner", runner)
+    monkeypatch.setitem(sys.modules, "muntin.spark.session", session)
+    monkeypatch.setattr(jobfile, "read_job", lambda path: JobSpec())
+    return calls
+
+
+def started_with(spark, *arguments):
+    assert main.main(["run", "job.sql", *arguments]) == 0
+    return spark.started
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode"), [([], "endless"), (["--bounded"], "bounded"), (["--available-now"], "available-now")]
+)
+def test_run_says_how_far_to_go(spark, flags, mode):
+    assert started_with(spark, "--output", "out", *flags)["mode"] == mode
+
+
+def test_run_ends_with_a_summary_on_stdout_and_progress_on_stderr(spark, capsys):
+    started_with(spark, "--output", "out", "--bounded")
+    out, err = capsys.readouterr()
+    assert "warm" in out and "4,321" in out
+    assert "input rows" in out and "2,000" in out
+    assert "dead letters" in out and "null_time" in out
+    assert "micro-batch 3: 2,000 rows in" in err
+
+
+def test_an_interrupt_ends_an_endless_run_in_good_order(spark, capsys):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    spark.waits = interrupt
+    assert main.main(["run", "job.sql", "--output", "out"]) == 0
+    assert spark.stopped == 1
+    assert "4,321" in capsys.readouterr().out
+    assert main.main(["run", "job.sql", "--output", "out", "--bounded"]) == 130
+
+
+def test_bounded_and_available_now_exclude_each_other(spark, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main.main(["run", "job.sql", "--output", "out", "--bounded", "--available-now"])
+    assert leaving.value.code == 2
+
+
+def test_status_as_json_is_what_the_runner_says(spark, capsys):
+    assert main.main(["status", "--checkpoint", "ckpt", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == STATUS
+
+
+def test_status_shows_queries_slices_frontiers_and_dead_letters(spark, capsys):
+    assert main.main(["status", "--checkpoint", "ckpt"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "warm 4,321 21" in lines
+    assert "Temperature 2024-01-01T00:10:00+00:00 7 [0 s, 5 s) 11" in lines
+    assert "[5 s, 1 min) 13" in lines
+    assert "Humidity no rows yet 0 [0 s, 1 min) 17" in lines
+    assert "late 2" in lines
+
+
+def test_generate_says_what_it_wrote_and_what_to_do_next(tmp_path, capsys):
+    folder = tmp_path / "data"
+    assert main.main(["generate", "sensors", str(folder), "--rate", "5", "--duration", "20", "--files", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "Temperature" in out
+    assert f"next: muntin run {folder / 'job.sql'}" in out
+    assert len(list((folder / "humidity").glob("*.parquet"))) == 2
+
+
+def test_a_missing_job_file_is_a_wrong_request(tmp_path, capsys):
+    assert main.main(["explain", str(tmp_path / "none.sql")]) == 2
+    assert "there is no job file" in capsys.readouterr().err
+
+
+def test_a_job_file_that_is_no_text_is_a_wrong_request(tmp_path):
+    (tmp_path / "job.sql").write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path, tmp_path / "job.sql"):
+        with pytest.raises(UsageError, match="cannot read the job file"):
+            jobfile.read_text(path)
+
+
+def test_progress_speaks_once_per_micro_batch(capsys):
+    with screen.Progress() as progress:
+        progress(STATUS)
+        progress(STATUS)
+        progress({**STATUS, "batches": 4})
+    assert capsys.readouterr().err.count("micro-batch") == 2
+
+
+def test_values_in_a_table_are_never_markup(capsys):
+    screen.console().print(screen.table(["x"], [["[bold]not markup[/bold]"]]))
+    assert "[bold]not markup[/bold]" in capsys.readouterr().out

@@ -1,0 +1,161 @@
+"""One shard over Spark's state calls, played by two dicts: hot or rebuilt, the results are the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from muntin.core.results import Run, route
+from muntin.plan import share
+from muntin.spark import shard
+from muntin.spark.codec import FrameError, Kind, decode, encode
+from muntin.spark.control import copies
+from muntin.spark.ingest import pack
+from muntin.spark.topology import Topology
+from muntin.sql import parse_job
+
+SQL = """
+CREATE STREAM A (ts TIMESTAMP, k STRING, v DOUBLE) TIMESTAMP BY ts LATENESS 1 s WITH (format = 'parquet', path = 'a');
+CREATE STREAM B (ts TIMESTAMP, k STRING, v DOUBLE) TIMESTAMP BY ts LATENESS 1 s WITH (format = 'parquet', path = 'b');
+CREATE QUERY q AS SELECT A.k, A.v AS av, B.v AS bv FROM A, B WHERE A.k = B.k WINDOW 4 s;
+CREATE QUERY few AS SELECT A.v AS av, B.v AS bv FROM A, B WHERE A.k = B.k AND B.v > 50 WINDOW 9 s;
+"""
+
+
+class Value:
+    """Spark's value state: one value."""
+
+    def __init__(self) -> None:
+        self.value: tuple[Any, ...] | None = None
+
+    def get(self) -> tuple[Any, ...] | None:
+        return self.value
+
+    def update(self, newValue: tuple[Any, ...]) -> None:
+        self.value = newValue
+
+
+class Map(dict[tuple[Any, ...], tuple[Any, ...]]):
+    """Spark's map state."""
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        return self.get(key)
+
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+        self[key] = value
+
+    def removeKey(self, key: tuple[Any, ...]) -> None:
+        self.pop(key)
+
+
+class OneShard:
+    def __init__(self) -> None:
+        self.topology = Topology(share(parse_job(SQL)), 1, True, "test")
+        self.streams = {s.name: s for s in self.topology.plan.streams}
+        (self.group,) = self.topology.groups()
+        self.chunks, self.meta = Map(), Value()
+        self.lose_hot()
+
+    def lose_hot(self) -> None:
+        """The worker process is gone, and with it everything but the state."""
+        self.hot = shard.HotOperators()
+
+    def step(self, frames: list[bytes]) -> list[Any]:
+        shard.HOT = self.hot
+        state = shard.ShardState(self.chunks, self.meta)
+        out = shard.advance(self.topology, self.group, frames, state)
+        return [decode(data, "output") for _, data in out]
+
+    def push(self, batch: int) -> list[Any]:
+        frames = [f for name in "AB" for _, f in pack(self.topology, self.streams[name], make(batch, name), batch, 0)]
+        return self.step(frames[::-1])
+
+    def end(self) -> list[Any]:
+        line = json.dumps({"sequence": 1, "type": "end", "streams": ["A", "B"]})
+        return self.step([frame for _, frame in copies(self.topology, [line])])
+
+    def rows(self, frames: list[Any]) -> list[tuple[Any, ...]]:
+        join = self.topology.plan.joins[0]
+        runs = [Run.from_bytes(join, bytes(f.payload)) for f in frames if f.kind == Kind.RUN]
+        return [(q.name, *row.values()) for run in runs for q, t in route(join, run) for row in t.to_pylist()]
+
+
+def make(batch: int, name: str) -> pa.Table:
+    rng = np.random.default_rng([batch, ord(name)])
+    us = np.sort(rng.integers(0, 3_000_000, 40)) + batch * 3_000_000
+    keys = np.array(["x", "y", "", "ü"])[rng.integers(0, 4, 40)]
+    return pa.table({"ts": pa.array(us, pa.timestamp("us", "UTC")), "k": keys, "v": rng.random(40) * 100})
+
+
+def reports(frames: list[Any]) -> Iterator[Any]:
+    return (f.header for f in frames if f.kind == Kind.COUNTERS)
+
+
+@pytest.mark.parametrize("lost", [(), (1, 2, 3, 4, 5), (3,)])
+def test_a_lost_hot_operator_changes_nothing(lost: tuple[int, ...]):
+    kept, losing = OneShard(), OneShard()
+    for batch in range(6):
+        wanted = kept.push(batch) if batch < 5 else kept.end()
+        if batch in lost:
+            losing.lose_hot()
+        got = losing.push(batch) if batch < 5 else losing.end()
+        assert losing.rows(got) == kept.rows(wanted)
+        assert [r["rebuilt"] for r in reports(got)] == [batch in lost]
+        assert not next(reports(wanted))["rebuilt"]
+        assert losing.chunks.keys() == kept.chunks.keys()
+    assert not kept.chunks, "after the end nothing is kept"
+
+
+def test_a_stale_hot_operator_is_not_used():
+    """A second attempt, or another worker, has written since: the nonce in the state is another one."""
+    one = OneShard()
+    one.push(0)
+    stored = one.meta.value
+    one.push(1)
+    one.meta.value = stored
+    assert next(reports(one.push(1)))["rebuilt"]
+
+
+def test_an_operator_that_failed_midway_is_dropped(monkeypatch: pytest.MonkeyPatch):
+    one = OneShard()
+    one.push(0)
+    before = (dict(one.chunks), one.meta.value)
+    with monkeypatch.context() as patch:
+        patch.setattr(shard.ShardState, "write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            one.push(1)
+    assert (dict(one.chunks), one.meta.value) == before
+    assert next(reports(one.push(1)))["rebuilt"]
+
+
+def test_damaged_or_missing_state_is_named():
+    one = OneShard()
+    one.push(0)
+    one.lose_hot()
+    name = next(iter(one.chunks))
+    whole = one.chunks[name]
+    one.chunks[name] = (whole[0][:-3] + b"xyz",)
+    with pytest.raises(FrameError, match=f"the state chunk {name[0]} is damaged"):
+        one.push(1)
+    del one.chunks[name]
+    with pytest.raises(Exception, match=f"chunk {name[0]} is missing"):
+        one.push(1)
+    one.chunks[name] = whole
+    one.meta.value = (encode(Kind.META, {"format": 99}),)
+    with pytest.raises(Exception, match="format 99"):
+        one.push(1)
+
+
+def test_the_order_in_which_frames_arrive_does_not_matter():
+    one, other = OneShard(), OneShard()
+    frames = [
+        f for n in range(3) for name in "AB" for _, f in pack(one.topology, one.streams[name], make(n, name), n, 0)
+    ]
+    got = one.rows(one.step(frames))
+    assert got
+    assert other.rows(other.step(frames[::-1])) == got

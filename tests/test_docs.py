@@ -1,0 +1,133 @@
+"""The documentation tells the truth: its paths exist, its example is worked right, its commands and programs run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muntin.model import Window
+from muntin.oracle import answer, columns
+
+ROOT = Path(__file__).parents[1]
+PATH = re.compile(r"(?:src|tests|docs|examples|\.ci)/[\w./-]*|[\w-]+\.(?:md|toml|lock|sql)")
+EXAMPLE_FOLDERS = ("data", "out", "ckpt", "warm-out", "warm-ckpt")
+"""What the README's commands make, as seen from the folder in which they run."""
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", read(name), re.DOTALL | re.MULTILINE)
+
+
+def tables(name: str) -> list[list[list[str]]]:
+    """The Markdown tables of a page: rows of cells, header first."""
+    found = re.findall(r"(?:^\|.*\|\n)+", read(name), re.MULTILINE)
+    rows = [[[c.strip() for c in line.strip("|").split("|")] for line in t.splitlines()] for t in found]
+    return [[table[0], *table[2:]] for table in rows]
+
+
+# -- paths ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "docs/papers.md", "docs/semantics.md"])
+def test_every_path_named_in_the_documentation_exists(page):
+    code = " ".join(re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", read(page), flags=re.DOTALL | re.MULTILINE)))
+    words = [w.rstrip(".,") for w in code.split() if w.split("/")[0] not in EXAMPLE_FOLDERS]
+    named = {m[0] for w in words if (m := PATH.fullmatch(w))}
+    assert named, "a page that names no path has lost its way, or this test has"
+    assert sorted(p for p in named if not (ROOT / p).exists()) == []
+
+
+def test_each_row_of_the_papers_table_has_a_known_paper_and_is_built_or_marked_as_not_yet():
+    papers, sections = tables("docs/papers.md")
+    keys = {row[0] for row in papers[1:]}
+    assert len(keys) == 5
+    assert keys == {row[0] for row in sections[1:]}
+    for paper, where, _, module, test in sections[1:]:
+        assert module == "not yet" or module.startswith("`src/muntin/"), (paper, where)
+        assert test == "not yet" or test.startswith("`tests/"), (paper, where)
+
+
+def test_nothing_in_the_project_names_a_place_outside_it():
+    tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    outside = re.compile(r"\.\./\w|/(?:work|tmp|home|root)/\w")
+    texts = [ROOT / f for f in tracked.stdout.split() if Path(f).suffix in (".md", ".sql", ".toml", ".lock", "")]
+    assert [p for p in texts if p.name != "LICENSE" and outside.search(p.read_text())] == []
+
+
+# -- the worked example ---------------------------------------------------------------------------------------------
+
+
+def clock(text: str) -> int:
+    hours, minutes, seconds = map(int, text.split(":"))
+    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000
+
+
+def test_the_worked_example_of_the_semantics_is_what_the_oracle_says():
+    page = read("docs/semantics.md")
+    rows = {n: {"name": n, "ts": clock(t), "k": 1} for n, t in re.findall(r"`([ab]\d)` at ([\d:]+)", page)}
+    rows["a1"]["Value"], rows["a2"]["Value"] = map(int, re.findall(r"with Value (\d+)[,;]", page)[:2])
+    lefts, rights = ([r for n, r in rows.items() if n[0] == side] for side in "ab")
+    queries, pairs = (t for t in tables("docs/semantics.md") if t[0][0] in ("query", "pair"))
+    for name, left, right, selection in queries[1:]:
+        window = Window(*(int(w.split()[0]) * 1_000_000 for w in (left, right)))
+        keep = (lambda r: r["Value"] > 30) if selection == "A.Value > 30" else None
+        got = answer(window, lefts, rights, (columns("k"), columns("k")), (keep, None))
+        column = pairs[0].index(name)
+        said = {(*p[0].split(", "), clock(p[-1])) for p in pairs[1:] if p[column] == "yes"}
+        assert said
+        assert {(p.left["name"], p.right["name"], p.ts) for p in got} == said
+    assert len(pairs) - 1 == len(lefts) * len(rights), "every pair is discussed"
+
+
+# -- commands and programs --------------------------------------------------------------------------------------------
+
+
+def commands() -> list[str]:
+    return [line for block in blocks("README.md", "bash") for line in block.splitlines()]
+
+
+def test_every_make_target_in_the_readme_exists():
+    wanted = {c.split()[1] for c in commands() if c.startswith("make ")}
+    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
+    assert wanted
+    assert wanted <= targets
+
+
+def test_the_lock_names_no_place_and_pins_every_dependency():
+    lines = [line for line in read("requirements.lock").splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines}
+    wanted = re.findall(r'^    "([\w-]+)[><=]', read("pyproject.toml"), re.MULTILINE)
+    assert {w.lower() for w in wanted} <= pinned
+
+
+@pytest.mark.spark
+def test_the_commands_and_the_program_of_the_readme_run(tmp_path):
+    """In order, in one folder, as a reader would; `make demo` as what it stands for, `make test` is what runs this."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    for command in commands():
+        command = command.replace("make demo", "muntin demo")
+        if command.startswith("make "):
+            continue
+        arguments = [sys.executable, "-m", "muntin.cli.main", *command.split()[1:]]
+        assert command.startswith("muntin ")
+        done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert done.stdout.strip(), command
+    (program,) = blocks("README.md", "python")
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "warm-out" / "warm").rglob("*.parquet"))
+    shutil.rmtree(tmp_path, ignore_errors=True)

@@ -1,0 +1,62 @@
+"""The layer rule of ARCHITECTURE.md: nobody imports upwards, and each foreign library has one home."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "muntin"
+HEIGHT = {"model": 0, "kernels": 1, "sql": 2, "plan": 3, "core": 4, "generate": 5, "spark": 6, "cli": 7}
+MAY_ALSO = {"generate": {"model", "kernels"}, "oracle": {"model"}}
+"""Layers that may import less than everything below them."""
+HOME = {"sqlglot": "sql", "numba": "kernels", "duckdb": "kernels", "pyspark": "spark"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def layer_of(path: Path) -> str:
+    """The folder under the package, or the module's own name: `oracle` is a layer of one file."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Full dotted names of everything imported, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def allowed(layer: str) -> set[str]:
+    below = {name for name, height in HEIGHT.items() if height < HEIGHT.get(layer, 0)}
+    return MAY_ALSO.get(layer, below) | {layer}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nobody_imports_upwards(path):
+    layer = layer_of(path)
+    if layer == "__init__":
+        return  # the face of the package names `Job`, lazily
+    assert layer in HEIGHT or layer == "oracle", f"{layer} is not a layer"
+    own = [name.split(".") for name in imports(path) if name.split(".")[0] == "muntin"]
+    wrong = [".".join(name) for name in own if name[1] not in allowed(layer) | {"__version__"}]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_each_foreign_library_is_imported_in_one_layer_only(path):
+    wrong = [n for n in imports(path) if (home := HOME.get(n.split(".")[0])) and layer_of(path) != home]
+    assert wrong == []
+
+
+def test_the_model_imports_nothing_but_the_standard_library():
+    roots = {name.split(".")[0] for path in MODULES if layer_of(path) == "model" for name in imports(path)}
+    assert roots <= {"__future__", "collections", "dataclasses", "enum", "re", "typing", "muntin"}
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends():
+    assert [p for p in MODULES if p.stem in ("utils", "util", "helpers", "helper", "common", "misc")] == []
