@@ -51,7 +51,7 @@ def queries(draw: st.DrawFn, name: str) -> dict:
     selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(wheres, "AB", strict=True))
     sql = (
         f"CREATE QUERY {name} AS SELECT A.id AS a, B.id AS b, A.v + B.v AS s "
-        f"FROM A [RANGE {window.left_us} microseconds] A, B [RANGE {window.right_us} microseconds] B "
+        f"FROM A [RANGE {window.left} microseconds] A, B [RANGE {window.right} microseconds] B "
         f"WHERE {key} AND {selection} AND {residual};"
     )
     keeps = [SELECTIONS[w] for w in wheres]

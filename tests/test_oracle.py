@@ -32,7 +32,7 @@ def test_a_row_exactly_one_window_older_is_out():
 
 
 def test_the_earlier_row_is_measured_by_the_window_of_its_own_stream():
-    left_long = Window(left_us=10, right_us=2)
+    left_long = Window(left=10, right=2)
     assert in_window(left_long, 0, 9), "left waits up to its 10"
     assert not in_window(left_long, 9, 0), "right waits only its 2"
     assert in_window(left_long, 1, 0)

@@ -68,7 +68,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 def in_window(window: Window, left_us: int, right_us: int) -> bool:
     """Section 2: the earlier row is younger than its own stream's window when the later one comes."""
-    return 0 <= right_us - left_us < window.left_us or 0 <= left_us - right_us < window.right_us
+    return 0 <= right_us - left_us < window.left or 0 <= left_us - right_us < window.right
 
 
 def columns(*names: str) -> Key:

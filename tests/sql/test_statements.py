@@ -103,9 +103,9 @@ def test_a_stream_joined_with_itself_keeps_the_order_of_from(spec: JobSpec) -> N
 def test_windows_are_of_both_streams_or_of_each(spec: JobSpec) -> None:
     own = "SELECT A.ts FROM Humidity [range 12 HOURS] A JOIN Temperature [NOW] AS B ON A.LocationId = B.LocationId"
     query = parse_query(own, spec, name="q")
-    assert (query.window.left_us, query.window.right_us) == (1, 12 * 3600 * 1_000_000)
+    assert (query.window.left, query.window.right) == (1, 12 * 3600 * 1_000_000)
     both = parse_query(QUERY, spec, name="q")
-    assert (both.window.left_us, both.window.right_us) == (60_000_000, 60_000_000)
+    assert (both.window.left, both.window.right) == (60_000_000, 60_000_000)
     for written in ("60s", "60 seconds", "1min", "'60 s'", "INTERVAL '60' SECOND"):
         assert parse_query(QUERY.replace("1 min", written), spec, name="q").window == both.window
 

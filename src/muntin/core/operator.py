@@ -131,7 +131,7 @@ class Operator:
         self.counters.pairs += len(pairs.ts)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
-            self.state.forget(side, self.release - self.join.reach_us(side), self.counters)
+            self.state.forget(side, self.release - self.join.reach(side), self.counters)
         self._note_levels()
         deletes = self._expired_chunks()
         span = max(before, self.min_ts), min(self.release, max(self.max_ts))
@@ -220,7 +220,7 @@ class Operator:
         """Chunks whose every row has left its window: nothing of them is needed again."""
         gone = []
         for side in Side:
-            horizon = self.release - self.join.reach_us(side)
+            horizon = self.release - self.join.reach(side)
             gone += [name for name, last in self._chunks.items() if name[0] == "lr"[side] and last <= horizon]
         for name in gone:
             del self._chunks[name]
@@ -243,7 +243,7 @@ class Operator:
     def slice_rows(self, side: Side) -> list[int]:
         """Live rows per slice of one side, from young to old, as of the release point."""
         now = min(self.release, max(self.max_ts))
-        older = [self.state.times[side].rows_until(now - s.lo_us) for s in self.join.slices(side)]
+        older = [self.state.times[side].rows_until(now - s.lo) for s in self.join.slices(side)]
         return [a - b for a, b in zip(older, [*older[1:], 0], strict=True)]
 
     @property
@@ -291,7 +291,7 @@ class Operator:
 
     def _unexpired(self) -> Rows:
         rows = self._ready()
-        reach = np.array([self.join.reach_us(side) for side in Side], np.int64)
+        reach = np.array([self.join.reach(side) for side in Side], np.int64)
         live = rows.ts > self.release - reach[rows.side]
         return Rows(*(a[live] for a in rows))
 

@@ -114,7 +114,7 @@ def slicing(join: SharedJoin, wants: Sequence[UInt64s]) -> Slicing:
     readers = np.zeros((2, cuts, words), np.uint64)
     wanted = np.zeros((2, classes, words), np.uint64)
     for side in Side:
-        ends = np.array([s.hi_us for s in slices[side]], np.int64)
+        ends = np.array([s.hi for s in slices[side]], np.int64)
         windows = np.array([q.window.side(side) for q in join.queries], np.int64)
         bounds[side, : len(ends)] = ends
         readers[side, : len(ends)] = query_bits(windows >= ends[:, None])

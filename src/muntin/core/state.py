@@ -105,7 +105,7 @@ class JoinState:
     ):
         self.join = join
         self.selections = selections
-        self.limits = np.array([join.reach_us(side) for side in Side], np.int64)
+        self.limits = np.array([join.reach(side) for side in Side], np.int64)
         self.strategy = STRATEGIES[strategy]
         self._memory = memory
         self._expected = 0

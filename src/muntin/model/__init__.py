@@ -3,6 +3,7 @@
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
     DEFAULT_SETTINGS,
+    Axis,
     Expr,
     JobSpec,
     KeyPair,
@@ -17,6 +18,7 @@ from muntin.model.types import Field, Schema, common_type, is_numeric
 
 __all__ = [
     "DEFAULT_SETTINGS",
+    "Axis",
     "Expr",
     "Field",
     "JobSpec",

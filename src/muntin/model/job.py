@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from muntin.model.types import Schema
 
@@ -79,15 +79,23 @@ class KeyPair:
         return (self.left, self.right)[side]
 
 
+class Axis(StrEnum):
+    """What the age of a row is measured in: microseconds of event time, or rows of its stream that came after it."""
+
+    TIME = "time"
+    ROWS = "rows"
+
+
 @dataclass(frozen=True)
 class Window:
-    """How long rows of each stream stay, in microseconds: a pair of ages `[0, window)`."""
+    """How long rows of each stream stay: ages `[0, window)` on the stream's axis."""
 
-    left_us: int
-    right_us: int
+    left: int
+    right: int
+    axes: tuple[Axis, Axis] = (Axis.TIME, Axis.TIME)
 
     def side(self, side: Side) -> int:
-        return (self.left_us, self.right_us)[side]
+        return (self.left, self.right)[side]
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def _join(join: SharedJoin) -> dict[str, Any]:
         "queries": [
             {
                 "name": q.name,
-                "window_us": [q.window.left_us, q.window.right_us],
+                "window_us": [q.window.left, q.window.right],
                 "selections": [None if w is None else w.text for w in q.where],
             }
             for q in join.queries
@@ -51,8 +51,8 @@ def _join(join: SharedJoin) -> dict[str, Any]:
         "state": [
             {
                 "stream": join.streams[side].name,
-                "reach_us": join.reach_us(side),
-                "slices": [{"from_us": s.lo_us, "to_us": s.hi_us, "readers": list(s.readers)} for s in join.slices(side)],
+                "reach_us": join.reach(side),
+                "slices": [{"from_us": s.lo, "to_us": s.hi, "readers": list(s.readers)} for s in join.slices(side)],
             }
             for side in Side
         ],

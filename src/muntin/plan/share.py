@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from muntin.model import JobSpec, KeyPair, Query, Side, Stream
+from muntin.model import Axis, JobSpec, KeyPair, Query, Side, Stream
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The rows of one stream with an age in `[lo_us, hi_us)`, and the names of the queries that read them."""
+    """The rows of one stream with an age in `[lo, hi)` on its axis, and the names of the queries that read them."""
 
-    lo_us: int
-    hi_us: int
+    lo: int
+    hi: int
     readers: tuple[str, ...]
 
 
@@ -39,6 +39,10 @@ class SharedJoin:
     reports: tuple[bool, bool]
     """For each side, whether this join is the one that reports the stream's late rows (a stream may feed several)."""
 
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        return self.queries[0].window.axes
+
     def slices(self, side: Side) -> tuple[Slice, ...]:
         """Slices of one stream's state from young to old; the last one ends at the largest window."""
         cuts = sorted({q.window.side(side) for q in self.queries})
@@ -48,7 +52,7 @@ class SharedJoin:
             for lo, hi in zip(lows, cuts, strict=False)
         )
 
-    def reach_us(self, side: Side) -> int:
+    def reach(self, side: Side) -> int:
         """How long a row of this side can still find a partner."""
         return max(q.window.side(side) for q in self.queries)
 
@@ -68,7 +72,8 @@ class Plan:
 
 def signature(query: Query) -> tuple[object, ...]:
     """What two queries must have in common to share a join; the order of the equalities does not matter."""
-    return (query.left, query.right, tuple(sorted((k.left.sql, k.right.sql, k.type) for k in query.keys)))
+    keys = tuple(sorted((k.left.sql, k.right.sql, k.type) for k in query.keys))
+    return (query.left, query.right, keys, query.window.axes)
 
 
 def share(spec: JobSpec) -> Plan:

@@ -52,7 +52,7 @@ def _stream(stream: Stream) -> dict[str, Any]:
 def _query(query: Query) -> str:
     """A query in one canonical line: what it means, not how it was typed."""
     keys = " AND ".join(f"{k.left.sql} = {k.right.sql} ({k.type})" for k in query.keys)
-    wheres = [w.sql for w in query.where if w is not None]
+    wheres = [w.sql for w in (*query.where, query.residual) if w is not None]
     select = ", ".join(f"{o.expr.sql} AS {o.name} ({o.expr.type})" for o in query.select)
     windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} us" for side in Side)
     return f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"

@@ -141,7 +141,7 @@ def describe(plan: Plan, index: int, manifest: Manifest) -> dict[str, Any]:
         "frontiers": [_frontier(reports, side) for side in Side],
         "slices": [
             [
-                {"lo_us": s.lo_us, "hi_us": s.hi_us, "rows": sum(r["slices"][side][n] for r in reports)}
+                {"lo_us": s.lo, "hi_us": s.hi, "rows": sum(r["slices"][side][n] for r in reports)}
                 for n, s in enumerate(slices[side])
             ]
             for side in Side
