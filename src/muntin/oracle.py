@@ -1,7 +1,7 @@
 """What a correct answer is, in plain Python: slow, obvious, and the judge of everything else.
 
-A row maps column names to values, with its event time in int microseconds (None: NULL). Keys and selections
-come as callables, so that this module needs nothing of the engine. Sections are those of docs/semantics.md.
+A row maps column names to values, with its event time in int microseconds (None: NULL). Keys, selections
+and conditions come as callables, so that this module needs nothing of the engine. Sections are those of docs/semantics.md.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from muntin.model import Window
+from muntin.model import Axis, Side, Window
 
 Row = Mapping[str, Any]
 Key = Callable[[Row], Sequence[Any]]
 Selection = Callable[[Row], bool | None]  # None is SQL's unknown: the row is not kept
+Condition = Callable[[Row, Row], bool | None]  # over the left and the right row of a pair
 
 
 class DeadLetter(NamedTuple):
@@ -58,17 +59,8 @@ def admit(
 
 def same_key(left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Section 1: equality of keys as Spark SQL has it. NULL equals nothing, NaN equals NaN, -0.0 equals 0.0."""
-    return all(_equal(a, b) for a, b in zip(left, right, strict=True))
-
-
-def _equal(a: Any, b: Any) -> bool:
-    both_nan = a != a and b != b  # nothing but NaN differs from itself
-    return a is not None and b is not None and bool(a == b or both_nan)
-
-
-def in_window(window: Window, left_us: int, right_us: int) -> bool:
-    """Section 2: the earlier row is younger than its own stream's window when the later one comes."""
-    return 0 <= right_us - left_us < window.left or 0 <= left_us - right_us < window.right
+    pairs = zip(left, right, strict=True)  # nothing but NaN differs from itself
+    return all(a is not None and b is not None and bool(a == b or (a != a and b != b)) for a, b in pairs)
 
 
 def columns(*names: str) -> Key:
@@ -78,21 +70,27 @@ def columns(*names: str) -> Key:
 
 def answer(
     window: Window,
-    left_rows: Iterable[Row],
+    left_rows: Sequence[Row],
     right_rows: Sequence[Row],
-    keys: tuple[Key, Key],
+    keys: tuple[Key, Key] | None,
     keeps: tuple[Selection | None, Selection | None] = (None, None),
     times: tuple[str, str] = ("ts", "ts"),
+    holds: Condition | None = None,
 ) -> list[Pair]:
-    """Section 2: the window join of one query over accepted rows, by nested loops, in output order."""
-    lefts, rights = (
-        [row for row in rows if keep is None or keep(row) is True]
-        for rows, keep in zip((left_rows, right_rows), keeps, strict=True)
-    )
-    found = [
-        Pair(a, b, max(a[times[0]], b[times[1]]))
-        for a in lefts
-        for b in rights
-        if same_key(keys[0](a), keys[1](b)) and in_window(window, a[times[0]], b[times[1]])
-    ]
-    return sorted(found, key=lambda pair: pair.ts)
+    """Section 2: the window join of one query over *all* accepted rows, in output order; no `keys`, no equality.
+
+    Rows come in (time, left first, arrival) order. Each meets the earlier rows of the other stream that are younger than
+    that stream's window; a row's age is in microseconds, or in rows of its stream that came after it, whatever they are.
+    """
+    rows, past, found = (left_rows, right_rows), ([], []), []  # type: ignore[var-annotated]
+    for ts, side, n in sorted((row[times[side]], side, n) for side in Side for n, row in enumerate(rows[side])):
+        row, others, counted = rows[side][n], past[side.other], window.axes[side.other] == Axis.ROWS
+        for number, earlier in enumerate(others):
+            age = len(others) - 1 - number if counted else ts - earlier[times[side.other]]
+            a, b = (row, earlier) if side == Side.LEFT else (earlier, row)
+            same = age < window.side(side.other) and (keys is None or same_key(keys[0](a), keys[1](b)))
+            kept = same and all(keep is None or keep(r) is True for keep, r in zip(keeps, (a, b), strict=True))
+            if kept and (holds is None or holds(a, b) is True):
+                found.append(Pair(a, b, ts))
+        past[side].append(row)
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import secrets
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +27,11 @@ CREATE STREAM B (ts TIMESTAMP, k STRING, v DOUBLE) TIMESTAMP BY ts LATENESS 1 s 
 CREATE QUERY q AS SELECT A.k, A.v AS av, B.v AS bv FROM A, B WHERE A.k = B.k WINDOW 4 s;
 CREATE QUERY few AS SELECT A.v AS av, B.v AS bv FROM A, B WHERE A.k = B.k AND B.v > 50 WINDOW 9 s;
 """
+
+
+@pytest.fixture(autouse=True)
+def _hot_in_a_folder_of_the_test(tmp_path, monkeypatch):
+    monkeypatch.setattr(shard, "hot_root", lambda checkpoint_id: tmp_path / checkpoint_id)
 
 
 class Value:
@@ -55,18 +62,16 @@ class Map(dict[tuple[Any, ...], tuple[Any, ...]]):
 
 class OneShard:
     def __init__(self) -> None:
-        self.topology = Topology(share(parse_job(SQL)), 1, True, "test")
+        self.topology = Topology(share(parse_job(SQL)), 1, True, f"test-{secrets.token_hex(8)}")
         self.streams = {s.name: s for s in self.topology.plan.streams}
         (self.group,) = self.topology.groups()
         self.chunks, self.meta = Map(), Value()
-        self.lose_hot()
 
     def lose_hot(self) -> None:
-        """The worker process is gone, and with it everything but the state."""
-        self.hot = shard.HotOperators()
+        """Everything but the state is gone."""
+        shutil.rmtree(shard.hot_root(self.topology.checkpoint_id))
 
     def step(self, frames: list[bytes]) -> list[Any]:
-        shard.HOT = self.hot
         state = shard.ShardState(self.chunks, self.meta)
         out = shard.advance(self.topology, self.group, frames, state)
         return [decode(data, "output") for _, data in out]

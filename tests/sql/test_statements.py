@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.model import Field, JobSpec, Side, SqlError
+from muntin.model import Axis, Field, JobSpec, Side, SqlError, Window
 from muntin.sql import parse_job, parse_query
 
 from .conftest import STREAMS
@@ -23,6 +23,30 @@ def test_settings_are_read_without_regard_to_case_and_order() -> None:
     assert (job.settings.shards, job.settings.order) == (8, "key")
     assert (job.settings.strategy, job.settings.chain) == ("state-slice", "mem-opt")
     assert parse_job("").settings.shards is None
+
+
+@pytest.mark.parametrize("value", ["auto", "probe", "probe-insert", "probe-all", "all"])
+def test_the_invalidation_strategy_is_a_setting(value: str) -> None:
+    assert parse_job(f"SET invalidation = '{value}'").settings.invalidation == value
+
+
+def test_limits_are_settings_and_absent_unless_set() -> None:
+    default = parse_job("").settings
+    assert (default.invalidation, default.state_limit_bytes, default.fan_out_limit) == ("auto", None, None)
+    given = parse_job("SET state_limit = '8 GB'; SET fan_out_limit = 5000000").settings
+    assert (given.state_limit_bytes, given.fan_out_limit) == (8_000_000_000, 5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [
+        ("'1 B'", 1), ("'1 KB'", 1000), ("'1kb'", 1000), ("'2 MB'", 2_000_000), ("'1.5 GB'", 1_500_000_000),
+        ("'1 TB'", 10**12), ("'1 KiB'", 1024), ("'512 MiB'", 512 << 20), ("'8GiB'", 8 << 30), ("'1 TiB'", 1 << 40),
+        ("8GB", 8_000_000_000), ("' 8 GB '", 8_000_000_000),
+    ],
+)  # fmt: skip
+def test_sizes_count_by_1000_or_with_an_i_by_1024(written: str, size: int) -> None:
+    assert parse_job(f"SET state_limit = {written}").settings.state_limit_bytes == size
 
 
 def test_a_stream_keeps_names_options_and_time_as_declared() -> None:
@@ -108,6 +132,60 @@ def test_windows_are_of_both_streams_or_of_each(spec: JobSpec) -> None:
     assert (both.window.left, both.window.right) == (60_000_000, 60_000_000)
     for written in ("60s", "60 seconds", "1min", "'60 s'", "INTERVAL '60' SECOND"):
         assert parse_query(QUERY.replace("1 min", written), spec, name="q").window == both.window
+
+
+@pytest.mark.parametrize("written", ["100 ROWS", "100 rows", "100ROWS", "+100 ROWS", "100\n ROW"])
+def test_a_window_of_rows_is_on_the_axis_of_rows(spec: JobSpec, written: str) -> None:
+    query = parse_query(QUERY.replace("1 min", written), spec, name="q")
+    assert query.window == Window(100, 100, (Axis.ROWS, Axis.ROWS))
+    assert parse_query(query.text, spec) == query
+
+
+def test_each_stream_may_count_its_window_on_an_axis_of_its_own(spec: JobSpec) -> None:
+    for windows, wanted in {
+        ("ROWS 5", "RANGE 1 s"): Window(5, 1_000_000, (Axis.ROWS, Axis.TIME)),
+        ("NOW", "rows 1"): Window(1, 1, (Axis.TIME, Axis.ROWS)),
+        ("ROWS 1000000000000", "ROWS 2"): Window(10**12, 2, (Axis.ROWS, Axis.ROWS)),
+    }.items():
+        text = f"SELECT A.ts FROM Humidity [{windows[1]}] B, Temperature [{windows[0]}] A WHERE A.tag = B.tag"
+        assert parse_query(text, spec, name="q").window == wanted
+
+
+@pytest.mark.parametrize(
+    ("condition", "left", "right"),
+    [
+        ("A.Value > B.Value", ("Value",), ("Value",)),
+        ("(A.ok OR B.wet)", ("ok",), ("wet",)),
+        ("ABS(A.Value - B.Value) < 5", ("Value",), ("Value",)),
+        ("A.Value BETWEEN B.Value - 5 AND B.Value + 5", ("Value",), ("Value",)),
+        ("CONCAT(A.tag, B.tag) LIKE 'x%'", ("tag",), ("tag",)),
+        ("A.tag <> B.tag", ("tag",), ("tag",)),
+        ("A.Value + B.Value = 5", ("Value",), ("Value",)),
+        ("NOT A.LocationId = B.LocationId", ("LocationId",), ("LocationId",)),
+        ("(A.LocationId = B.LocationId OR A.Value / B.Value > 2)", ("LocationId", "Value"), ("LocationId", "Value")),
+        ("A.LocationId IN (B.LocationId, 7)", ("LocationId",), ("LocationId",)),
+        ("CASE WHEN A.ok THEN B.wet ELSE A.Value > B.d END", ("Value", "ok"), ("d", "wet")),
+        ("COALESCE(A.Value, B.Value) > 3 AND GREATEST(A.t, B.d) < 9", ("Value", "t"), ("Value", "d")),
+        ("A.ts < B.ts - INTERVAL 5 SECONDS", ("ts",), ("ts",)),
+    ],
+)
+@pytest.mark.parametrize("key", ["", "A.tag = B.tag AND "])
+def test_conditions_over_both_streams_are_taken_with_and_without_an_equality(
+    spec: JobSpec, key: str, condition: str, left: tuple[str, ...], right: tuple[str, ...]
+) -> None:
+    text = f"SELECT A.ts FROM Temperature A, Humidity B WHERE {key}{condition} AND A.t > 1 WINDOW 1 min"
+    query = parse_query(text, spec, name="q")
+    assert len(query.keys) == bool(key)
+    assert query.residual is not None and query.residual.type == "boolean"
+    assert (query.residual.left, query.residual.right) == (left, right)
+    assert [w and w.text for w in query.where] == ["A.t > 1", None]
+
+
+def test_a_join_without_an_equality_may_stand_in_on(spec: JobSpec) -> None:
+    text = "SELECT A.ts FROM Temperature A JOIN Humidity B ON A.Value < B.Value WHERE A.t < B.d WINDOW 10 ROWS"
+    query = parse_query(text, spec, name="q")
+    assert query.keys == ()
+    assert query.residual is not None and query.residual.text == "A.Value < B.Value AND A.t < B.d"
 
 
 def test_conjuncts_of_on_and_where_are_pooled(spec: JobSpec) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.core.batch import H1, H2, row_schema
+from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, row_schema
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.hashing import hash_keys, shard_of
 from muntin.model import Side
@@ -31,16 +31,34 @@ def key_columns(join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.Chunked
 def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tuple[list[pa.Table], int]:
     """The rows (with `_ts`) that each shard receives, in their order, and how many had no key.
 
-    Rows without a key match nothing; shard 0 gets them where late ones have to be reported, else they end here.
+    Rows without a key match nothing; shard 0 gets them where late ones have to be reported, else they end here. A join
+    without an equality sends every row to every shard to probe there, and one of them, chosen by the row's contents, keeps
+    it: so each pair is found once, where the earlier row is kept, and neither work nor state is in one place.
     """
+    if not join.keys:
+        return _everywhere(join, side, rows, shards), 0
     h1, h2, valid = hash_keys(key_columns(join, side, rows))
     numbers = shard_of(h1, h2, shards)
     keyless = int(len(valid) - valid.sum())
     if keyless:
         numbers = np.where(valid, numbers, 0 if join.reports[side] else shards)
     absent = ~valid if keyless else None
-    keyed = rows.add_column(1, H1, pa.array(h1, mask=absent)).add_column(2, H2, pa.array(h2, mask=absent))
-    return _split(keyed.cast(row_schema(join.streams[side])), numbers, shards), keyless
+    own = {H1: pa.array(h1, mask=absent), H2: pa.array(h2, mask=absent)}
+    return _split(_dressed(join, side, rows, own), numbers, shards), keyless
+
+
+def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
+    contents = [rows[f.name] for f in join.streams[side].schema]
+    homes = shard_of(*hash_keys([rows[TS], *contents])[:2], shards)
+    zero = pa.array(np.zeros(rows.num_rows, np.int64))
+    return [_dressed(join, side, rows, {H1: zero, H2: zero, KEPT: pa.array(homes == n)}) for n in range(shards)]
+
+
+def _dressed(join: SharedJoin, side: Side, rows: pa.Table, own: dict[str, pa.Array]) -> pa.Table:
+    """Rows with the columns that they carry beside their payload, those given and their place in the order of arrival."""
+    own = {ARRIVAL: pa.array(np.arange(rows.num_rows)), **own}
+    schema = row_schema(join, side)
+    return pa.table([own[f.name] if f.name in own else rows[f.name] for f in schema], names=schema.names).cast(schema)
 
 
 def _split(rows: pa.Table, numbers: npt.NDArray[np.int32], shards: int) -> list[pa.Table]:

@@ -4,39 +4,64 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.kernels.evaluate import arrow_type
-from muntin.model import Stream
+from muntin.model import Axis, Side
+from muntin.plan import SharedJoin
 
 TS, H1, H2, CLASS = "_ts", "_h1", "_h2", "_class"
 """Columns beside the payload: event time in microseconds, the join key as 128 bits (`_h1` NULL: no key), and the class."""
+ARRIVAL, KEPT = "_arrival", "_kept"
+"""Only where needed: place of the row in the order of arrival of its stream; whether this shard keeps the row or only
+probes with it."""
+
+Int64s = npt.NDArray[np.int64]
 
 
-def row_schema(stream: Stream) -> pa.Schema:
-    """How rows of a stream travel from ingest to the operator and lie in its chunks."""
+def own_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
+    """Columns that rows of a side carry beside their payload from ingest to the operator."""
     own = [pa.field(TS, pa.int64(), nullable=False), pa.field(H1, pa.int64()), pa.field(H2, pa.int64())]
-    return pa.schema(own + [pa.field(f.name, arrow_type(f.type)) for f in stream.schema])
+    if join.axes[side] is Axis.ROWS:
+        own.append(pa.field(ARRIVAL, pa.int64()))
+    if not join.keys:
+        own.append(pa.field(KEPT, pa.bool_()))
+    return own
 
 
-def stored_schema(stream: Stream) -> pa.Schema:
-    """How rows of a stream lie in memory and travel to the sink: the class in the place of the key."""
-    return row_schema(stream).remove(2).set(1, pa.field(CLASS, pa.int32()))
+def payload_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
+    return [pa.field(f.name, arrow_type(f.type)) for f in join.streams[side].schema]
+
+
+def row_schema(join: SharedJoin, side: Side) -> pa.Schema:
+    """How rows of a side travel from ingest to the operator and lie in its chunks."""
+    return pa.schema(own_columns(join, side) + payload_columns(join, side))
+
+
+def stored_schema(join: SharedJoin, side: Side) -> pa.Schema:
+    """How rows of a side lie in memory and travel to the sink."""
+    own = [pa.field(TS, pa.int64(), nullable=False), pa.field(CLASS, pa.int32())]
+    return pa.schema(own + payload_columns(join, side))
 
 
 @dataclass(frozen=True)
 class Arrivals:
     """What one micro-batch brings to one shard of a shared join.
 
-    `rows[side]` are the shard's own rows (schema `row_schema`, any order). `min_ts`, `max_ts` are of the *whole stream*
-    in this micro-batch, all shards and rows with NULL keys included, None where it brought nothing: so that every
-    shard computes the same frontiers. `ended[side]`: the stream ends with this micro-batch.
+    `rows[side]` are the shard's own rows (schema `row_schema`, in order of arrival). `min_ts`, `max_ts` are of the *whole
+    stream* in this micro-batch, all shards and rows with NULL keys included, None where it brought nothing: so that every
+    shard computes the same frontiers. `ended[side]`: the stream ends with this micro-batch. `clocks[side]`, for a stream
+    with a count window, are the event times of all its rows in order of arrival; `_arrival` of the shard's own rows is
+    their place in it.
     """
 
     rows: tuple[pa.Table, pa.Table]
     min_ts: tuple[int | None, int | None]
     max_ts: tuple[int | None, int | None]
     ended: tuple[bool, bool] = (False, False)
+    clocks: tuple[Int64s | None, Int64s | None] = (None, None)
 
 
 @dataclass

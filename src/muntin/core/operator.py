@@ -3,7 +3,7 @@
 What the state **is**, after each micro-batch, with R the release point, min over both streams of `max ts seen - lateness`:
 
     held[side]    rows that arrived on time with  ts > R: the other stream may still bring earlier ones
-    joined[side]  rows with  R - reach < ts <= R, reach the side's largest window: later rows can still match them
+    joined[side]  rows with  ts <= R  that are younger than the side's largest window: later rows can still match them
 
 Rows wait until both frontiers have passed them and are then joined in (ts, left first) order: hammad2005's Sync-Filter,
 so that results leave in timestamp order and the join itself never sees disorder. A row is written to the durable log
@@ -19,22 +19,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.batch import CLASS, H1, H2, TS, Arrivals, Counters, stored_schema
-from muntin.core.memory import Heap, Layout, Memory
+from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, TS, Arrivals, Counters, own_columns, stored_schema
+from muntin.core.chunks import ChunkLog, Kind
+from muntin.core.held import Held, pass_all
+from muntin.core.memory import Heap, Memory
 from muntin.core.payload import Payload
 from muntin.core.results import Found
 from muntin.core.selection import Classes, Selections, slicing
+from muntin.core.sequence import Numbered, Sequencer
 from muntin.core.state import JoinState
 from muntin.kernels.join import Pairs, Rows
-from muntin.model import Side
+from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
 
 FOREVER = 1 << 62
 """Later than any event time; its negative is earlier than any."""
 FRONTIER = "_frontier"
+VISITOR = 1 << 42
+"""Rows that only probe here are numbered from this on."""
+HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
+"""Of held rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
 
 
 @dataclass
@@ -51,89 +59,52 @@ class Step:
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
 
 
-class _Held:
-    """Rows of one chunk in time order, of which a prefix has been passed by the release point."""
-
-    def __init__(self, memory: Memory, name: str, rows: Rows, start: int):
-        self._memory, self._name, self._rows, self._start = memory, name, rows, start
-
-    @classmethod
-    def keep(cls, memory: Memory, rows: Rows) -> _Held:
-        name = memory.name("held")
-        arrays = memory.allocate(name, _held_layout(len(rows.ts)))
-        for array, values in zip(arrays, rows, strict=True):
-            array[:] = values
-        return cls(memory, name, Rows(*arrays), 0)
-
-    @classmethod
-    def open(cls, memory: Memory, name: str, rows: int, start: int) -> _Held:
-        return cls(memory, name, Rows(*memory.arrays(name, _held_layout(rows))), start)
-
-    @property
-    def image(self) -> tuple[str, int, int]:
-        return self._name, len(self._rows.ts), self._start
-
-    @property
-    def left(self) -> int:
-        """Rows that are still held."""
-        return len(self._rows.ts) - self._start
-
-    def pass_until(self, release: int) -> Rows:
-        """The rows up to the release point; gives the memory back with the last of them."""
-        start = self._start
-        self._start += int(np.searchsorted(self._rows.ts[start:], release, side="right"))
-        if not self.left:
-            self._memory.discard(self._name)
-        return Rows(*(a[start : self._start] for a in self._rows))
-
-
-def _held_layout(rows: int) -> Layout:
-    return [((rows,), kind.dtype.name) for kind in _TYPED_EMPTY]
-
-
 class Operator:
-    def __init__(self, join: SharedJoin, memory: Memory | None = None, image: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        join: SharedJoin,
+        memory: Memory | None = None,
+        image: Mapping[str, Any] | None = None,
+        invalidation: str = "probe-insert",
+    ):
         self.join = join
-        self._memory = memory or Heap()
+        self._memory = memory = memory or Heap()
         self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
         self.verdicts = Classes([q.residual for q in join.queries])
         for classes, known in zip((*self.selections, self.verdicts), image["classes"] if image else (), strict=False):
             classes.remember(known)
-        self.state = JoinState(join, self.selections, "probe-insert", self._memory, image and image["state"])
+        self.state = JoinState(join, self.selections, invalidation, memory, image and image["state"])
         self.payload = tuple(
-            Payload(stored_schema(join.streams[side]), self._memory, image["payload"][side] if image else ())
+            Payload(stored_schema(join, side), memory, image["payload"][side] if image else ()) for side in Side
+        )
+        self.sequencers = tuple(
+            Sequencer(join.reach(side), memory, image and image["sequencers"][side])
+            if join.axes[side] is Axis.ROWS
+            else None
             for side in Side
         )
-        self.counters = Counters()
-        self.max_ts = [-FOREVER, -FOREVER]
-        self.min_ts = FOREVER
-        self.ended = [False, False]
-        self.release = -FOREVER
-        self._held: tuple[list[_Held], list[_Held]] = ([], [])
-        self._next_row = [0, 0]
-        self._chunks: dict[str, int] = {}
+        self._held: tuple[list[Held], list[Held]] = ([], [])
+        self._recall(image["meta"] if image else _NEW)
         if image:
-            self._recall(image["meta"])
             for side in Side:
-                self._held[side].extend(_Held.open(self._memory, *held) for held in image["held"][side])
+                self._held[side].extend(Held.open(memory, held, HELD_KINDS) for held in image["held"][side])
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
 
     def advance(self, arrivals: Arrivals) -> Step:
         """Take in a micro-batch, join what both streams have passed, forget what nobody can need."""
-        late, puts = [], {}
-        for side in Side:
-            late.append(self._receive(side, arrivals.rows[side], puts))
+        puts: dict[str, pa.Table] = {}
+        late = [self._receive(side, arrivals, puts) for side in Side]
         for side in Side:
             self._note_progress(side, arrivals)
-        before, self.release = self.release, min(self.frontier(side) for side in Side)
+        before, self.release = self.release, self._release_point()
         pairs = self.state.insert(self._ready(), self.counters, self._judge if self.verdicts.predicates else None)
         self.counters.pairs += len(pairs.ts)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
-            self.state.forget(side, self.release - self.join.reach(side), self.counters)
+            self.state.forget(side, self._now(side) - self.join.reach(side), self.counters)
         self._note_levels()
-        deletes = self._expired_chunks()
+        deletes = [name for side in Side for name in self.chunks.expired(side, self._stale_before(side), self.release)]
         span = max(before, self.min_ts), min(self.release, max(self.max_ts))
         wants = (self.selections[0].wants, self.selections[1].wants, self.verdicts.wants)
         found = Found(self.join, self.payload, wants, pairs)
@@ -145,44 +116,80 @@ class Operator:
             return FOREVER
         return self.max_ts[side] - self.join.streams[side].lateness_us if self.max_ts[side] > -FOREVER else -FOREVER
 
-    def _receive(self, side: Side, rows: pa.Table, puts: dict[str, pa.Table]) -> pa.Table:
-        """Sort out late, keyless and unwanted rows, keep the others as one chunk; returns the late ones."""
-        counters, frontier = self.counters, self.frontier(side)
-        counters.arrived[side] += rows.num_rows
+    def _release_point(self) -> int:
+        """Rows up to here can be joined. Numbers depend on the order of ties over both streams: those must be complete."""
+        return min(self.frontier(side) for side in Side) - any(self.sequencers)
+
+    def _now(self, side: Side) -> int:
+        """How far the axis of a side has come."""
+        sequencer = self.sequencers[side]
+        return sequencer.counted if sequencer else self.release
+
+    def _stale_before(self, side: Side) -> int:
+        """Rows of a side with an earlier event time have left their window."""
+        sequencer = self.sequencers[side]
+        return sequencer.stale_before if sequencer else self.release - self.join.reach(side) + 1
+
+    def _receive(self, side: Side, arrivals: Arrivals, puts: dict[str, pa.Table]) -> pa.Table:
+        """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report."""
+        rows, counters, frontier = arrivals.rows[side], self.counters, self.frontier(side)
+        rows = self._number_arrivals(side, rows, arrivals.clocks[side], frontier, puts)
         is_late = pc.less(rows[TS], frontier)
         late = rows.filter(is_late)
-        counters.late[side] += late.num_rows
-        kept = rows.filter(pc.invert(is_late)) if late.num_rows else rows
-        keyed = kept.filter(pc.is_valid(kept[H1])) if kept[H1].null_count else kept
-        counters.null_key[side] += kept.num_rows - keyed.num_rows
+        on_time = rows.filter(pc.invert(is_late)) if late.num_rows else rows
+        counters.arrived[side] += pc.sum(rows[KEPT]).as_py() or 0 if KEPT in rows.column_names else rows.num_rows
+        if KEPT in rows.column_names:  # the shard that keeps a row reports it
+            late = late.filter(late[KEPT])
+        keyed = on_time.filter(pc.is_valid(on_time[H1])) if on_time[H1].null_count else on_time
         classes = self.selections[side].classify(keyed)
         wanted = self.selections[side].reach[classes] > 0
+        counters.late[side] += late.num_rows
+        counters.null_key[side] += on_time.num_rows - keyed.num_rows
         counters.unwanted[side] += keyed.num_rows - int(wanted.sum())
-        ts = keyed[TS].to_numpy()
-        order = np.argsort(ts[wanted], kind="stable") if wanted.any() else np.zeros(0, np.int64)
-        order = np.flatnonzero(wanted)[order]
-        if len(order):
-            table = keyed.take(pa.array(order)).combine_chunks()
-            puts[self._keep(side, table, classes[order])] = table
-        return late.drop_columns([TS, H1, H2]).append_column(FRONTIER, pa.array([frontier] * late.num_rows, pa.int64()))
+        order = np.flatnonzero(wanted)
+        order = order[np.argsort(keyed[TS].to_numpy()[order], kind="stable")]
+        self._keep(side, keyed.take(pa.array(order)), classes[order], puts)
+        own = [f.name for f in own_columns(self.join, side)]
+        return late.drop_columns(own).append_column(FRONTIER, pa.array([frontier] * late.num_rows, pa.int64()))
 
-    def _keep(self, side: Side, table: pa.Table, classes: np.ndarray) -> str:
-        """Number the rows of a chunk and hold them back; returns the chunk's name."""
-        base = self._next_row[side]
-        name = f"{'lr'[side]}{base:016d}"
-        self._next_row[side] += table.num_rows
-        self._chunks[name] = int(table[TS][-1].as_py())
-        self._hold(side, base, table, classes)
-        return name
+    def _number_arrivals(
+        self, side: Side, rows: pa.Table, clock: npt.NDArray[np.int64] | None, frontier: int, puts: dict[str, pa.Table]
+    ) -> pa.Table:
+        """On an axis of rows: note the whole stream's times, and give own rows their place in the order of arrival."""
+        sequencer = self.sequencers[side]
+        if sequencer is None or clock is None or not len(clock):
+            return rows
+        base, ts, arrivals = sequencer.receive(clock, frontier)
+        if len(ts):
+            puts[self.chunks.add(Kind.CLOCK, side, base, int(ts[-1]))] = pa.table({TS: ts, ARRIVAL: arrivals})
+        at = rows.column_names.index(ARRIVAL)
+        return rows.set_column(at, ARRIVAL, pc.add(rows[ARRIVAL], base))
 
-    def _hold(self, side: Side, base: int, table: pa.Table, classes: np.ndarray) -> None:
-        stored = table.drop_columns([H1, H2]).add_column(1, CLASS, pa.array(classes))
-        self.payload[side].add(base, stored)
+    def _keep(self, side: Side, table: pa.Table, classes: npt.NDArray[np.int32], puts: dict[str, pa.Table]) -> None:
+        """Number rows in time order and hold them back, as a chunk of those that stay and one of those that visit."""
+        parts = [(Kind.ROWS, table, classes)]
+        if KEPT in table.column_names:
+            kept = np.asarray(table[KEPT])
+            parts = [
+                (kind, table.filter(pa.array(chosen)), classes[chosen])
+                for kind, chosen in ((Kind.ROWS, kept), (Kind.VISITORS, ~kept))
+            ]
+        for kind, part, numbers in parts:
+            if part.num_rows:
+                base = self._next_row[side][kind]
+                self._next_row[side][kind] += part.num_rows
+                part = part.combine_chunks()
+                puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()))] = part
+                self._hold(kind, side, base, part, numbers)
+
+    def _hold(self, kind: Kind, side: Side, base: int, table: pa.Table, classes: npt.NDArray[np.int32]) -> None:
+        own = [f.name for f in own_columns(self.join, side) if f.name != TS]
+        self.payload[side].add(base, table.drop_columns(own).add_column(1, CLASS, pa.array(classes)))
         numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
         ts, h1, h2 = (np.asarray(table[c]) for c in (TS, H1, H2))
-        sides = np.full(len(ts), side, np.uint8)
-        rows = Rows(sides, ts, ts, ts, h1, h2, classes, numbers, np.ones(len(ts), bool))
-        self._held[side].append(_Held.keep(self._memory, rows))
+        arrivals = np.asarray(table[ARRIVAL]) if ARRIVAL in own else numbers
+        kept = np.full(len(ts), kind is Kind.ROWS)
+        self._held[side].append(Held.keep(self._memory, (ts, arrivals, h1, h2, classes, numbers, kept)))
 
     def _note_progress(self, side: Side, arrivals: Arrivals) -> None:
         low, high = arrivals.min_ts[side], arrivals.max_ts[side]
@@ -193,12 +200,18 @@ class Operator:
 
     def _ready(self) -> Rows:
         """The held rows that the release point has passed, in (ts, left first, arrival) order; the others stay held."""
-        ready = []
+        return self._rows([s and s.release(self.release) for s in self.sequencers])
+
+    def _rows(self, numbered: list[Numbered | None]) -> Rows:
+        sides = []
         for side in Side:
-            ready += [run.pass_until(self.release) for run in self._held[side]]
-            self._held[side][:] = [run for run in self._held[side] if run.left]
-        joined = Rows(*(np.concatenate([_TYPED_EMPTY[i], *(r[i] for r in ready)]) for i in range(len(_TYPED_EMPTY))))
-        order = np.argsort(joined.ts, kind="stable")
+            ts, arrivals, *others = pass_all(self._held[side], self.release, HELD_KINDS)
+            mine, theirs = numbered[side], numbered[side.other]
+            at = mine.numbers(arrivals) if mine else ts
+            now = theirs.reached(ts, inclusive=side is Side.RIGHT) if theirs else ts
+            sides.append((np.full(len(ts), side, np.uint8), ts, at, now, *others))
+        joined = [np.concatenate(columns) for columns in zip(*sides, strict=True)]
+        order = np.lexsort((joined[2], joined[0], joined[1])) if any(numbered) else np.argsort(joined[1], kind="stable")
         return Rows(*(a[order] for a in joined))
 
     def _judge(self, pairs: Pairs) -> Pairs:
@@ -206,8 +219,7 @@ class Operator:
         table, wanted = {}, ~np.uint64(0)
         for side in Side:
             rows, places = self.payload[side].fetch(pairs.rows[side])
-            classes = rows[CLASS].to_numpy()[places]
-            wanted = wanted & self.selections[side].wants[classes]
+            wanted = wanted & self.selections[side].wants[rows[CLASS].to_numpy()[places]]
             for name in self.verdicts.columns(side):
                 table[side.prefix + name] = rows[name].take(pa.array(places))
         verdicts = self.verdicts.numbers(pa.table(table))
@@ -216,35 +228,25 @@ class Operator:
         kept = wanted.any(axis=1)
         return Pairs(pairs.rows[:, kept], pairs.ts[kept], pairs.tag[kept], verdicts[kept])
 
-    def _expired_chunks(self) -> list[str]:
-        """Chunks whose every row has left its window: nothing of them is needed again."""
-        gone = []
-        for side in Side:
-            horizon = self.release - self.join.reach(side)
-            gone += [name for name, last in self._chunks.items() if name[0] == "lr"[side] and last <= horizon]
-        for name in gone:
-            del self._chunks[name]
-        return gone
-
     def _note_levels(self) -> None:
         self.counters.keys = self.state.keys
         for side in Side:
             self.counters.state_rows[side] = self.state.rows(side)
-            self.counters.held_rows[side] = sum(run.left for run in self._held[side])
-
-    # -- durability -----------------------------------------------------------------------------------------------
+            self.counters.held_rows[side] = sum(len(run) for run in self._held[side])
 
     def tidy(self) -> None:
         """Give back the rows that no chunk needs any more; call once the results have been fetched."""
         for side in Side:
-            live = [int(name[1:]) for name in self._chunks if name[0] == "lr"[side]]
-            self.payload[side].forget(min(live, default=self._next_row[side]))
+            for kind, first in _FIRST_ROW.items():
+                self.payload[side].forget(first, self.chunks.first(kind, side, self._next_row[side][kind]))
 
     def slice_rows(self, side: Side) -> list[int]:
         """Live rows per slice of one side, from young to old, as of the release point."""
-        now = min(self.release, max(self.max_ts))
+        now = min(self._now(side), max(self.max_ts))
         older = [self.state.times[side].rows_until(now - s.lo) for s in self.join.slices(side)]
         return [a - b for a, b in zip(older, [*older[1:], 0], strict=True)]
+
+    # -- durability -----------------------------------------------------------------------------------------------
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -255,9 +257,20 @@ class Operator:
             "ended": self.ended,
             "release": self.release,
             "next_row": self._next_row,
-            "chunks": self._chunks,
+            "chunks": self.chunks.last_ts,
+            "sequences": [s and [s.counted, s.arrived] for s in self.sequencers],
             "counters": dataclasses.asdict(self.counters),
         }
+
+    def _recall(self, meta: Mapping[str, Any]) -> None:
+        self.max_ts, self.min_ts = list(meta["max_ts"]), meta["min_ts"]
+        self.ended, self.release = list(meta["ended"]), meta["release"]
+        self._next_row = [dict(numbers) for numbers in meta["next_row"]]
+        self.chunks = ChunkLog(meta["chunks"])
+        self.counters = Counters(**meta["counters"])
+        for sequencer, numbers in zip(self.sequencers, meta["sequences"], strict=True):
+            if sequencer and numbers:
+                sequencer.counted, sequencer.arrived = numbers
 
     @property
     def image(self) -> dict[str, Any]:
@@ -268,33 +281,42 @@ class Operator:
             "payload": [p.image for p in self.payload],
             "classes": [c.image for c in (*self.selections, self.verdicts)],
             "held": [[run.image for run in runs] for runs in self._held],
+            "sequencers": [s and s.image for s in self.sequencers],
         }
-
-    def _recall(self, meta: Mapping[str, Any]) -> None:
-        self.max_ts, self.min_ts = list(meta["max_ts"]), meta["min_ts"]
-        self.ended, self.release = list(meta["ended"]), meta["release"]
-        self._next_row, self._chunks = list(meta["next_row"]), dict(meta["chunks"])
-        self.counters = Counters(**meta["counters"])
 
     @classmethod
     def restore(
-        cls, join: SharedJoin, meta: Mapping[str, Any], chunks: Mapping[str, pa.Table], memory: Memory | None = None
+        cls,
+        join: SharedJoin,
+        meta: Mapping[str, Any],
+        chunks: Mapping[str, pa.Table],
+        memory: Memory | None = None,
+        invalidation: str = "probe-insert",
     ) -> Operator:
         """The operator that had this `meta` and these chunks."""
-        self = cls(join, memory)
+        self = cls(join, memory, invalidation=invalidation)
         self._recall(meta)
-        for name in sorted(self._chunks):
-            side, table = Side("lr".index(name[0])), chunks[name]
-            self._hold(side, int(name[1:]), table, self.selections[side].classify(table))
-        self.state.load(self._unexpired())
+        for kind, side, base, name in self.chunks:
+            table, sequencer = chunks[name], self.sequencers[side]
+            if kind is not Kind.CLOCK:
+                self._hold(kind, side, base, table, self.selections[side].classify(table))
+            elif sequencer is not None:
+                sequencer.hold(*(table[c].to_numpy() for c in (TS, ARRIVAL)))
+        rows = self._rows([s and s.recount(self.release) for s in self.sequencers])
+        ends = np.array([self._now(side) - join.reach(side) for side in Side], np.int64)
+        live = rows.kept & (rows.at > ends[rows.side])
+        self.state.load(Rows(*(a[live] for a in rows)))
         return self
 
-    def _unexpired(self) -> Rows:
-        rows = self._ready()
-        reach = np.array([self.join.reach(side) for side in Side], np.int64)
-        live = rows.ts > self.release - reach[rows.side]
-        return Rows(*(a[live] for a in rows))
 
-
-_I64, _I32 = np.int64, np.int32
-_TYPED_EMPTY = tuple(np.zeros(0, t) for t in (np.uint8, _I64, _I64, _I64, _I64, _I64, _I32, _I64, np.bool_))
+_FIRST_ROW = {Kind.ROWS: 0, Kind.VISITORS: VISITOR}
+_NEW: dict[str, Any] = {
+    "max_ts": [-FOREVER, -FOREVER],
+    "min_ts": FOREVER,
+    "ended": [False, False],
+    "release": -FOREVER,
+    "next_row": [_FIRST_ROW, _FIRST_ROW],
+    "chunks": {},
+    "sequences": [None, None],
+    "counters": {},
+}

@@ -44,31 +44,36 @@ class Payload:
         return sum(t.nbytes for t in self._tables)
 
     def add(self, base: int, table: pa.Table) -> None:
-        """Append rows numbered from `base`."""
+        """Take in rows numbered from `base`."""
         if table.num_rows == 0:
             return
+        at = bisect.bisect(self._bases, base)
         together = [table]
-        while self._tables and self._joins_up(base, sum(t.num_rows for t in together)):
-            together.insert(0, self._tables.pop())
-            base = self._bases.pop()
-            self._memory.discard(self._names.pop())
+        while at > 0 and self._joins_up(at - 1, base, sum(t.num_rows for t in together)):
+            at -= 1
+            base = self._bases[at]
+            together.insert(0, self._remove(at))
         name = self._memory.name("payload")
         merged = pa.concat_tables(together).combine_chunks() if len(together) > 1 else table
-        self._bases.append(base)
-        self._names.append(name)
-        self._tables.append(self._memory.keep(name, merged))
+        self._bases.insert(at, base)
+        self._names.insert(at, name)
+        self._tables.insert(at, self._memory.keep(name, merged))
 
-    def _joins_up(self, base: int, rows: int) -> bool:
-        """Whether the last table is adjacent to `rows` rows from `base` and of their size or smaller."""
-        last = self._tables[-1].num_rows
-        return self._bases[-1] + last == base and last < 2 * rows and last + rows <= MERGED_ROWS
+    def _joins_up(self, at: int, base: int, rows: int) -> bool:
+        """Whether a table is adjacent to `rows` rows from `base` and of their size or smaller."""
+        last = self._tables[at].num_rows
+        return self._bases[at] + last == base and last < 2 * rows and last + rows <= MERGED_ROWS
 
-    def forget(self, before: int) -> None:
-        """Give back the tables whose rows all have numbers below `before`."""
-        while self._tables and self._bases[0] + self._tables[0].num_rows <= before:
-            self._bases.pop(0)
-            self._tables.pop(0)
-            self._memory.discard(self._names.pop(0))
+    def _remove(self, at: int) -> pa.Table:
+        self._memory.discard(self._names.pop(at))
+        self._bases.pop(at)
+        return self._tables.pop(at)
+
+    def forget(self, first: int, before: int) -> None:
+        """Give back the tables whose rows all have numbers from `first` and below `before`."""
+        at = bisect.bisect_left(self._bases, first)
+        while at < len(self._bases) and self._bases[at] + self._tables[at].num_rows <= before:
+            self._remove(at)
 
     def fetch(self, numbers: Int64s) -> tuple[pa.Table, Int32s]:
         """Each of these rows once, and the place of every number among them."""

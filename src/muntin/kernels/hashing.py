@@ -9,6 +9,7 @@ Equality is Spark SQL's: NaN equals NaN, -0.0 equals 0.0, a NULL part makes the 
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Sequence
 
 import numba
@@ -68,7 +69,8 @@ def _words(array: pa.Array, secret: tuple[int, int]) -> tuple[Int64s, Int64s | N
     if pa.types.is_boolean(kind):
         return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64), None
     if pa.types.is_decimal(kind):
-        halves = np.frombuffer(array.cast(pa.decimal128(38, kind.scale)).buffers()[1], np.int64)
+        array = array.fill_null(decimal.Decimal(0)).cast(pa.decimal128(38, kind.scale))
+        halves = np.frombuffer(array.buffers()[1], np.int64)
         halves = halves[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
         return np.ascontiguousarray(halves[:, 0]), np.ascontiguousarray(halves[:, 1])
     if pa.types.is_date(kind):

@@ -130,12 +130,19 @@ class Query:
 
 @dataclass(frozen=True)
 class Settings:
-    """`SET name = value`; None where the default depends on the machine."""
+    """`SET name = value`; None where the default depends on the machine, and for a limit that is not set.
+
+    `invalidation` says which stale rows an arriving row takes out (kostowski 4.2). `state_limit_bytes` bounds what the
+    state takes, `fan_out_limit` the pairs that one shard finds in one micro-batch.
+    """
 
     strategy: str = "auto"
     chain: str = "auto"
     order: str = "global"
     shards: int | None = None
+    invalidation: str = "auto"
+    state_limit_bytes: int | None = None
+    fan_out_limit: int | None = None
 
 
 DEFAULT_SETTINGS = Settings()

@@ -36,6 +36,7 @@ class Kind(IntEnum):
     COUNTERS = 5  # what an operator did, operator -> driver
     CHUNK = 6  # rows in state
     META = 7  # the operator's small state
+    CLOCK = 8  # event times of all rows of a stream, ingest -> operator
 
 
 class FrameError(MuntinError):

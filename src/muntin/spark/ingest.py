@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from muntin.core.arrival import shard_rows
 from muntin.core.batch import TS
 from muntin.kernels.evaluate import arrow_type
-from muntin.model import Side, Stream
+from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
 from muntin.spark import letters
 from muntin.spark.codec import Kind, encode, table_bytes
@@ -129,6 +129,10 @@ def _pack_side(
             header = head | {"piece": n, "rows": piece.num_rows, "keyless": dropped if n == 0 else 0}
             body = table_bytes(piece) if piece.num_rows else b""
             yield topology.group(join, shard), encode(Kind.ROWS, header, body)
+    if join.axes[side] is Axis.ROWS:
+        times = table_bytes(rows.select([TS]))
+        for shard in range(topology.shards):
+            yield topology.group(join, shard), encode(Kind.CLOCK, head | {"rows": rows.num_rows}, times)
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

@@ -1,10 +1,10 @@
 """One shard of one shared join, from the frames of a micro-batch to frames for the sink.
 
     durable   map state `chunks`: chunk id -> frame of Arrow rows;  value state `meta`: frame of JSON with a nonce
-    hot       the Operator itself, in the worker's memory, valid only while its nonce equals the stored one
+    hot       the Operator's memory, in files that any worker of the machine finds (hot.py)
 
 The state store is the truth. A worker may be killed, may get another shard in the next micro-batch, may run a second
-attempt: each write of the meta carries a fresh random nonce, and a hot operator with any other nonce is thrown away and
+attempt: each write of the meta carries a fresh random nonce, and a hot state with any other nonce is thrown away and
 rebuilt from the chunks.
 """
 
@@ -15,14 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from muntin.core.batch import Arrivals, row_schema
+from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
 from muntin.core.operator import FOREVER, FRONTIER, Operator, Step
 from muntin.model import MuntinError, Side
 from muntin.plan import SharedJoin
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, Payload, decode, encode, table_bytes
+from muntin.spark.hot import FileMemory, HotState, hot_root
 from muntin.spark.topology import STATE_FORMAT, Topology
 
 CHUNK_COMPRESSION = "lz4"
@@ -44,27 +48,6 @@ class Meta(Protocol):
 
     def get(self) -> tuple[Any, ...] | None: ...
     def update(self, newValue: tuple[Any, ...]) -> None: ...
-
-
-class HotOperators:
-    """Operators kept between micro-batches by this worker process."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, int], tuple[str, Operator]] = {}
-
-    def take(self, checkpoint_id: str, group: int, nonce: str) -> Operator | None:
-        """The operator, if it is exactly the one whose state is stored.
-
-        It leaves the cache until it is kept again: an operator whose step failed midway is never reused.
-        """
-        found = self._kept.pop((checkpoint_id, group), None)
-        return found[1] if found and found[0] == nonce else None
-
-    def keep(self, checkpoint_id: str, group: int, nonce: str, operator: Operator) -> None:
-        self._kept[checkpoint_id, group] = (nonce, operator)
-
-
-HOT = HotOperators()
 
 
 class ShardState:
@@ -113,25 +96,31 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
         yield _part(shard, Kind.LETTERS, frame.header, frame.payload)
     if all(frame.kind == Kind.LETTERS for frame in frames):
         return
-    operator, rebuilt = _operator(topology, join, group, state)
+    hot = HotState(hot_root(topology.checkpoint_id), group)
+    operator, memory, rebuilt = _operator(topology, join, hot, state)
     step = operator.advance(arrivals(join, frames))
     out = [*_results(topology, join, shard, step), *_late(join, shard, step)]
     operator.tidy()
     nonce = state.write(step, operator.meta)
-    HOT.keep(topology.checkpoint_id, group, nonce, operator)
+    hot.put_back(memory, nonce, operator.image)
     yield from out
     yield _part(shard, Kind.COUNTERS, report(operator, shard, rebuilt, frames))
 
 
-def _operator(topology: Topology, join: SharedJoin, group: int, state: ShardState) -> tuple[Operator, bool]:
-    """The hot operator, or one rebuilt from the chunks (True), or a new one."""
+def _operator(
+    topology: Topology, join: SharedJoin, hot: HotState, state: ShardState
+) -> tuple[Operator, FileMemory, bool]:
+    """The hot operator, or a new one, or one rebuilt from the chunks (True), with the memory it lives in."""
     stored = state.meta()
+    claimed = hot.claim(stored["nonce"]) if stored else None
+    if claimed is not None:
+        memory, image = claimed
+        return Operator(join, memory, image), memory, False
+    memory = hot.begin()
     if stored is None:
-        return Operator(join), False
-    hot = HOT.take(topology.checkpoint_id, group, stored["nonce"])
-    if hot is not None:
-        return hot, False
-    return Operator.restore(join, stored["operator"], state.chunks(stored["operator"]["chunks"])), True
+        return Operator(join, memory), memory, False
+    chunks = state.chunks(stored["operator"]["chunks"])
+    return Operator.restore(join, stored["operator"], chunks, memory), memory, True
 
 
 def _results(topology: Topology, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
@@ -167,25 +156,39 @@ def _sorted(frames: list[Frame], kind: Kind) -> list[Frame]:
 
 def arrivals(join: SharedJoin, frames: list[Frame]) -> Arrivals:
     """What the frames of one micro-batch bring to one shard."""
-    arrived = _sorted(frames, Kind.ROWS)
-    sides = [[f for f in arrived if f.header["side"] == side] for side in Side]
-    tables = [
-        pa.concat_tables(
-            [row_schema(join.streams[s]).empty_table(), *(f.table() for f in sides[s] if f.header["rows"])]
-        )
-        for s in Side
-    ]
-    lows = [min((f.header["min_ts"] for f in sides[s]), default=None) for s in Side]
-    highs = [max((f.header["max_ts"] for f in sides[s]), default=None) for s in Side]
     ends = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == "end"]
     over = {name for end in ends for name in end["streams"]}
-    ended = [join.streams[s].name in over for s in Side]
-    return Arrivals(
-        (tables[0], tables[1]),
-        (lows[0], lows[1]),
-        (highs[0], highs[1]),
-        (ended[0], ended[1]),
-    )
+    sides = [_side_arrivals(join, side, frames) for side in Side]
+    rows, lows, highs, clocks = ((sides[0][n], sides[1][n]) for n in range(4))
+    ended = (join.streams[0].name in over, join.streams[1].name in over)
+    return Arrivals(rows, lows, highs, ended, clocks)
+
+
+def _side_arrivals(
+    join: SharedJoin, side: Side, frames: list[Frame]
+) -> tuple[pa.Table, int | None, int | None, npt.NDArray[np.int64] | None]:
+    """Rows of one side, the span of the stream in this micro-batch, and its clock where rows are counted."""
+    arrived = [f for f in _sorted(frames, Kind.ROWS) if f.header["side"] == side]
+    ticks = [f for f in _sorted(frames, Kind.CLOCK) if f.header["side"] == side]
+    starts = np.cumsum([0, *(f.header["rows"] for f in ticks)])
+    first = {_origin(f): int(start) for f, start in zip(ticks, starts, strict=False)}
+    tables = [row_schema(join, side).empty_table()]
+    for frame in arrived:
+        if frame.header["rows"]:
+            table = frame.table()
+            if ticks:
+                at = table.column_names.index(ARRIVAL)
+                table = table.set_column(at, ARRIVAL, pc.add(table[ARRIVAL], first[_origin(frame)]))
+            tables.append(table)
+    low = min((f.header["min_ts"] for f in arrived), default=None)
+    high = max((f.header["max_ts"] for f in arrived), default=None)
+    clock = np.concatenate([f.table()[TS].to_numpy() for f in ticks]) if ticks else None
+    return pa.concat_tables(tables), low, high, clock
+
+
+def _origin(frame: Frame) -> tuple[int, int]:
+    """The input rows that a frame was made from."""
+    return frame.header["partition"], frame.header["sequence"]
 
 
 def report(operator: Operator, shard: int, rebuilt: bool, frames: list[Frame]) -> dict[str, Any]:

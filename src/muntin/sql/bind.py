@@ -1,8 +1,9 @@
 """From a parsed SELECT to a `Query`: which streams, which sides, which windows, which conjunct goes where.
 
 A conjunct of WHERE or ON that equates something of one stream with something of the other is part of the join key; one
-on a single stream is a selection of that side. Everything else in the tree is refused by name: the arguments of every
-node are walked, so that nothing is accepted and ignored.
+on a single stream is a selection of that side; any other one over both is checked on each pair (`Query.residual`). A
+query needs a key or such a condition. Everything else in the tree is refused by name: the arguments of every node are
+walked, so that nothing is accepted and ignored.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import Expr, JobSpec, KeyPair, Output, Query, Side, SqlError, Stream, Window, common_type
+from muntin.model import Axis, Expr, JobSpec, KeyPair, Output, Query, Side, SqlError, Stream, Window, common_type
 from muntin.model.types import Field
-from muntin.sql.dialect import Duration, StreamRef
+from muntin.sql.dialect import WINDOW_HINT, Duration, RowCount, StreamRef
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 
@@ -46,7 +47,7 @@ class Source:
 
     alias: str
     stream: Stream
-    range: Duration | None
+    range: Duration | RowCount | None
     node: exp.Expr
 
 
@@ -104,7 +105,8 @@ class _Binder:
         tree = self._check_form(select)
         sources, conditions = self._sources(tree)
         sides = self._sides(sources)
-        window = Window(*(self._window_us(tree, sides[side]) for side in Side))
+        (left_size, left_axis), (right_size, right_axis) = (self._window(tree, sides[side]) for side in Side)
+        window = Window(left_size, right_size, (left_axis, right_axis))
         names = Names(self.text, sides)
         columns = [(s.prefix + f.name, f.type) for s in Side for f in sides[s].stream.schema]
         expressions = Expressions(self.text, names, columns)
@@ -197,24 +199,28 @@ class _Binder:
 
     # windows
 
-    def _window_us(self, select: exp.Select, source: Source) -> int:
+    def _window(self, select: exp.Select, source: Source) -> tuple[int, Axis]:
+        """How long rows of a stream stay, and on which axis."""
         clauses = select.args.get("windows") or []
         shared = clauses[0] if clauses else None
-        if shared is not None and (len(clauses) > 1 or not isinstance(shared, Duration)):
-            raise self.text.refuse("a named window", shared, "the window of the join is WINDOW and a duration")
+        if shared is not None and (len(clauses) > 1 or not isinstance(shared, Duration | RowCount)):
+            raise self.text.refuse("a named window", shared, f"the window of the join has no name: {WINDOW_HINT}")
         if shared is not None and source.range is not None:
             raise self.text.error(
                 f"{source.alias} has a window of its own, and WINDOW sets both", source.range, "keep one of them"
             )
         given = source.range if source.range is not None else shared
         if given is None:
-            hint = f"end the query with WINDOW 1 min, or write {source.stream.name} [RANGE 1 min] {source.alias}"
+            own = f"{source.stream.name} [RANGE 1 min] {source.alias}"
+            hint = f"end the query with WINDOW 1 min or WINDOW 100 ROWS, or write {own}"
             raise self.text.error(f"no window for {source.alias}", source.node, hint)
+        if isinstance(given, RowCount):
+            return int(given.args["rows"]), Axis.ROWS
         if given.args["us"] <= 0:
             raise self.text.error(
                 "a window must be longer than zero", given, "write a positive duration, such as 1 min"
             )
-        return int(given.args["us"])
+        return int(given.args["us"]), Axis.TIME
 
     # conditions
 
@@ -237,10 +243,12 @@ class _Binder:
                 residual.append(conjunct)
             elif (key.left.sql, key.right.sql) not in [(k.left.sql, k.right.sql) for k in keys]:
                 keys.append(key)
-        if not keys:
+        if not keys and not residual:
             a, b = (s.alias for s in names.sides)
-            raise self.text.refuse(
-                "a join without an equality", self._keyword(select), f"add {a}.key = {b}.key to WHERE"
+            raise self.text.error(
+                f"a cross join is refused: no condition speaks of both {a} and {b}, so every row would meet all others",
+                self._keyword(select),
+                f"add an equality such as {a}.key = {b}.key to WHERE, or a comparison such as {a}.x < {b}.y",
             )
         left, right = (expressions.conjunction(selections[side]) for side in Side)
         return tuple(keys), (left, right), expressions.conjunction(residual)

@@ -2,10 +2,10 @@
 
     SET name = value
     CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] WITH (option = 'value', ...)
-    CREATE QUERY name AS SELECT ... FROM Stream [RANGE d | NOW] alias, ... [WINDOW d]
+    CREATE QUERY name AS SELECT ... FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS]
     DROP QUERY name
 
-Here is only form. What the language has but this version does not (`ROWS`, `IDLE AFTER`, ...) is recognised here when
+Here is only form. What the language has but this version does not (`EMIT`, `IDLE AFTER`, ...) is recognised here when
 no tree could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
 """
 
@@ -22,6 +22,7 @@ from sqlglot.tokens import Token, TokenType
 
 from muntin.model import UsageError
 from muntin.model.types import TYPES
+from muntin.sql.amounts import is_row_count, parse_rows
 from muntin.sql.duration import DURATION_HINT, parse_duration_us
 from muntin.sql.places import Span, mark
 
@@ -29,6 +30,7 @@ MAX_NESTING = 25
 """How deep expressions may nest: the parser takes about 18 Python frames for each level."""
 
 _LATER = "leave it out for now"
+WINDOW_HINT = "write WINDOW 1 min or WINDOW 100 ROWS"
 
 
 class GrammarError(ParseError):
@@ -47,8 +49,14 @@ class Duration(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"us": True}
 
 
+class RowCount(exp.Expression):
+    """A window of the last `rows` rows."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"rows": True}
+
+
 class StreamRef(exp.Table):
-    """A stream in FROM with its own window: `Stream [RANGE d] alias`."""
+    """A stream in FROM with its own window: `Stream [RANGE d] alias`, `Stream [ROWS n] alias`."""
 
     arg_types: ClassVar[dict[str, bool]] = {**exp.Table.arg_types, "range": True}
 
@@ -277,45 +285,61 @@ class MuntinParser(SparkParser):
         return value
 
     def _parse_duration(self) -> Duration:
-        """`[INTERVAL] [-] number unit`; the tokens only bound it, `parse_duration_us` reads the text."""
+        start = self._curr
+        text = self._parse_amount("a duration", DURATION_HINT)
+        if is_row_count(text):
+            self._fail_since(start, "rows are no duration", DURATION_HINT)
+        return self._marked(start, Duration(us=self._read(start, parse_duration_us, text)))
+
+    def _parse_amount(self, what: str, hint: str) -> str:
+        """The text of `[INTERVAL] [-] number unit`; the tokens only bound it."""
         start = self._curr
         if not start:
-            self._fail("expected a duration", DURATION_HINT)
+            self._fail(f"expected {what}", hint)
         self._match(TokenType.INTERVAL)
         _ = self._match(TokenType.DASH) or self._match(TokenType.PLUS)
         glued = self._curr and self._curr.token_type == TokenType.VAR and self._curr.text[:1].isdigit()  # 1min
         if not glued and not (self._curr and self._curr.token_type in (TokenType.NUMBER, TokenType.STRING)):
-            self._fail(f"expected a duration{', found ' + self._curr.text if self._curr else ''}", DURATION_HINT, start)
+            self._fail(f"expected {what}{', found ' + self._curr.text if self._curr else ''}", hint, start)
         amount = self._curr
         self._advance()
         if self._curr and self._curr.token_type == TokenType.DCOLON and self._curr.start == amount.start:  # 5s, 5d
             self._advance(2)
-        elif self._is_word("ROWS", "ROW"):
-            self._refuse("a window of ROWS", "write a duration, such as WINDOW 1 min", start)
         elif not glued and not (amount.token_type == TokenType.STRING and any(c.isalpha() for c in amount.text)):
             if not self._curr or self._curr.token_type in (TokenType.R_BRACKET, TokenType.STRING, TokenType.NUMBER):
-                self._fail("the duration has no unit", DURATION_HINT, start)
+                self._fail(f"{what.replace('a ', 'the ', 1)} has no unit", hint, start)
             self._advance()
-        return self._duration(start)
+        return self.sql[start.start : self._prev.end + 1]
 
-    def _duration(self, start: Token) -> Duration:
+    def _read(self, start: Token, parse: Callable[[str], int], text: str) -> int:
+        """The value of a text that ends here, its faults told with its place."""
         try:
-            us = parse_duration_us(self.sql[start.start : self._prev.end + 1])
+            return parse(text)
         except UsageError as error:
-            raise GrammarError(error.message, Span(start.start, self._prev.end + 1), error.hint) from error
-        node = self.expression(Duration(us=us))
+            self._fail_since(start, error.message, error.hint)
+
+    def _fail_since(self, start: Token, message: str, hint: str | None) -> NoReturn:
+        """Point from `start` to the last token that was read."""
+        raise GrammarError(message, Span(start.start, self._prev.end + 1), hint)
+
+    def _marked(self, start: Token, instance: Any) -> Any:
+        node = self.expression(instance)
         mark(node, start.start, self._prev.end + 1)
         return node
 
     # windows
 
     def _parse_window_clause(self) -> list[exp.Expr] | None:
-        """`WINDOW d`; `WINDOW w AS (...)` stays sqlglot's and is refused when the query is bound."""
+        """`WINDOW d`, `WINDOW n ROWS`; `WINDOW w AS (...)` stays sqlglot's and is refused when the query is bound."""
         named = self._next and self._next.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
         if named and not self._next.text[:1].isdigit():
             return super()._parse_window_clause()
         self._match(TokenType.WINDOW)
-        return [self._parse_duration()]
+        start = self._curr
+        text = self._parse_amount("a window", WINDOW_HINT)
+        if is_row_count(text):
+            return [self._marked(start, RowCount(rows=self._read(start, parse_rows, text)))]
+        return [self._marked(start, Duration(us=self._read(start, parse_duration_us, text)))]
 
     def _parse_join(
         self,
@@ -347,17 +371,26 @@ class MuntinParser(SparkParser):
         table.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
         return table
 
-    def _parse_stream_window(self) -> Duration:
+    def _parse_stream_window(self) -> Duration | RowCount:
         start = self._curr
         if self._match_text_seq("NOW"):
-            now = self.expression(Duration(us=1))
-            mark(now, start.start, start.end + 1)
-            return now
+            return self._marked(start, Duration(us=1))
         if self._match_text_seq("RANGE"):
             return self._parse_duration()
-        if self._is_word("ROWS", "PARTITION"):
-            self._refuse(f"a window of {self._curr.text.upper()}", "write [RANGE d] or [NOW]")
-        self._fail("expected RANGE or NOW", "write Stream [RANGE 12 HOURS] alias or Stream [NOW] alias")
+        if self._match_text_seq("ROWS"):
+            return self._parse_stream_rows()
+        if self._is_word("PARTITION BY"):
+            self._refuse("a window of PARTITION BY", "write [RANGE d], [ROWS n] or [NOW]")
+        self._fail("expected RANGE, ROWS or NOW", "write Stream [RANGE 12 HOURS] alias or Stream [ROWS 100] alias")
+
+    def _parse_stream_rows(self) -> RowCount:
+        """The number after `[ROWS`."""
+        start = self._curr
+        _ = self._match(TokenType.DASH) or self._match(TokenType.PLUS)
+        if not self._match(TokenType.NUMBER):
+            self._fail("expected a number of rows", "write Stream [ROWS 100] alias", start)
+        text = self.sql[start.start : self._prev.end + 1]
+        return self._marked(start, RowCount(rows=self._read(start, parse_rows, f"{text} ROWS")))
 
     # expressions
 

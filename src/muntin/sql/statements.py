@@ -9,7 +9,8 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from muntin.model import Field, JobSpec, Query, Schema, Settings, SqlError, Stream
+from muntin.model import Field, JobSpec, Query, Schema, Settings, SqlError, Stream, UsageError
+from muntin.sql.amounts import BYTES_HINT, parse_bytes
 from muntin.sql.bind import bind_query
 from muntin.sql.casts import type_name
 from muntin.sql.dialect import CreateQuery, CreateStream, DropQuery, GrammarError, Muntin, SetOption
@@ -18,20 +19,20 @@ from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 MAX_TEXT = 1_000_000
 MAX_NAME = 100
 MAX_SHARDS = 1024
+MAX_FAN_OUT = 10**15
 _STATEMENTS = "a job file has SET, CREATE STREAM, CREATE QUERY and DROP QUERY"
 
 _VALUES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "strategy": (("auto", "state-slice"), ("pull-up", "push-down", "isolated")),
     "chain": (("auto", "mem-opt"), ("cpu-opt",)),
     "order": (("key", "global"), ()),
+    "invalidation": (("auto", "probe", "probe-insert", "probe-all", "all"), ()),
 }
 """For each setting the values that work, and those that come with a later step."""
 
 _LATER = (
     "scheduler",
     "ordering",
-    "invalidation",
-    "state_limit",
     "adapt",
     "delivery",
     "alpha",
@@ -40,7 +41,10 @@ _LATER = (
     "on_held_limit",
     "punctuations",
 )
-_SETTINGS = (*_VALUES, "shards")
+_MOST = {"shards": MAX_SHARDS, "fan_out_limit": MAX_FAN_OUT}
+"""Settings that are whole numbers from 1 on, with the largest value."""
+
+_SETTINGS = (*_VALUES, *_MOST, "state_limit")
 
 
 def parse_job(text: str, source: str | None = None) -> JobSpec:
@@ -192,13 +196,24 @@ class _Job:
             hint = did_you_mean(name, (*_SETTINGS, *_LATER), f"settings are {listing(_SETTINGS)}")
             raise self.sql.error(f"there is no setting {node.name}", node, hint)
         self._once("setting", node)
-        self.settings[name] = self._shards(value) if name == "shards" else self._choice(name, value)
+        if name == "state_limit":
+            self.settings["state_limit_bytes"] = self._bytes(name, value)
+        elif name in _MOST:
+            self.settings[name] = self._number(name, value)
+        else:
+            self.settings[name] = self._choice(name, value)
 
-    def _shards(self, value: exp.Expr) -> int:
-        text = value.name
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_SHARDS):
-            raise self.sql.error(f"shards cannot be {text}", value, f"write a whole number from 1 to {MAX_SHARDS}")
+    def _number(self, name: str, value: exp.Expr) -> int:
+        text, most = value.name, _MOST[name]
+        if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+            raise self.sql.error(f"{name} cannot be {text}", value, f"write a whole number from 1 to {most}")
         return int(text)
+
+    def _bytes(self, name: str, value: exp.Expr) -> int:
+        try:
+            return parse_bytes(value.name)
+        except UsageError as error:
+            raise self.sql.error(f"{name}: {error.message}", value, error.hint or BYTES_HINT) from error
 
     def _choice(self, name: str, value: exp.Expr) -> str:
         now, later = _VALUES[name]

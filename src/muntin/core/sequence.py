@@ -1,0 +1,110 @@
+"""Numbers for the rows of a stream with a count window: the axis `rows` (semantics, section 2).
+
+A row's number is its rank in its whole stream by (event time, arrival), rows without a key and rows that no query wants
+included. Every shard is told the event time of every row of the stream and counts for itself, so that all shards agree
+without a further exchange: 8 bytes a row and shard, and the work of sorting them.
+
+What the sequencer **is**, with R the release point and n the largest count window:
+
+    held     (time, arrival) of accepted rows with  time > R: earlier ones may still come, so they have no number yet
+    recent   times of the rows with the last n numbers and the one before: what is older than the first of them is stale
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from muntin.core.held import Held, pass_all
+from muntin.core.memory import Memory
+from muntin.core.state import TimeList
+
+Int64s = npt.NDArray[np.int64]
+KINDS = ("int64", "int64")
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Rows that the release point has just passed, in order; the first has the number `before + 1`."""
+
+    ts: Int64s
+    arrivals: Int64s
+    before: int
+
+    def numbers(self, arrivals: Int64s) -> Int64s:
+        """The numbers of these arrivals, which must be among the rows."""
+        order = np.argsort(self.arrivals)
+        return self.before + 1 + order[np.searchsorted(self.arrivals[order], arrivals)]
+
+    def reached(self, ts: Int64s, inclusive: bool) -> Int64s:
+        """How many rows of the stream came before a row of the other stream; at equal times the left one is first."""
+        return self.before + np.searchsorted(self.ts, ts, side="right" if inclusive else "left").astype(np.int64)
+
+
+class Sequencer:
+    def __init__(self, window: int, memory: Memory, image: Mapping[str, Any] | None = None):
+        self.window = window
+        self._memory = memory
+        self.counted = image["counted"] if image else 0
+        self.arrived = image["arrived"] if image else 0
+        self._held = [Held.open(memory, held, KINDS) for held in image["held"]] if image else []
+        self._recent = TimeList(memory, image["recent"] if image else None)
+
+    @property
+    def image(self) -> dict[str, Any]:
+        return {
+            "counted": self.counted,
+            "arrived": self.arrived,
+            "held": [run.image for run in self._held],
+            "recent": self._recent.image,
+        }
+
+    def receive(self, ts: Int64s, frontier: int) -> tuple[int, Int64s, Int64s]:
+        """Take in the times of all rows of a micro-batch in order of arrival.
+
+        Returns the number of the first arrival, and times and arrival numbers of the rows that are not late, in order.
+        """
+        base = self.arrived
+        self.arrived += len(ts)
+        arrivals = base + np.flatnonzero(ts >= frontier)
+        order = np.argsort(ts[arrivals - base], kind="stable")
+        arrivals = arrivals[order]
+        self.hold(ts[arrivals - base], arrivals)
+        return base, ts[arrivals - base], arrivals
+
+    def hold(self, ts: Int64s, arrivals: Int64s) -> None:
+        if len(ts):
+            self._held.append(Held.keep(self._memory, (ts, arrivals)))
+
+    def release(self, until: int) -> Numbered:
+        """Number the rows that the release point has passed."""
+        ts, arrivals = self._passed(until)
+        numbered = Numbered(ts, arrivals, self.counted)
+        self.counted += len(ts)
+        self._remember(ts)
+        return numbered
+
+    def recount(self, until: int) -> Numbered:
+        """After a restart, with all kept rows held again: number those that had one, which end with `counted`."""
+        ts, arrivals = self._passed(until)
+        self._remember(ts)
+        return Numbered(ts, arrivals, self.counted - len(ts))
+
+    @property
+    def stale_before(self) -> int:
+        """Rows with an earlier event time are out of the window of the last n."""
+        times, _ = self._recent.entries()
+        return int(times[0]) if len(times) > self.window else -(1 << 62)
+
+    def _passed(self, until: int) -> tuple[Int64s, Int64s]:
+        ts, arrivals = pass_all(self._held, until, KINDS)
+        order = np.lexsort((arrivals, ts))
+        return ts[order], arrivals[order]
+
+    def _remember(self, ts: Int64s) -> None:
+        self._recent.append(ts, np.zeros(len(ts), np.int32))
+        self._recent.drop(max(0, len(self._recent) - self.window - 1))
