@@ -1,7 +1,7 @@
 """What a correct answer is, in plain Python: slow, obvious, and the judge of everything else.
 
-A row maps column names to values, with its event time in int microseconds (None: NULL). Keys, selections
-and conditions come as callables, so that this module needs nothing of the engine. Sections are those of docs/semantics.md.
+A row maps column names to values, with its event time in int microseconds (None: NULL). Keys, selections and
+conditions come as callables, so that this module needs nothing of the engine. Sections are those of docs/semantics.md.
 """
 
 from __future__ import annotations
@@ -79,11 +79,12 @@ def answer(
 ) -> list[Pair]:
     """Section 2: the window join of one query over *all* accepted rows, in output order; no `keys`, no equality.
 
-    Rows come in (time, left first, arrival) order. Each meets the earlier rows of the other stream that are younger than
-    that stream's window; a row's age is in microseconds, or in rows of its stream that came after it, whatever they are.
+    Rows come in (time, left first, arrival) order. Each meets the earlier rows of the other stream that are younger
+    than its window; a row's age is in microseconds, or in rows of its stream that came after it, whatever they are.
     """
     rows, past, found = (left_rows, right_rows), ([], []), []  # type: ignore[var-annotated]
-    for ts, side, n in sorted((row[times[side]], side, n) for side in Side for n, row in enumerate(rows[side])):
+    order = sorted((row[times[side]], side, n) for side in Side for n, row in enumerate(rows[side]))
+    for ts, side, n in order:
         row, others, counted = rows[side][n], past[side.other], window.axes[side.other] == Axis.ROWS
         for number, earlier in enumerate(others):
             age = len(others) - 1 - number if counted else ts - earlier[times[side.other]]

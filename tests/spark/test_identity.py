@@ -44,6 +44,7 @@ def test_rate_limits_and_spelling_do_not_make_another_job(other: str):
         ("BY ts WITH", "BY ts LATENESS 1 s WITH", "streams B lateness_us: was 0, is 1000000"),
         ("QUERY q", "QUERY p", "queries q: gone"),
         ("WINDOW 1 s", "WINDOW 2 s", "queries q: was "),
+        ("WINDOW 1 s", "WINDOW 1000000 ROWS", "queries q: was "),
         ("A.k = B.k", "A.k = B.k AND A.k > 3", "queries q: was "),
         ("A.k = B.k", "A.k = B.k AND A.ts < B.ts", "queries q: was "),
     ],

@@ -121,14 +121,15 @@ class Operator:
         return min(self.frontier(side) for side in Side) - any(self.sequencers)
 
     def _now(self, side: Side) -> int:
-        """How far the axis of a side has come."""
+        """How far the axis of a side has come; past everything once both streams have ended."""
         sequencer = self.sequencers[side]
-        return sequencer.counted if sequencer else self.release
+        return sequencer.counted if sequencer and not all(self.ended) else self.release
 
     def _stale_before(self, side: Side) -> int:
         """Rows of a side with an earlier event time have left their window."""
         sequencer = self.sequencers[side]
-        return sequencer.stale_before if sequencer else self.release - self.join.reach(side) + 1
+        counting = sequencer is not None and not all(self.ended)
+        return sequencer.stale_before if counting else self.release - self.join.reach(side) + 1
 
     def _receive(self, side: Side, arrivals: Arrivals, puts: dict[str, pa.Table]) -> pa.Table:
         """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report."""

@@ -104,7 +104,7 @@ def take_slot(index, at, h1, h2):
 
 
 @numba.njit(cache=True)
-def _drop_slot(index, slot):
+def drop_slot(index, slot):
     """Take a key without rows out of the table, closing the gap so that no tombstones pile up."""
     last = np.int64(len(index.table) - 1)
     gap = locate(index, index.slots[slot, H1], index.slots[slot, H2])
@@ -206,7 +206,7 @@ def purge_or_drop(index, slot, side, horizon):
     """The same, and the slot goes with its last row."""
     gone = purge(index, slot, side, horizon)
     if gone > 0 and count_of(index, slot, 1 - side) == 0 and count_of(index, slot, side) == 0:
-        _drop_slot(index, slot)
+        drop_slot(index, slot)
     return gone
 
 

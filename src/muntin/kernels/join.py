@@ -34,6 +34,7 @@ from muntin.kernels.index import (
     SLOTS,
     append,
     count_of,
+    drop_slot,
     has_room,
     locate,
     mask_of,
@@ -171,6 +172,8 @@ def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor,
         if rows.kept[n]:
             append(index, slot, side, rows.at[n], rows.row[n], rows.cls[n])
             slots[n] = slot
+        elif count_of(index, slot, 0) == 0 and count_of(index, slot, 1) == 0:
+            drop_slot(index, slot)
         n += 1
     cursor[0], cursor[1] = n, found
     return need

@@ -54,7 +54,8 @@ def _query(query: Query) -> str:
     keys = " AND ".join(f"{k.left.sql} = {k.right.sql} ({k.type})" for k in query.keys)
     wheres = [w.sql for w in (*query.where, query.residual) if w is not None]
     select = ", ".join(f"{o.expr.sql} AS {o.name} ({o.expr.type})" for o in query.select)
-    windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} us" for side in Side)
+    units = [axis.name.lower() for axis in query.window.axes]
+    windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} of {units[side]}" for side in Side)
     return f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
 
 
