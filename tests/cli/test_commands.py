@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from muntin.cli import jobfile, main, screen
+from muntin.cli import jobfile, main, screen, warmup
 from muntin.model import JobSpec, UsageError
 
 STATUS = {
@@ -27,10 +27,13 @@ STATUS = {
         {
             "streams": ["Temperature", "Humidity"],
             "frontiers": ["2024-01-01T00:10:00+00:00", None],
+            "axes": ["time", "time"],
+            "bytes": 4096,
+            "fullest_keys": [{"rows": 12, "share": 0.5, "key": {"LocationId": "7"}}, None],
             "held_rows": [7, 0],
             "slices": [
-                [{"lo_us": 0, "hi_us": 5_000_000, "rows": 11}, {"lo_us": 5_000_000, "hi_us": 60_000_000, "rows": 13}],
-                [{"lo_us": 0, "hi_us": 60_000_000, "rows": 17}],
+                [{"lo": 0, "hi": 5_000_000, "rows": 11}, {"lo": 5_000_000, "hi": 60_000_000, "rows": 13}],
+                [{"lo": 0, "hi": 60_000_000, "rows": 17}],
             ],
         }
     ],
@@ -64,11 +67,12 @@ def spark(monkeypatch):
             options["progress"](STATUS)
             return Run()
 
-    runner = SimpleNamespace(Job=Job, read_status=lambda checkpoint: STATUS)
+    runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, read_status=lambda checkpoint: STATUS)
     session = SimpleNamespace(open_session=lambda master=None: SimpleNamespace(stop=lambda: None))
     monkeypatch.setitem(sys.modules, "muntin.spark.runner", runner)
     monkeypatch.setitem(sys.modules, "muntin.spark.session", session)
     monkeypatch.setattr(jobfile, "read_job", lambda path: JobSpec())
+    monkeypatch.setattr(warmup, "compile_kernels", lambda: None)
     return calls
 
 

@@ -30,6 +30,22 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
+@pytest.fixture
+def muntin(spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The command line in this process and on the session of the tests: arguments in; exit code, stdout, stderr out."""
+    from muntin.cli.main import main
+
+    monkeypatch.setattr("muntin.spark.session.open_session", lambda master=None: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
 def make_rows(seed: int, count: int, *, lateness_s: float = 0, nulls: bool = False, keys: int = 12) -> pa.Table:
     """Rows of about 10 per second, ties included, out of order within the lateness."""
     rng = np.random.default_rng(seed)

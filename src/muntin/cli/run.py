@@ -32,8 +32,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.jobfile import read_job
     from muntin.cli.screen import Progress
+    from muntin.spark.runner import check_job
 
-    read_job(args.job)  # a mistake in the SQL shows at once, not after Spark has started
+    check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
     began = time.monotonic()
     with Progress() as progress:
         status = run_job(args.job, args.output, args.checkpoint, mode(args), args.master, progress)
@@ -49,11 +50,14 @@ def run_job(
     job: Path, output: str, checkpoint: Path | None, mode: str, master: str | None, progress: Any
 ) -> dict[str, Any]:
     """Start the job and stay with it to its end; Ctrl-C stops it after the micro-batch under way."""
+    from muntin.cli.warmup import Warmup
     from muntin.spark.runner import Job
     from muntin.spark.session import open_session
 
+    warmup = Warmup().start()
     spark = open_session(master)
     try:
+        warmup.wait(progress.say)
         run = Job.from_file(spark, str(job)).start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
         try:
             run.await_termination()

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 SUMMARY = "show the progress of a job: rows per query, state per slice, frontiers, dead letters"
+SKEWED = 0.2
+"""Share of a stream's rows from which one key is reported."""
 EXAMPLE = "example: muntin status --checkpoint ckpt"
 
 
@@ -41,11 +43,20 @@ def show(status: dict[str, Any]) -> None:
     for join in status["joins"]:
         title = f"join of {' and '.join(join['streams'])}"
         out.print(table(["stream", "frontier", "held", "slice", "rows kept"], list(slice_rows(join)), title))
+        out.print(f"{join['bytes']:,} bytes of state", markup=False)
+        for stream, top in zip(join["streams"], join["fullest_keys"], strict=True):
+            if top and top["share"] >= SKEWED:
+                out.print(skew(stream, top), markup=False)
     letters = status["dead_letters"]
     if letters:
         out.print(table(["dead letters", "rows"], list(letters.items())))
     else:
         out.print("no dead letters", markup=False)
+
+
+def skew(stream: str, top: dict[str, Any]) -> str:
+    named = ", ".join(f"{name} = {value}" for name, value in top["key"].items()) or "all rows"
+    return f"skew: {named} has {top['rows']:,} rows of {stream}, {top['share']:.0%} of them, in one shard"
 
 
 def since(updated: float) -> str:
@@ -62,7 +73,8 @@ def slice_rows(join: dict[str, Any]) -> Iterator[tuple[str, str, int | None, str
 
     for side, stream in enumerate(join["streams"]):
         for n, piece in enumerate(join["slices"][side]):
-            ages = f"[{format_us(piece['lo_us'])}, {format_us(piece['hi_us'])})"
+            shown = format_us if join["axes"][side] == "time" else "{:,} rows".format
+            ages = f"[{shown(piece['lo'])}, {shown(piece['hi'])})"
             if n == 0:
                 frontier = str(join["frontiers"][side] or "no rows yet")
                 yield stream, frontier, join["held_rows"][side], ages, piece["rows"]

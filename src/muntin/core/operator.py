@@ -28,6 +28,7 @@ from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.held import Held, pass_all
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import Payload
+from muntin.core.policy import LimitReached, Policy
 from muntin.core.results import Found
 from muntin.core.selection import Classes, Selections, slicing
 from muntin.core.sequence import Numbered, Sequencer
@@ -39,6 +40,7 @@ from muntin.plan import SharedJoin
 FOREVER = 1 << 62
 """Later than any event time; its negative is earlier than any."""
 FRONTIER = "_frontier"
+DEFAULT_POLICY = Policy()
 VISITOR = 1 << 42
 """Rows that only probe here are numbered from this on."""
 HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
@@ -65,15 +67,16 @@ class Operator:
         join: SharedJoin,
         memory: Memory | None = None,
         image: Mapping[str, Any] | None = None,
-        invalidation: str = "probe-insert",
+        policy: Policy = DEFAULT_POLICY,
     ):
         self.join = join
+        self.policy = policy
         self._memory = memory = memory or Heap()
         self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
         self.verdicts = Classes([q.residual for q in join.queries])
         for classes, known in zip((*self.selections, self.verdicts), image["classes"] if image else (), strict=False):
             classes.remember(known)
-        self.state = JoinState(join, self.selections, invalidation, memory, image and image["state"])
+        self.state = JoinState(join, self.selections, policy, memory, image and image["state"])
         self.payload = tuple(
             Payload(stored_schema(join, side), memory, image["payload"][side] if image else ()) for side in Side
         )
@@ -98,7 +101,15 @@ class Operator:
         for side in Side:
             self._note_progress(side, arrivals)
         before, self.release = self.release, self._release_point()
-        pairs = self.state.insert(self._ready(), self.counters, self._judge if self.verdicts.predicates else None)
+        self._check_limit()
+        try:
+            pairs = self.state.insert(self._ready(), self.counters, self._judge if self.verdicts.predicates else None)
+        except LimitReached as error:
+            raise LimitReached(
+                f"{self._title}: {error.message}; {self._dominant()}",
+                hint="narrow the window or the selections, read fewer rows per micro-batch, or raise SET fan_out_limit; "
+                "then run the job again: nothing is lost",
+            ) from None
         self.counters.pairs += len(pairs.ts)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
@@ -241,6 +252,46 @@ class Operator:
             for kind, first in _FIRST_ROW.items():
                 self.payload[side].forget(first, self.chunks.first(kind, side, self._next_row[side][kind]))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the state takes in memory: index, time lists, and the rows themselves."""
+        return self.state.nbytes + sum(p.nbytes for p in self.payload)
+
+    @property
+    def _title(self) -> str:
+        return f"join {self.join.index + 1} ({self.join.streams[0].name} x {self.join.streams[1].name})"
+
+    def _check_limit(self) -> None:
+        limit = self.policy.state_bytes
+        if limit is not None and self.nbytes > limit:
+            raise LimitReached(
+                f"{self._title}: the state takes {self.nbytes:,} bytes in one shard, its share of state_limit is "
+                f"{limit:,}; {self._dominant()}",
+                hint="shorten the largest window, select more narrowly, or raise SET state_limit; then run the job again: "
+                "nothing is lost",
+            )
+
+    def _dominant(self) -> str:
+        """The query and the key that hold most of the state, in words."""
+        query = max(self.join.queries, key=lambda q: max(q.window.side(side) for side in Side))
+        tops = [(self.top_key(side), side) for side in Side if self.state.top(side)[0]]
+        words = f"query {query.name} has the largest window"
+        if tops:
+            (rows, key), side = max(tops, key=lambda top: top[0][0])
+            share = rows / max(1, self.state.rows(side))
+            named = ", ".join(f"{name} = {value!r}" for name, value in key.items()) or "no key"
+            words += f", the fullest key ({named}) has {rows:,} rows of {self.join.streams[side].name}, {share:.0%} of them"
+        return words
+
+    def top_key(self, side: Side) -> tuple[int, dict[str, Any]]:
+        """How many rows the fullest key of a side has, and its values."""
+        rows, number = self.state.top(side)
+        if number < 0:
+            return 0, {}
+        row = self.payload[side].take(np.array([number], np.int64))
+        columns = dict.fromkeys(c for pair in self.join.keys for c in pair.side(side).columns(side))
+        return rows, {name: row[name][0].as_py() for name in columns}
+
     def slice_rows(self, side: Side) -> list[int]:
         """Live rows per slice of one side, from young to old, as of the release point."""
         now = min(self._now(side), max(self.max_ts))
@@ -292,10 +343,10 @@ class Operator:
         meta: Mapping[str, Any],
         chunks: Mapping[str, pa.Table],
         memory: Memory | None = None,
-        invalidation: str = "probe-insert",
+        policy: Policy = DEFAULT_POLICY,
     ) -> Operator:
         """The operator that had this `meta` and these chunks."""
-        self = cls(join, memory, invalidation=invalidation)
+        self = cls(join, memory, policy=policy)
         self._recall(meta)
         for kind, side, base, name in self.chunks:
             table, sequencer = chunks[name], self.sequencers[side]

@@ -10,8 +10,25 @@ import numpy.typing as npt
 
 from muntin.core.batch import Counters
 from muntin.core.memory import Layout, Memory
+from muntin.core.policy import LimitReached, Policy
 from muntin.core.selection import Selections, slicing
-from muntin.kernels.index import BUMP, KEYS, LIVE, SLOTS, Index, clear_index, index_layout, packed_entries, repack
+from muntin.kernels.index import (
+    BUMP,
+    CLASS_BITS,
+    FILL,
+    HEAD,
+    KEYS,
+    LIVE,
+    OFF,
+    SIZE_BITS,
+    SLOTS,
+    TOP,
+    Index,
+    clear_index,
+    index_layout,
+    packed_entries,
+    repack,
+)
 from muntin.kernels.join import (
     COMPARISONS,
     COUNTS,
@@ -99,14 +116,15 @@ class JoinState:
         self,
         join: SharedJoin,
         selections: tuple[Selections, Selections],
-        strategy: str,
+        policy: Policy,
         memory: Memory,
         image: Mapping[str, Any] | None = None,
     ):
         self.join = join
         self.selections = selections
         self.limits = np.array([join.reach(side) for side in Side], np.int64)
-        self.strategy = STRATEGIES[strategy]
+        self.strategy = STRATEGIES[policy.invalidation]
+        self.fan_out = policy.fan_out
         self._memory = memory
         self._expected = 0
         if image:
@@ -158,6 +176,8 @@ class JoinState:
             if need in (NEED_OUTPUT, DONE):
                 found, cursor[1] = int(cursor[1]), 0
                 everything += found
+                if everything > self.fan_out:
+                    raise LimitReached(f"more than {self.fan_out:,} pairs in one micro-batch of one shard")
                 if found or need == DONE:
                     yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found], out.verdict)
                 if need == NEED_OUTPUT:  # nothing found: one row alone has more partners than there is room for
@@ -185,6 +205,13 @@ class JoinState:
         listed, gone = expire(self.index, int(side), *self.times[side].entries(), horizon)
         self.times[side].drop(listed)
         counters.expired[side] += gone
+
+    def top(self, side: Side) -> tuple[int, int]:
+        """How many rows the fullest key of a side has, and the number of one of them (-1: none)."""
+        slot = int(self.index.control[TOP + side])
+        rows = int(self.index.slots[slot, FILL + side]) >> SIZE_BITS
+        at = self.index.slots[slot, OFF + side] + self.index.slots[slot, HEAD + side]
+        return rows, int(self.index.slab[at, 1]) >> CLASS_BITS if rows else -1
 
     @property
     def keys(self) -> int:

@@ -24,9 +24,9 @@ from muntin.kernels.hashing import mix
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
-SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, FREE_BLOCKS = 0, 1, 2, 3, 4, 8
-"""Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, rows of each side, free
-blocks by size."""
+SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, TOP, FREE_BLOCKS = 0, 1, 2, 3, 4, 6, 8
+"""Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, rows of each side, the slot
+with the most rows of each side (as of the last row that came to it), free blocks by size."""
 SIZES = 48
 H1, H2, OFF, HEAD, FILL = 0, 1, 2, 4, 6
 """Where a slot keeps its key and, for each side, the buffer's place, its oldest entry, and `rows << 6 | size`; the
@@ -174,6 +174,8 @@ def append(index, slot, side, place, row, cls):
     index.slab[at, 1] = row << CLASS_BITS | np.int64(cls)
     index.slots[slot, FILL + side] += 1 << SIZE_BITS
     index.control[LIVE + side] += 1
+    if index.slots[slot, FILL + side] >> SIZE_BITS > count_of(index, index.control[TOP + side], side):
+        index.control[TOP + side] = slot
 
 
 @numba.njit(cache=True)
@@ -233,7 +235,7 @@ def packed_entries(index):
 @numba.njit(cache=True)
 def repack(old, new):
     """Copy the live buffers tightly into a fresh index of other sizes; slot numbers stay."""
-    for field in (SLOTS, FREE_SLOT, KEYS, LIVE, LIVE + 1):
+    for field in (SLOTS, FREE_SLOT, KEYS, LIVE, LIVE + 1, TOP, TOP + 1):
         new.control[field] = old.control[field]
     bump = np.int64(0)
     for slot in range(old.control[SLOTS]):

@@ -20,9 +20,6 @@ RATE_LIMITS = (
     "maxoffsetspertrigger",
     "minoffsetspertrigger",
     "maxtriggerdelay",
-    "rowspersecond",
-    "latestfirst",
-    "maxfileage",
     "maxcachedfiles",
 )
 """Options that decide how much a micro-batch takes, not what the rows are: they may change between runs."""

@@ -9,10 +9,11 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream, UsageError
 from muntin.plan import Plan, share
 from muntin.spark import control, identity, pipeline, sink, source
@@ -94,15 +95,7 @@ class Job:
         """
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
-        if not self.spec.queries:
-            raise UsageError("the job has no queries", hint="add CREATE QUERY name AS SELECT ...")
-        for name in self.spec.queries:
-            if name.startswith((".", "_")) or "/" in name or "\0" in name:
-                raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
-        plan = share(self.spec)
-        for stream in plan.streams:
-            if stream.name not in self._frames:
-                source.check_source(stream)
+        plan = check_job(self.spec, self._frames)
         place = Place.of(output, checkpoint, sink is not None)
         run = Run(self, plan, place, sink, mode, progress)
         run._begin()
@@ -110,6 +103,23 @@ class Job:
 
     def _frame(self, stream: Stream) -> DataFrame:
         return self._frames.get(stream.name) or source.read_stream(self.spark, stream)
+
+
+def check_job(spec: JobSpec, frames: Collection[str] = ()) -> Plan:
+    """The plan of a job; refuses one that cannot run. `frames` names the streams that come from DataFrames.
+
+    It needs no Spark, so that the command line can ask before it starts one.
+    """
+    if not spec.queries:
+        raise UsageError("the job has no queries", hint="add CREATE QUERY name AS SELECT ...")
+    for name in spec.queries:
+        if name.startswith((".", "_")) or "/" in name or "\0" in name:
+            raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
+    plan = share(spec)
+    for stream in plan.streams:
+        if stream.name not in frames:
+            source.check_source(stream)
+    return plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +176,8 @@ class Run:
                 identity.claim_output(self.place.output, checkpoint_id)
                 sink.prepare_output(self.place.output, self.plan)
             spark.conf.set("spark.sql.shuffle.partitions", str(shards))
-            topology = Topology(self.plan, shards, spec.settings.order == "global", checkpoint_id)
+            policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
+            topology = Topology(self.plan, shards, spec.settings.order == "global", checkpoint_id, policy)
             publisher = Publisher(checkpoint, self.place.output)
             publisher.recover()
             self._sink = sink.Sink(topology, publisher, self._callback)

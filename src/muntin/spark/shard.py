@@ -115,12 +115,12 @@ def _operator(
     claimed = hot.claim(stored["nonce"]) if stored else None
     if claimed is not None:
         memory, image = claimed
-        return Operator(join, memory, image), memory, False
+        return Operator(join, memory, image, topology.policy), memory, False
     memory = hot.begin()
     if stored is None:
-        return Operator(join, memory), memory, False
+        return Operator(join, memory, policy=topology.policy), memory, False
     chunks = state.chunks(stored["operator"]["chunks"])
-    return Operator.restore(join, stored["operator"], chunks, memory), memory, True
+    return Operator.restore(join, stored["operator"], chunks, memory, topology.policy), memory, True
 
 
 def _results(topology: Topology, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
@@ -203,4 +203,11 @@ def report(operator: Operator, shard: int, rebuilt: bool, frames: list[Frame]) -
         "slices": [operator.slice_rows(side) for side in Side],
         "frontiers": [None if f == -FOREVER else "ended" if f == FOREVER else f for f in frontiers],
         "keyless": keyless,
+        "bytes": operator.nbytes,
+        "top_keys": [_top_key(operator, side) for side in Side],
     }
+
+
+def _top_key(operator: Operator, side: Side) -> dict[str, Any]:
+    rows, key = operator.top_key(side)
+    return {"rows": rows, "key": {name: str(value)[:100] for name, value in key.items()}}

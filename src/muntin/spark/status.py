@@ -141,15 +141,25 @@ def describe(plan: Plan, index: int, manifest: Manifest) -> dict[str, Any]:
         "frontiers": [_frontier(reports, side) for side in Side],
         "slices": [
             [
-                {"lo_us": s.lo, "hi_us": s.hi, "rows": sum(r["slices"][side][n] for r in reports)}
+                {"lo": s.lo, "hi": s.hi, "rows": sum(r["slices"][side][n] for r in reports)}
                 for n, s in enumerate(slices[side])
             ]
             for side in Side
         ],
+        "axes": [str(axis) for axis in join.axes],
+        "bytes": sum(r["bytes"] for r in reports),
+        "fullest_keys": [_fullest_key(reports, side) for side in Side],
         "held_rows": [sum(r["counters"]["held_rows"][side] for r in reports) for side in Side],
         "counters": _added([r["counters"] for r in reports]),
         "rebuilt": sum(r["rebuilt"] for r in reports),
     }
+
+
+def _fullest_key(reports: list[dict[str, Any]], side: Side) -> dict[str, Any] | None:
+    """The key with the most rows of a side, and its share of them: near 1 is skew that no number of shards divides."""
+    top = max((r["top_keys"][side] for r in reports), key=lambda top: top["rows"], default={"rows": 0})
+    total = sum(r["counters"]["state_rows"][side] for r in reports)
+    return {**top, "share": top["rows"] / max(1, total)} if top["rows"] else None
 
 
 def _frontier(reports: list[dict[str, Any]], side: Side) -> str | None:

@@ -1,0 +1,119 @@
+"""A join of two Poisson streams with nothing around it: the operator's state, fed in event-time order.
+
+No payload, frontiers or shards, so that the counters and the clock show the work of the join alone (kostowski 4.1 measures
+in the same way). Sweeps happen only when asked for: without them the invalidation strategy is on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import numpy as np
+import numpy.typing as npt
+
+from muntin.core.batch import Counters
+from muntin.core.memory import Heap
+from muntin.core.selection import Selections
+from muntin.core.state import JoinState
+from muntin.generate.arrivals import poisson
+from muntin.kernels.join import Rows
+from muntin.model import Expr, Query, Schema, Side, Stream, Window
+from muntin.plan import SharedJoin
+from muntin.plan.cost import Load
+
+SECOND_US = 1_000_000
+Keys = Callable[[np.random.Generator, int], npt.NDArray[np.int64]]
+"""Draws the keys of so many rows."""
+Clock = Callable[[np.random.Generator, float, int], npt.NDArray[np.int64]]
+"""Draws the ascending event times of a rate over a duration."""
+
+
+class SteadyJoin:
+    """One query over streams A and B as `load` describes them.
+
+    `barren`: rows are scanned but no pair is ever wanted, as for two queries whose selections exclude each other.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        invalidation: str,
+        seed: int = 0,
+        keys: Keys | None = None,
+        clock: Clock = poisson,
+        barren: bool = False,
+    ):
+        self.load, self._keys, self._clock = load, keys or _even(int(load.n)), clock
+        self._rng = np.random.default_rng(seed)
+        join = _join(load, barren)
+        selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
+        if barren:  # left rows satisfy the first selection only, right rows the second only
+            for side, satisfied in zip(Side, (0b01, 0b10), strict=True):
+                selections[side].remember([bytes([satisfied]).hex()])
+        self.state = JoinState(join, selections, invalidation, Heap())
+        self.counters = Counters()
+        self.now_us = 0
+        self._rows = 0
+
+    def draw(self, seconds: float) -> Rows:
+        """The arrivals of the next `seconds`, in the order in which the join takes them."""
+        duration_us = round(seconds * SECOND_US)
+        times = [self._clock(self._rng, rate, duration_us) for rate in (self.load.lambda_a, self.load.lambda_b)]
+        sides = np.repeat(np.array([0, 1], np.uint8), [len(t) for t in times])
+        ts = np.concatenate(times) + self.now_us
+        order = np.argsort(ts, kind="stable")
+        ts, sides, total = ts[order], sides[order], len(ts)
+        numbers = np.arange(self._rows, self._rows + total)
+        h1, h2 = self._keys(self._rng, total), np.zeros(total, np.int64)
+        self.now_us += duration_us
+        self._rows += total
+        return Rows(sides, ts, ts, ts, h1, h2, np.zeros(total, np.int32), numbers, np.ones(total, bool))
+
+    def take(self, rows: Rows) -> int:
+        """Join them with what is there; how many pairs there were."""
+        return len(self.state.insert(rows, self.counters).ts)
+
+    def advance(self, seconds: float) -> Counters:
+        """Let time pass; the work that it took."""
+        before = asdict(self.counters)
+        self.counters.pairs += self.take(self.draw(seconds))
+        return _difference(asdict(self.counters), before)
+
+    def sweep(self) -> None:
+        """Take out all that is stale, as the operator does after each micro-batch."""
+        for side in Side:
+            self.state.forget(side, self.now_us - self.state.join.reach(side), self.counters)
+
+    def stale(self, side: Side) -> int:
+        """Rows held that have left their window."""
+        listed = self.state.times[side]
+        live = len(listed) - listed.rows_until(self.now_us - self.state.join.reach(side))
+        return self.state.rows(side) - live
+
+
+def _even(buckets: int) -> Keys:
+    return lambda rng, rows: rng.integers(1, buckets + 1, rows)
+
+
+def _join(load: Load, barren: bool) -> SharedJoin:
+    streams = (Stream("A", Schema(()), "ts"), Stream("B", Schema(()), "ts"))
+    window = Window(round(load.t_a * SECOND_US), round(load.t_b * SECOND_US))
+    queries = [
+        Query(name, "A", "B", (), window, (), _sieve(name) if barren else (None, None)) for name in "pq"[: 1 + barren]
+    ]
+    return SharedJoin(0, streams, (), tuple(queries), (True, True))
+
+
+def _sieve(name: str) -> tuple[Expr, Expr]:
+    return Expr(f'"l.{name}"', "boolean", name, left=(name,)), Expr(f'"r.{name}"', "boolean", name, right=(name,))
+
+
+def _difference(after: dict[str, object], before: dict[str, object]) -> Counters:
+    """Sums grown since `before`; levels stay as they are after."""
+    levels = ("state_rows", "held_rows", "keys")
+    return Counters(**{k: v if k in levels else _minus(v, before[k]) for k, v in after.items()})  # type: ignore[arg-type]
+
+
+def _minus(a: object, b: object) -> object:
+    return [x - y for x, y in zip(a, b, strict=True)] if isinstance(a, list) and isinstance(b, list) else a - b  # type: ignore[operator]
