@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "muntin"
-HEIGHT = {"model": 0, "kernels": 1, "sql": 2, "plan": 3, "core": 4, "generate": 5, "bench": 6, "spark": 7, "cli": 8}
+HEIGHT = {"model": 0, "kernels": 1, "sql": 2, "plan": 3, "core": 4, "generate": 5, "spark": 6, "bench": 7, "cli": 8}
 MAY_ALSO = {"generate": {"model", "kernels"}, "oracle": {"model"}}
 """Layers that may import less than everything below them."""
-HOME = {"sqlglot": "sql", "numba": "kernels", "duckdb": "kernels", "pyspark": "spark"}
+HOME = {"sqlglot": ["sql"], "numba": ["kernels"], "duckdb": ["kernels", "bench"], "pyspark": ["spark"]}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -49,7 +49,7 @@ def test_nobody_imports_upwards(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_each_foreign_library_is_imported_in_one_layer_only(path):
-    wrong = [n for n in imports(path) if (home := HOME.get(n.split(".")[0])) and layer_of(path) != home]
+    wrong = [n for n in imports(path) if (home := HOME.get(n.split(".")[0])) and layer_of(path) not in home]
     assert wrong == []
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from muntin.core.batch import Counters
 from muntin.core.memory import Heap
+from muntin.core.policy import Policy
 from muntin.core.selection import Selections
 from muntin.core.state import JoinState
 from muntin.generate.arrivals import poisson
@@ -51,7 +52,7 @@ class SteadyJoin:
         if barren:  # left rows satisfy the first selection only, right rows the second only
             for side, satisfied in zip(Side, (0b01, 0b10), strict=True):
                 selections[side].remember([bytes([satisfied]).hex()])
-        self.state = JoinState(join, selections, invalidation, Heap())
+        self.state = JoinState(join, selections, Policy(invalidation), Heap())
         self.counters = Counters()
         self.now_us = 0
         self._rows = 0

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 JOB = """
-CREATE STREAM A (ts TIMESTAMP, n BIGINT, s STRING) TIMESTAMP BY ts;
-CREATE STREAM B (ts TIMESTAMP, n BIGINT, s STRING) TIMESTAMP BY ts;
+CREATE STREAM A (ts TIMESTAMP, n BIGINT, s STRING) TIMESTAMP BY ts WITH (format = 'none');
+CREATE STREAM B (ts TIMESTAMP, n BIGINT, s STRING) TIMESTAMP BY ts WITH (format = 'none');
 CREATE QUERY short AS SELECT A.s FROM A, B WHERE A.n = B.n AND A.s = B.s AND A.n > 3 WINDOW 1 s;
 CREATE QUERY long AS SELECT A.s FROM A, B WHERE A.n = B.n AND A.s = B.s WINDOW 2 s;
 """

@@ -1,0 +1,174 @@
+"""`muntin bench core`: the join alone, side by side with DuckDB, and what windows, skew and strategies cost.
+
+All figures are ratios of runs in one process, taken in turns and by their best time: the machine may be busy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from muntin.core.batch import Counters
+from muntin.core.memory import Heap
+from muntin.core.policy import BEST_INVALIDATION, Policy
+from muntin.core.selection import Selections
+from muntin.core.state import JoinState
+from muntin.kernels.join import STRATEGIES, Rows
+from muntin.model import Query, Schema, Side, Stream, Window
+from muntin.plan import SharedJoin
+
+RATE, KEYS, WINDOW_US = 1_000, 50_000, 600_000_000
+"""Rows a second of event time and stream, distinct keys, largest window: 16.8 pairs for every row of a stream."""
+BATCH = 50_000
+"""Rows of both streams that arrive together."""
+ZIPF = 1.1
+Int64s = npt.NDArray[np.int64]
+
+
+class Streams:
+    """Two streams of the same rate, cut into micro-batches in event-time order."""
+
+    def __init__(self, rows: int, keys: Callable[[np.random.Generator, int], Int64s], seed: int = 1):
+        rng = np.random.default_rng(seed)
+        self.ts = [np.cumsum(rng.exponential(1e6 / RATE, rows)).astype(np.int64) for _ in Side]
+        self.keys = [keys(rng, rows) for _ in Side]
+        side = np.repeat(np.array([0, 1], np.uint8), rows)
+        ts = np.concatenate(self.ts)
+        order = np.argsort(ts, kind="stable")
+        numbers = np.concatenate([np.arange(rows)] * 2)[order]
+        ts, zero = ts[order], np.zeros(2 * rows, np.int64)
+        key, cls = np.concatenate(self.keys)[order], np.zeros(2 * rows, np.int32)
+        self.rows = Rows(side[order], ts, ts, ts, key, zero, cls, numbers, np.ones(2 * rows, bool))
+
+    def batches(self) -> Iterator[Rows]:
+        for start in range(0, len(self.rows.ts), BATCH):
+            yield Rows(*(a[start : start + BATCH] for a in self.rows))
+
+    def tables(self) -> dict[str, pa.Table]:
+        numbers = np.arange(len(self.ts[0]))
+        return {"ab"[s]: pa.table({"ts": self.ts[s], "k": self.keys[s], "id": numbers}) for s in Side}
+
+
+def even_keys(rng: np.random.Generator, rows: int) -> Int64s:
+    return rng.integers(0, KEYS, rows)
+
+
+def zipf_keys(rng: np.random.Generator, rows: int) -> Int64s:
+    """Key n with a probability in proportion to n ** -1.1."""
+    weights = np.arange(1, KEYS + 1) ** -ZIPF
+    return np.searchsorted(np.cumsum(weights) / weights.sum(), rng.random(rows)).astype(np.int64)
+
+
+def zipf_window_us() -> int:
+    """The window in which skewed keys give as many pairs as even ones do in the full window."""
+    weights = np.arange(1, KEYS + 1) ** -ZIPF
+    return round(WINDOW_US / KEYS / ((weights / weights.sum()) ** 2).sum())
+
+
+def query_join(windows_us: list[int]) -> SharedJoin:
+    """One shared join of queries that differ in their windows only."""
+    streams = (Stream("A", Schema(()), "ts"), Stream("B", Schema(()), "ts"))
+    queries = tuple(Query(f"w{n}", "A", "B", (), Window(w, w), ()) for n, w in enumerate(windows_us))
+    return SharedJoin(0, streams, (), queries, (True, True))
+
+
+def join_in_batches(streams: Streams, windows_us: list[int], invalidation: str = BEST_INVALIDATION) -> dict[str, Any]:
+    """Seconds and work of the join over all micro-batches, its results materialised and then thrown away."""
+    join = query_join(windows_us)
+    selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
+    state, counters, pairs = JoinState(join, selections, Policy(invalidation), Heap()), Counters(), 0
+    start = time.perf_counter()
+    for rows in streams.batches():
+        pairs += len(state.insert(rows, counters).ts)
+        for side in Side:
+            state.forget(side, int(rows.ts[-1]) - max(windows_us), counters)
+    seconds = time.perf_counter() - start
+    live = state.rows(Side.LEFT) + state.rows(Side.RIGHT)
+    return {"seconds": seconds, "pairs": pairs, "comparisons": counters.comparisons, "index_bytes": state.nbytes,
+            "live_rows": live}  # fmt: skip
+
+
+def join_in_duckdb(streams: Streams, window_us: int) -> dict[str, Any]:
+    """The same pairs by DuckDB as a batch join on one thread, into a table in memory.
+
+    Times are cut into bands of a window so that it joins on (key, band) instead of trying all rows of a key; without this it
+    does not end on skewed keys. On even keys the plain join is faster and is used.
+    """
+    con = duckdb.connect(":memory:", config={"threads": 1})
+    for name, table in streams.tables().items():
+        con.register(name, table)
+    near = f"abs(a.ts - b.ts) < {window_us}"
+    banded = int(streams.ts[0][-1]) > 10 * window_us
+    source = "a JOIN b ON a.k = b.k"
+    if banded:
+        bands = f"(SELECT *, ts // {window_us} + d AS band FROM b, (VALUES (-1), (0), (1)) AS t(d))"
+        source = f"(SELECT *, ts // {window_us} AS band FROM a) a JOIN {bands} b ON a.k = b.k AND a.band = b.band"
+    start = time.perf_counter()
+    con.execute(f"CREATE TABLE pairs AS SELECT a.id AS l, b.id AS r, greatest(a.ts, b.ts) AS ts FROM {source} WHERE {near}")
+    seconds = time.perf_counter() - start
+    ((pairs,),) = con.sql("SELECT count(*) FROM pairs").fetchall()
+    con.close()
+    return {"seconds": seconds, "pairs": pairs}
+
+
+def in_turns(rounds: int, **contestants: Callable[[], dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The best of several rounds of each, one after the other in every round; a round before them warms up."""
+    best: dict[str, dict[str, Any]] = {}
+    for number in range(rounds + 1):
+        for name, run in contestants.items():
+            result = run()
+            if number and (name not in best or result["seconds"] < best[name]["seconds"]):
+                best[name] = result
+    return best
+
+
+def against_duckdb(rows: int, rounds: int, skewed: bool) -> dict[str, Any]:
+    streams = Streams(rows, zipf_keys if skewed else even_keys)
+    window = zipf_window_us() if skewed else WINDOW_US
+    best = in_turns(
+        rounds, muntin=lambda: join_in_batches(streams, [window]), duckdb=lambda: join_in_duckdb(streams, window)
+    )
+    if best["muntin"]["pairs"] != best["duckdb"]["pairs"]:
+        raise AssertionError(f"the pairs differ: {best}")
+    return {**best, "window_us": window, "ratio": best["muntin"]["seconds"] / best["duckdb"]["seconds"]}
+
+
+def many_windows(rows: int, rounds: int) -> dict[str, Any]:
+    """A hundred windows against one of the largest size."""
+    streams = Streams(rows, even_keys)
+    hundred = [WINDOW_US * n // 100 for n in range(1, 101)]
+    best = in_turns(
+        rounds, one=lambda: join_in_batches(streams, [WINDOW_US]), hundred=lambda: join_in_batches(streams, hundred)
+    )
+    if best["one"]["comparisons"] != best["hundred"]["comparisons"]:
+        raise AssertionError(f"a hundred windows compare more rows than one: {best}")
+    return {**best, "ratio": best["hundred"]["seconds"] / best["one"]["seconds"]}
+
+
+def memory(result: dict[str, Any]) -> dict[str, Any]:
+    """What the index takes for each live row, beside the row itself."""
+    return {"index_bytes_per_row": result["index_bytes"] / max(1, result["live_rows"]), **result}
+
+
+def measure(quick: bool, tell: Callable[[str], None]) -> dict[str, Any]:
+    """All figures of the join alone."""
+    from muntin.bench.strategies import invalidation
+
+    rows, rounds = (200_000, 2) if quick else (1_000_000, 3)
+    figures: dict[str, Any] = {"rows_per_stream": rows, "batch_rows": BATCH, "keys": KEYS, "rate": RATE}
+    tell("the join against DuckDB, even keys")
+    figures["even"] = against_duckdb(rows, rounds, skewed=False)
+    tell(f"the join against DuckDB, keys by Zipf {ZIPF}")
+    figures["skewed"] = against_duckdb(rows, rounds, skewed=True)
+    tell("a hundred windows against one")
+    figures["windows"] = many_windows(rows, rounds)
+    figures["memory"] = memory(figures["even"]["muntin"])
+    tell("four invalidation strategies")
+    figures["invalidation"] = {name: invalidation(name, rounds) for name in STRATEGIES}
+    return figures

@@ -1,0 +1,75 @@
+"""`muntin bench`: figures of this machine, side by side in one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from muntin.model import UsageError
+
+SUMMARY = "measure side by side on this machine, as ratios"
+EXAMPLE = "example: muntin bench core --quick"
+NOT_YET = ("spark", "flink", "scale")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="*", default=["core"], help="core: the join itself, against DuckDB, and on Spark")
+    parser.add_argument("--quick", action="store_true", help="smaller data, fewer rounds")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser.add_argument("--no-spark", action="store_true", help="leave out what needs Spark")
+
+
+def execute(args: argparse.Namespace) -> int:
+    for name in args.name:
+        if name != "core":
+            what = "is not supported yet" if name in NOT_YET else "does not exist"
+            raise UsageError(f"bench {name} {what}", hint="benches: core")
+    from muntin.bench.core import measure
+
+    figures = measure(args.quick, tell)
+    if not args.no_spark:
+        from muntin.bench.growth import state_growth
+        from muntin.spark.session import open_session
+
+        tell("micro-batches on Spark with one and ten times the state")
+        spark = open_session()
+        try:
+            figures["growth"] = state_growth(spark, args.quick)
+        finally:
+            spark.stop()
+    print(json.dumps(figures, indent=2) if args.json else render(figures))
+    return 0
+
+
+def tell(what: str) -> None:
+    print(f"measuring: {what}", file=sys.stderr)
+
+
+def render(figures: dict[str, Any]) -> str:
+    """The figures for people: each ratio with what it is made of."""
+    lines = [f"2 x {figures['rows_per_stream']:,} rows, {figures['keys']:,} keys, micro-batches of {figures['batch_rows']:,}"]
+    for name, title in (("even", "even keys, 600 s"), ("skewed", "Zipf 1.1 keys")):
+        f = figures[name]
+        lines.append(
+            f"{title:<22} muntin {f['muntin']['seconds']:.2f} s, DuckDB (1 thread) {f['duckdb']['seconds']:.2f} s, "
+            f"{f['muntin']['pairs']:,} pairs: ratio {f['ratio']:.2f}"
+        )
+    f = figures["windows"]
+    lines.append(
+        f"{'100 windows':<22} {f['hundred']['seconds']:.2f} s, one window {f['one']['seconds']:.2f} s: ratio {f['ratio']:.2f}"
+    )
+    lines.append(f"{'index':<22} {figures['memory']['index_bytes_per_row']:.0f} bytes for each live row")
+    lines.append("invalidation           seconds   checks        rows kept (in window)")
+    for name, f in figures["invalidation"].items():
+        lines.append(
+            f"  {name:<20} {f['seconds']:<9.4f} {f['stale_checks']:<13,} {f['rows_kept']:,.0f} ({f['rows_in_window']:,.0f})"
+        )
+    if "growth" in figures:
+        f = figures["growth"]
+        lines.append(
+            f"{'state on Spark':<22} {f['large']['median_s']:.2f} s a micro-batch with {f['large']['state_rows']:,} rows, "
+            f"{f['small']['median_s']:.2f} s with {f['small']['state_rows']:,}: ratio {f['ratio']:.2f}"
+        )
+    return "\n".join(lines)
