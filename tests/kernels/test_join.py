@@ -82,7 +82,7 @@ def test_after_the_sweep_the_state_is_the_window_whatever_the_strategy(strategy)
         assert index.control[LIVE + side] == (at > end - 20).sum()
     live_keys = {r[2] for r in rows if r[1] > end - 20}
     assert index.control[KEYS] == len(live_keys)
-    total = sum(count_of(index, s, side) for s in range(index.control[SLOTS]) for side in (0, 1))
+    total = sum(count_of(index.slots, s, side) for s in range(index.control[SLOTS]) for side in (0, 1))
     assert total == index.control[LIVE] + index.control[LIVE + 1]
 
 
@@ -115,4 +115,4 @@ def test_keys_that_leave_make_room_without_breaking_the_chains_of_others():
     live = {int(index.slots[s, 0]) for s in index.table if s >= 0}
     assert len(live) == index.control[KEYS]
     for key in live:
-        assert index.table[locate(index, np.int64(key), np.int64(0))] >= 0
+        assert index.table[locate(index.table, index.slots, np.int64(key), np.int64(0))] >= 0

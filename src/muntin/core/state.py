@@ -13,7 +13,6 @@ from muntin.core.memory import Layout, Memory
 from muntin.core.policy import LimitReached, Policy
 from muntin.core.selection import Selections, slicing
 from muntin.kernels.index import (
-    BUMP,
     CLASS_BITS,
     FILL,
     HEAD,
@@ -52,6 +51,16 @@ Int64s = npt.NDArray[np.int64]
 Judge = Callable[[Pairs], Pairs]
 BLOCK = 1 << 20
 """Pairs that are judged at a time where a predicate has to be evaluated on each."""
+
+
+_SCRATCH: list[Pairs] = []
+
+
+def scratch(room: int) -> Pairs:
+    """Room for pairs, used again and again: fresh memory costs a page fault for each page. One user at a time."""
+    if not _SCRATCH or len(_SCRATCH[0].ts) < room:
+        _SCRATCH[:] = [empty_pairs(room)]
+    return _SCRATCH[0]
 
 
 class TimeList:
@@ -148,7 +157,10 @@ class JoinState:
         return index
 
     def insert(self, rows: Rows, counters: Counters, judge: Judge | None = None) -> Pairs:
-        """Probe with a run of rows and store them; the pairs found on the way, as far as `judge` lets them."""
+        """Probe with a run of rows and store them; the pairs found on the way, as far as `judge` lets them.
+
+        They may lie in memory that the next call, on any state of this process, uses again.
+        """
         parts: list[Pairs] = []
         for pairs in self._work(rows, counters, BLOCK if judge else None):
             parts.append(judge(pairs) if judge else pairs)
@@ -166,7 +178,7 @@ class JoinState:
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
         cuts, reach = slicing(self.join, [s.wants for s in self.selections]), self._reach()
-        out = empty_pairs(block or max(1024, total, self._expected))
+        out = scratch(block or max(1024, total, self._expected))
         cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
         need, everything = -1, 0
         while need != DONE:
@@ -182,6 +194,7 @@ class JoinState:
                     yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found], out.verdict)
                 if need == NEED_OUTPUT:  # nothing found: one row alone has more partners than there is room for
                     out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
+                    _SCRATCH[:] = [out]
             else:
                 self._make_room(total - int(cursor[0]))
         self._expected = everything + everything // 4
@@ -229,8 +242,8 @@ class JoinState:
         """Repack into arrays with room for `more` rows and keys, and some to spare so that this is rare."""
         used = int(self.index.control[SLOTS])
         packed = int(packed_entries(self.index))
-        entries = packed + max(2 * more, packed // 2, int(self.index.control[BUMP]) // 8)
+        entries = packed + max(2 * more, packed)
         old, name = self.index, self._name
-        self.index = self._allocate(used + max(more, used // 4), entries)
+        self.index = self._allocate(used + max(more, used // 2), entries)
         repack(old, self.index)
         self._memory.discard(name)

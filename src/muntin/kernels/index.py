@@ -61,154 +61,154 @@ def clear_index(index: Index) -> None:
 
 
 @numba.njit(inline="always")
-def count_of(index, slot, side):
-    return index.slots[slot, FILL + side] >> SIZE_BITS
+def count_of(slots, slot, side):
+    return slots[slot, FILL + side] >> SIZE_BITS
 
 
 @numba.njit(inline="always")
-def mask_of(index, slot, side):
+def mask_of(slots, slot, side):
     """Capacity less one, to wrap positions in the buffer."""
-    return (np.int64(1) << ((index.slots[slot, FILL + side] & SIZE_MASK) - 1)) - 1
+    return (np.int64(1) << ((slots[slot, FILL + side] & SIZE_MASK) - 1)) - 1
 
 
 @numba.njit(inline="always")
-def locate(index, h1, h2):
+def locate(table, slots, h1, h2):
     """Position in the table of the key, or of the free place where it belongs."""
-    last = np.int64(len(index.table) - 1)
+    last = np.int64(len(table) - 1)
     at = np.int64(mix(h1, h2)) & last
     while True:
-        slot = index.table[at]
-        if slot < 0 or (index.slots[slot, H1] == h1 and index.slots[slot, H2] == h2):
+        slot = table[at]
+        if slot < 0 or (slots[slot, H1] == h1 and slots[slot, H2] == h2):
             return at
         at = (at + 1) & last
 
 
 @numba.njit(cache=True)
-def take_slot(index, at, h1, h2):
+def take_slot(control, table, slots, at, h1, h2):
     """Give a new key a slot; -1 where there is none left."""
-    slot = index.control[FREE_SLOT]
+    slot = control[FREE_SLOT]
     if slot >= 0:
-        index.control[FREE_SLOT] = index.slots[slot, OFF]
+        control[FREE_SLOT] = slots[slot, OFF]
     else:
-        slot = index.control[SLOTS]
-        if slot >= len(index.slots):
+        slot = control[SLOTS]
+        if slot >= len(slots):
             return np.int64(-1)
-        index.control[SLOTS] += 1
-    index.table[at] = slot
-    index.slots[slot, H1], index.slots[slot, H2] = h1, h2
+        control[SLOTS] += 1
+    table[at] = slot
+    slots[slot, H1], slots[slot, H2] = h1, h2
     for side in range(2):
-        index.slots[slot, HEAD + side] = 0
-        index.slots[slot, FILL + side] = 0
-    index.control[KEYS] += 1
+        slots[slot, HEAD + side] = 0
+        slots[slot, FILL + side] = 0
+    control[KEYS] += 1
     return slot
 
 
 @numba.njit(cache=True)
-def drop_slot(index, slot):
+def drop_slot(control, table, slots, slot):
     """Take a key without rows out of the table, closing the gap so that no tombstones pile up."""
-    last = np.int64(len(index.table) - 1)
-    gap = locate(index, index.slots[slot, H1], index.slots[slot, H2])
+    last = np.int64(len(table) - 1)
+    gap = locate(table, slots, slots[slot, H1], slots[slot, H2])
     at = gap
     while True:
         at = (at + 1) & last
-        other = index.table[at]
+        other = table[at]
         if other < 0:
             break
-        home = np.int64(mix(index.slots[other, H1], index.slots[other, H2])) & last
+        home = np.int64(mix(slots[other, H1], slots[other, H2])) & last
         if ((at - home) & last) >= ((at - gap) & last):
-            index.table[gap] = other
+            table[gap] = other
             gap = at
-    index.table[gap] = -1
-    index.slots[slot, OFF] = index.control[FREE_SLOT]
-    index.control[FREE_SLOT] = slot
-    index.control[KEYS] -= 1
+    table[gap] = -1
+    slots[slot, OFF] = control[FREE_SLOT]
+    control[FREE_SLOT] = slot
+    control[KEYS] -= 1
 
 
 @numba.njit(inline="always")
-def _free_block(index, off, size):
-    index.slab[off, 0] = index.control[FREE_BLOCKS + size]
-    index.control[FREE_BLOCKS + size] = off
+def _free_block(control, slab, off, size):
+    slab[off, 0] = control[FREE_BLOCKS + size]
+    control[FREE_BLOCKS + size] = off
 
 
 @numba.njit(cache=True)
-def _resize(index, slot, side, size):
+def _resize(control, slots, slab, slot, side, size):
     """Move a buffer into a block of another size, oldest row first; False where the slab has no room."""
-    off = index.control[FREE_BLOCKS + size]
+    off = control[FREE_BLOCKS + size]
     if off >= 0:
-        index.control[FREE_BLOCKS + size] = index.slab[off, 0]
+        control[FREE_BLOCKS + size] = slab[off, 0]
     else:
-        off, cap = index.control[BUMP], np.int64(1) << (size - 1)
-        if off + cap > len(index.slab):
+        off, cap = control[BUMP], np.int64(1) << (size - 1)
+        if off + cap > len(slab):
             return False
-        index.control[BUMP] = off + cap
-    old_size, rows = index.slots[slot, FILL + side] & SIZE_MASK, count_of(index, slot, side)
+        control[BUMP] = off + cap
+    old_size, rows = slots[slot, FILL + side] & SIZE_MASK, count_of(slots, slot, side)
     if old_size > 0:
-        old, head, mask = index.slots[slot, OFF + side], index.slots[slot, HEAD + side], mask_of(index, slot, side)
+        old, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
         for i in range(rows):
             at = old + ((head + i) & mask)
-            index.slab[off + i, 0] = index.slab[at, 0]
-            index.slab[off + i, 1] = index.slab[at, 1]
-        _free_block(index, old, old_size)
-    index.slots[slot, OFF + side] = off
-    index.slots[slot, HEAD + side] = 0
-    index.slots[slot, FILL + side] = rows << SIZE_BITS | size
+            slab[off + i, 0] = slab[at, 0]
+            slab[off + i, 1] = slab[at, 1]
+        _free_block(control, slab, old, old_size)
+    slots[slot, OFF + side] = off
+    slots[slot, HEAD + side] = 0
+    slots[slot, FILL + side] = rows << SIZE_BITS | size
     return True
 
 
 @numba.njit(inline="always")
-def has_room(index, slot, side):
+def has_room(control, slots, slab, slot, side):
     """Make sure that one more row fits the buffer; False where the slab has no room."""
-    fill = index.slots[slot, FILL + side]
+    fill = slots[slot, FILL + side]
     size = fill & SIZE_MASK
     if size > 0 and (fill >> SIZE_BITS) < (np.int64(1) << (size - 1)):
         return True
-    return _resize(index, slot, side, size + 1)
+    return _resize(control, slots, slab, slot, side, size + 1)
 
 
 @numba.njit(inline="always")
-def append(index, slot, side, place, row, cls):
+def append(control, slots, slab, slot, side, place, row, cls):
     """Add the newest row of a buffer that has room."""
-    rows = count_of(index, slot, side)
-    at = index.slots[slot, OFF + side] + ((index.slots[slot, HEAD + side] + rows) & mask_of(index, slot, side))
-    index.slab[at, 0] = place
-    index.slab[at, 1] = row << CLASS_BITS | np.int64(cls)
-    index.slots[slot, FILL + side] += 1 << SIZE_BITS
-    index.control[LIVE + side] += 1
-    if index.slots[slot, FILL + side] >> SIZE_BITS > count_of(index, index.control[TOP + side], side):
-        index.control[TOP + side] = slot
+    rows = count_of(slots, slot, side)
+    at = slots[slot, OFF + side] + ((slots[slot, HEAD + side] + rows) & mask_of(slots, slot, side))
+    slab[at, 0] = place
+    slab[at, 1] = row << CLASS_BITS | np.int64(cls)
+    slots[slot, FILL + side] += 1 << SIZE_BITS
+    control[LIVE + side] += 1
+    if slots[slot, FILL + side] >> SIZE_BITS > count_of(slots, control[TOP + side], side):
+        control[TOP + side] = slot
 
 
 @numba.njit(cache=True)
-def purge(index, slot, side, horizon):
+def purge(control, slots, slab, slot, side, horizon):
     """Take the stale rows out of one buffer, oldest first; how many there were."""
-    rows, gone = count_of(index, slot, side), 0
+    rows, gone = count_of(slots, slot, side), 0
     if rows == 0:
         return 0
-    off, head, mask = index.slots[slot, OFF + side], index.slots[slot, HEAD + side], mask_of(index, slot, side)
-    while gone < rows and index.slab[off + ((head + gone) & mask), 0] <= horizon:
+    off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
+    while gone < rows and slab[off + ((head + gone) & mask), 0] <= horizon:
         gone += 1
     if gone == 0:
         return 0
-    size, left = index.slots[slot, FILL + side] & SIZE_MASK, rows - gone
-    index.control[LIVE + side] -= gone
+    size, left = slots[slot, FILL + side] & SIZE_MASK, rows - gone
+    control[LIVE + side] -= gone
     if left == 0:
-        _free_block(index, off, size)
-        index.slots[slot, HEAD + side] = 0
-        index.slots[slot, FILL + side] = 0
+        _free_block(control, slab, off, size)
+        slots[slot, HEAD + side] = 0
+        slots[slot, FILL + side] = 0
         return gone
-    index.slots[slot, HEAD + side] = (head + gone) & mask
-    index.slots[slot, FILL + side] = left << SIZE_BITS | size
+    slots[slot, HEAD + side] = (head + gone) & mask
+    slots[slot, FILL + side] = left << SIZE_BITS | size
     if size >= 4 and left <= (mask + 1) // 4:
-        _resize(index, slot, side, size - 1)
+        _resize(control, slots, slab, slot, side, size - 1)
     return gone
 
 
 @numba.njit(cache=True)
-def purge_or_drop(index, slot, side, horizon):
+def purge_or_drop(control, table, slots, slab, slot, side, horizon):
     """The same, and the slot goes with its last row."""
-    gone = purge(index, slot, side, horizon)
-    if gone > 0 and count_of(index, slot, 1 - side) == 0 and count_of(index, slot, side) == 0:
-        drop_slot(index, slot)
+    gone = purge(control, slots, slab, slot, side, horizon)
+    if gone > 0 and count_of(slots, slot, 1 - side) == 0 and count_of(slots, slot, side) == 0:
+        drop_slot(control, table, slots, slot)
     return gone
 
 
@@ -226,7 +226,7 @@ def packed_entries(index):
     total = 0
     for slot in range(index.control[SLOTS]):
         for side in range(2):
-            rows = count_of(index, slot, side)
+            rows = count_of(index.slots, slot, side)
             if rows > 0:
                 total += 1 << (_size_for(rows) - 1)
     return total
@@ -241,10 +241,10 @@ def repack(old, new):
     for slot in range(old.control[SLOTS]):
         new.slots[slot] = old.slots[slot]
         for side in range(2):
-            rows = count_of(old, slot, side)
+            rows = count_of(old.slots, slot, side)
             if rows == 0:
                 continue
-            off, head, mask = old.slots[slot, OFF + side], old.slots[slot, HEAD + side], mask_of(old, slot, side)
+            off, head, mask = old.slots[slot, OFF + side], old.slots[slot, HEAD + side], mask_of(old.slots, slot, side)
             for i in range(rows):
                 at = off + ((head + i) & mask)
                 new.slab[bump + i, 0] = old.slab[at, 0]
@@ -258,4 +258,4 @@ def repack(old, new):
     for at in range(len(old.table)):
         slot = old.table[at]
         if slot >= 0:
-            new.table[locate(new, old.slots[slot, H1], old.slots[slot, H2])] = slot
+            new.table[locate(new.table, new.slots, old.slots[slot, H1], old.slots[slot, H2])] = slot

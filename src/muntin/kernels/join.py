@@ -100,158 +100,163 @@ def empty_pairs(room: int) -> Pairs:
 
 
 @numba.njit(inline="always")
-def _purge_one(index, slot, side, horizon, counts):
+def _purge_one(control, slots, slab, slot, side, horizon, counts):
     """Take the stale rows out of one buffer; the usual case, that there are none, costs one comparison."""
     counts[STALE_CHECKS] += 1
-    if count_of(index, slot, side) > 0:
-        oldest = index.slots[slot, OFF + side] + index.slots[slot, HEAD + side]
-        if index.slab[oldest, 0] <= horizon:
-            gone = purge(index, slot, side, horizon)
+    if count_of(slots, slot, side) > 0:
+        oldest = slots[slot, OFF + side] + slots[slot, HEAD + side]
+        if slab[oldest, 0] <= horizon:
+            gone = purge(control, slots, slab, slot, side, horizon)
             counts[STALE_CHECKS] += gone
             counts[REMOVED + side] += gone
 
 
 @numba.njit(cache=True)
-def _purge_others(index, slot, side, horizon, counts):
+def _purge_others(control, table, slots, slab, slot, side, horizon, counts):
     """Take the stale rows of one side out of every other slot: at least one check for each."""
-    for s in range(index.control[SLOTS]):
+    for s in range(control[SLOTS]):
         if s != slot:
             counts[STALE_CHECKS] += 1
-            counts[REMOVED + side] += purge_or_drop(index, s, side, horizon)
+            counts[REMOVED + side] += purge_or_drop(control, table, slots, slab, s, side, horizon)
 
 
 @numba.njit(cache=True)
-def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor, out, slots, counts):
+def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor, out, homes, counts):
     """Join a run of rows with the state and with itself; returns DONE or what is missing.
 
     `reach[side, class]` is the age from which a row of the other side can no longer be wanted by a row of `side` in
     `class`; `limits[side]` the age from which a row of `side` is stale. `cursor` = rows done and pairs found so far;
-    calling again goes on from there. `out` receives the pairs in timestamp order, `slots` the slot of each row for the
+    calling again goes on from there. `out` receives the pairs in timestamp order, `homes` the slot of each row for the
     time list, -1 where it was not kept. `counts`: see PROBES. Without `probing` rows are only stored.
+
+    Tuples are taken apart first: an array that is fetched from a tuple in the loop costs counting its references.
     """
-    total, room, found = len(rows.ts), len(out.ts), cursor[1]
-    n = cursor[0]
+    control, table, slots, slab = index
+    sides, ts, at, now, h1, h2, cls, row, kept = rows
+    bounds, readers, wants = slicing
+    out_rows, out_ts, out_tag, _ = out
+    n, found, total, room = cursor[0], cursor[1], len(ts), len(out_ts)
     need, warm = DONE, n
+    plain = wants.shape[1] == 1  # one class on each side: whoever is within reach is wanted
     while n < total:
         if n == warm:
             warm = min(total, n + AHEAD)
-            counts[TOUCHED] ^= _touch(index, rows, n, warm)
-        side = np.int64(rows.side[n])
+            counts[TOUCHED] ^= _touch(table, slots, slab, sides, h1, h2, n, warm)
+        side = np.int64(sides[n])
         other = 1 - side
-        place = locate(index, rows.h1[n], rows.h2[n])
-        slot = np.int64(index.table[place])
+        place = locate(table, slots, h1[n], h2[n])
+        slot = np.int64(table[place])
         if slot < 0:
-            if not rows.kept[n]:
+            if not kept[n]:
                 counts[PROBES] += 1
-                slots[n] = -1
+                homes[n] = -1
                 n += 1
                 continue
-            slot = take_slot(index, place, rows.h1[n], rows.h2[n])
+            slot = take_slot(control, table, slots, place, h1[n], h2[n])
             if slot < 0:
                 need = NEED_SLOTS
                 break
         if probing:
-            if found + count_of(index, slot, other) > room:
+            if found + count_of(slots, slot, other) > room:
                 need = NEED_OUTPUT
                 break
-            _purge_one(index, slot, other, rows.now[n] - limits[other], counts)
+            _purge_one(control, slots, slab, slot, other, now[n] - limits[other], counts)
             if strategy == PROBE_INSERT or strategy == ALL:
-                _purge_one(index, slot, side, rows.at[n] - limits[side], counts)
+                _purge_one(control, slots, slab, slot, side, at[n] - limits[side], counts)
             if strategy >= PROBE_ALL:
-                _purge_others(index, slot, other, rows.now[n] - limits[other], counts)
+                _purge_others(control, table, slots, slab, slot, other, now[n] - limits[other], counts)
             if strategy == ALL:
-                _purge_others(index, slot, side, rows.at[n] - limits[side], counts)
-        if rows.kept[n] and not has_room(index, slot, side):
+                _purge_others(control, table, slots, slab, slot, side, at[n] - limits[side], counts)
+        if kept[n] and not has_room(control, slots, slab, slot, side):
             need = NEED_SLAB
             break
         if probing:
             counts[PROBES] += 1
-            if count_of(index, slot, other) > 0:
-                found = _scan(index, slot, side, slicing, reach, rows, n, out, found, counts)
-        slots[n] = -1
-        if rows.kept[n]:
-            append(index, slot, side, rows.at[n], rows.row[n], rows.cls[n])
-            slots[n] = slot
-        elif count_of(index, slot, 0) == 0 and count_of(index, slot, 1) == 0:
-            drop_slot(index, slot)
+            partners = count_of(slots, slot, other)
+            if partners > 0:  # from the newest back to the first that nobody can want
+                off, mask = slots[slot, OFF + other], mask_of(slots, slot, other)
+                newest = slots[slot, HEAD + other] + partners - 1
+                limit, band, edge, back = reach[side, cls[n]], 0, bounds[other, 0], 0
+                mine, when, reached = row[n], ts[n], now[n]
+                while back < partners:
+                    entry = off + ((newest - back) & mask)
+                    age = reached - slab[entry, 0]
+                    back += 1
+                    if age >= limit:
+                        break
+                    while age >= edge:
+                        band += 1
+                        edge = bounds[other, band]
+                    partner = slab[entry, 1]
+                    if plain or _wanted(wants, readers, side, cls[n], partner & CLASS_MASK, band):
+                        out_rows[side, found] = mine
+                        out_rows[other, found] = partner >> CLASS_BITS
+                        out_ts[found] = when
+                        out_tag[found] = 2 * band + other
+                        found += 1
+                counts[COMPARISONS] += back
+        homes[n] = -1
+        if kept[n]:
+            append(control, slots, slab, slot, side, at[n], row[n], cls[n])
+            homes[n] = slot
+        elif count_of(slots, slot, 0) == 0 and count_of(slots, slot, 1) == 0:
+            drop_slot(control, table, slots, slot)
         n += 1
     cursor[0], cursor[1] = n, found
     return need
 
 
+@numba.njit(inline="always")
+def _wanted(wants, readers, side, mine, theirs, band):
+    """Whether some query wants both classes of row and reads the slice."""
+    queries = wants[side, mine, 0] & wants[1 - side, theirs, 0] & readers[1 - side, band, 0]
+    for w in range(1, wants.shape[2]):
+        queries |= wants[side, mine, w] & wants[1 - side, theirs, w] & readers[1 - side, band, w]
+    return queries != 0
+
+
 @numba.njit(cache=True)
-def _touch(index, rows, start, end):
+def _touch(table, slots, slab, sides, h1, h2, start, end):
     """Read what the next rows will need, so that the memory's latencies overlap instead of adding up."""
-    last = np.int64(len(index.table) - 1)
+    last = np.int64(len(table) - 1)
     seen = np.int64(0)
     places = np.empty(AHEAD, np.int64)
     for n in range(start, end):
-        places[n - start] = index.table[np.int64(mix(rows.h1[n], rows.h2[n])) & last]
+        places[n - start] = table[np.int64(mix(h1[n], h2[n])) & last]
     for n in range(start, end):
         slot = places[n - start]
         if slot >= 0:
-            other = 1 - np.int64(rows.side[n])
-            count = index.slots[slot, FILL + other] >> SIZE_BITS
-            off, newest = index.slots[slot, OFF + other], index.slots[slot, HEAD + other] + count - 1
-            places[n - start] = off + (newest & mask_of(index, slot, other)) if count > 0 else -1
+            other = 1 - np.int64(sides[n])
+            count = slots[slot, FILL + other] >> SIZE_BITS
+            off, newest = slots[slot, OFF + other], slots[slot, HEAD + other] + count - 1
+            places[n - start] = off + (newest & mask_of(slots, slot, other)) if count > 0 else -1
     for n in range(start, end):
         newest = places[n - start]
         if newest >= 0:
-            seen ^= index.slab[newest, 0] ^ index.slab[max(0, newest - 4), 0] ^ index.slab[max(0, newest - 8), 0]
+            seen ^= slab[newest, 0] ^ slab[max(0, newest - 4), 0] ^ slab[max(0, newest - 8), 0]
     return seen
 
 
-@numba.njit(inline="always")
-def _scan(index, slot, side, slicing, reach, rows, n, out, found, counts):
-    """Emit the partners of one row, from the newest back to the first that nobody can want."""
-    other = 1 - side
-    words, first = slicing.readers.shape[2], slicing.wants[side, rows.cls[n], 0]
-    row, ts, now, cls = rows.row[n], rows.ts[n], rows.now[n], rows.cls[n]
-    off, mask, partners = index.slots[slot, OFF + other], mask_of(index, slot, other), count_of(index, slot, other)
-    newest = index.slots[slot, HEAD + other] + partners - 1
-    limit, band, back = reach[side, cls], 0, 0
-    while back < partners:
-        entry = off + ((newest - back) & mask)
-        age = now - index.slab[entry, 0]
-        back += 1
-        if age >= limit:
-            break
-        while age >= slicing.bounds[other, band]:
-            band += 1
-        partner = index.slab[entry, 1]
-        wanted = partner & CLASS_MASK
-        queries = first & slicing.wants[other, wanted, 0] & slicing.readers[other, band, 0]
-        for w in range(1, words):
-            queries |= slicing.wants[side, cls, w] & slicing.wants[other, wanted, w] & slicing.readers[other, band, w]
-        if queries:
-            out.rows[side, found] = row
-            out.rows[other, found] = partner >> CLASS_BITS
-            out.ts[found] = ts
-            out.tag[found] = 2 * band + other
-            found += 1
-    counts[COMPARISONS] += back
-    return found
-
-
 @numba.njit(cache=True)
-def expire(index, side, at, slots, horizon):
+def expire(index, side, at, homes, horizon):
     """Take out the rows of one side whose place is up to `horizon`; how many of the time list, and of the index, they are.
 
-    The time list (`at`, `slots`) is in order, so the stale rows are its prefix. A row that an arrival has taken out already
+    The time list (`at`, `homes`) is in order, so the stale rows are its prefix. A row that an arrival has taken out already
     leaves a stale entry here, perhaps with a slot that has a new key by now: only rows that are stale are ever taken.
     """
+    control, table, slots, slab = index
     end = np.searchsorted(at, horizon, side="right")
     gone = 0
     for start in range(0, end, AHEAD):
         stop, seen = min(end, start + AHEAD), np.int64(0)
         for n in range(start, stop):  # overlaps the memory's latencies, see _touch
-            seen ^= index.slots[slots[n], FILL + side]
+            seen ^= slots[homes[n], FILL + side]
         if seen == -1:
             break
         for n in range(start, stop):
-            slot = np.int64(slots[n])
-            if count_of(index, slot, side) > 0:
-                oldest = index.slots[slot, OFF + side] + index.slots[slot, HEAD + side]
-                if index.slab[oldest, 0] <= horizon:
-                    gone += purge_or_drop(index, slot, side, horizon)
+            slot = np.int64(homes[n])
+            if count_of(slots, slot, side) > 0:
+                oldest = slots[slot, OFF + side] + slots[slot, HEAD + side]
+                if slab[oldest, 0] <= horizon:
+                    gone += purge_or_drop(control, table, slots, slab, slot, side, horizon)
     return end, gone

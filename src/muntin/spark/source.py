@@ -19,7 +19,7 @@ TEXT_FORMATS = ("json", "csv")
 
 def read_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     """The source of a stream, with the columns that it declares (and the malformed lines of a text format)."""
-    options = dict(stream.options)
+    options = {name: _absolute(value) if name.lower() == "path" else value for name, value in stream.options.items()}
     fields = [f"`{f.name}` {f.type}" for f in stream.schema]
     if stream.format.lower() in TEXT_FORMATS and stream.schema.find(CORRUPT) is None:
         fields.append(f"`{CORRUPT}` string")
@@ -58,6 +58,11 @@ def schema_of(name: str, frame: DataFrame) -> Schema:
                 hint="select plain columns first, for example df.select('a.b')",
             )
     return Schema(fields)
+
+
+def _absolute(path: str) -> str:
+    """Relative paths are relative to where the user is now; Java knows only where it was started."""
+    return os.path.abspath(path) if os.path.exists(path) else path
 
 
 def _first_line(error: Exception) -> str:
