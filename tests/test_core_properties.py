@@ -1,7 +1,7 @@
 """Sharing changes nothing: any cut, shard count, restart or neighbour gives the oracle's answer (semantics, section 3).
 
-Tiny domains on purpose (3 keys, times 0 to 12, ties, NULLs, late rows, duplicates): they meet the corners more often than
-large random ones.
+Tiny domains on purpose (3 keys, times 0 to 12, ties, NULLs, late rows, duplicates): they meet the corners more often
+than large random ones.
 """
 
 from __future__ import annotations
@@ -170,7 +170,9 @@ def test_a_restart_changes_neither_answers_nor_work_nor_state(scenario):
 
 
 def _dense(rows_: int, spacing: int, key: int = 1) -> pa.Table:
-    return pa.Table.from_pylist([{"ts": n * spacing, "id": n, "k": key, "g": "x", "v": n % 4} for n in range(rows_)], ROW)
+    return pa.Table.from_pylist(
+        [{"ts": n * spacing, "id": n, "k": key, "g": "x", "v": n % 4} for n in range(rows_)], ROW
+    )
 
 
 def _windows(*sizes: int, where: str = "") -> JobSpec:

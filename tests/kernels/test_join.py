@@ -1,4 +1,5 @@
-"""The index and the probe against a naive twin, and the work that each invalidation strategy does (kostowski 3.2, 4.2)."""
+"""The index and the probe against a naive twin, and the work that each invalidation strategy does (kostowski 3.2,
+4.2)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,17 @@ def join(rows: Rows, window: int, strategy: str, index: Index | None = None):
     pairs, out = set(), empty_pairs(4)
     while True:
         need = probe_insert(
-            index, rows, Slicing(bounds, ones, ones), reach, limits, STRATEGIES[strategy], True, cursor, out, slots, counts
+            index,
+            rows,
+            Slicing(bounds, ones, ones),
+            reach,
+            limits,
+            STRATEGIES[strategy],
+            True,
+            cursor,
+            out,
+            slots,
+            counts,
         )
         if need in (DONE, NEED_OUTPUT):
             pairs |= {(int(a), int(b)) for a, b in out.rows[:, : cursor[1]].T}

@@ -1,7 +1,7 @@
 """Kostowski's formulas against what the operator counts, on Poisson streams in a steady state.
 
-Each run is compared at the rates it really had, so that what is left of chance are a few percent. Where the paper's model
-does not describe the operator, or any operator, the test's name says so.
+Each run is compared at the rates it really had, so that what is left of chance are a few percent. Where the paper's
+model does not describe the operator, or any operator, the test's name says so.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ def test_a_sweep_bounds_the_stale_rows(strategy):
 
 
 def test_evenly_spaced_arrivals_hold_half_of_what_the_paper_says():
-    """Section 3.2 counts what has gathered when the cleaning comes; without Poisson the average moment has half of it."""
+    """Section 3.2 counts what has gathered when the cleaning comes; without Poisson the average moment has half of
+    it."""
     load = Load(lambda_a=10, lambda_b=1000, t_a=2, t_b=2, n=1)
 
     def regular(rng: np.random.Generator, rate: float, duration_us: int) -> np.ndarray:

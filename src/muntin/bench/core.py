@@ -48,7 +48,7 @@ class Streams:
 
     def batches(self) -> Iterator[Rows]:
         for start in range(0, len(self.rows.ts), BATCH):
-            yield Rows(*(a[start : start + BATCH] for a in self.rows))
+            yield Rows._make(a[start : start + BATCH] for a in self.rows)
 
     def tables(self) -> dict[str, pa.Table]:
         numbers = np.arange(len(self.ts[0]))
@@ -97,8 +97,8 @@ def join_in_batches(streams: Streams, windows_us: list[int], invalidation: str =
 def join_in_duckdb(streams: Streams, window_us: int) -> dict[str, Any]:
     """The same pairs by DuckDB as a batch join on one thread, into a table in memory.
 
-    Times are cut into bands of a window so that it joins on (key, band) instead of trying all rows of a key; without this it
-    does not end on skewed keys. On even keys the plain join is faster and is used.
+    Times are cut into bands of a window so that it joins on (key, band) instead of trying all rows of a key; without
+    this it does not end on skewed keys. On even keys the plain join is faster and is used.
     """
     con = duckdb.connect(":memory:", config={"threads": 1})
     for name, table in streams.tables().items():
@@ -110,7 +110,9 @@ def join_in_duckdb(streams: Streams, window_us: int) -> dict[str, Any]:
         bands = f"(SELECT *, ts // {window_us} + d AS band FROM b, (VALUES (-1), (0), (1)) AS t(d))"
         source = f"(SELECT *, ts // {window_us} AS band FROM a) a JOIN {bands} b ON a.k = b.k AND a.band = b.band"
     start = time.process_time()
-    con.execute(f"CREATE TABLE pairs AS SELECT a.id AS l, b.id AS r, greatest(a.ts, b.ts) AS ts FROM {source} WHERE {near}")
+    con.execute(
+        f"CREATE TABLE pairs AS SELECT a.id AS l, b.id AS r, greatest(a.ts, b.ts) AS ts FROM {source} WHERE {near}"
+    )
     seconds = time.process_time() - start
     ((pairs,),) = con.sql("SELECT count(*) FROM pairs").fetchall()
     con.close()

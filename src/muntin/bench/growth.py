@@ -1,4 +1,5 @@
-"""Does a micro-batch on Spark cost more when there is more state? Ten times the window and the keys, the same output."""
+"""Does a micro-batch on Spark cost more when there is more state? Ten times the window and the keys, the same
+output."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A join of two Poisson streams with nothing around it: the operator's state, fed in event-time order.
 
-No payload, frontiers or shards, so that the counters and the clock show the work of the join alone (kostowski 4.1 measures
-in the same way). Sweeps happen only when asked for: without them the invalidation strategy is on its own.
+No payload, frontiers or shards, so that the counters and the clock show the work of the join alone (kostowski 4.1
+measures in the same way). Sweeps happen only when asked for: without them the invalidation strategy is on its own.
 """
 
 from __future__ import annotations

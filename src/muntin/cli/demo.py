@@ -58,7 +58,7 @@ def show_job(out: Console, made: Generated) -> JobSpec:
     spec = read_job(made.job)
     for query in spec.queries.values():
         out.print()
-        out.print("\n".join("  " + line for line in query.text.strip().splitlines()), markup=False)
+        out.print("\n".join("  " + line for line in query.text.strip().splitlines()), markup=False, soft_wrap=True)
     heading(out, "2  The shared plan: one join, its state cut by age at the queries' windows")
     out.print(explain(spec), markup=False)
     return spec

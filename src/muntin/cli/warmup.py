@@ -21,7 +21,8 @@ BATCHES, ROWS, STEP_US = 3, 200, 50_000
 
 
 class Warmup:
-    """A thread that compiles; `wait` for it before the first micro-batch. What fails here will fail there, and be told."""
+    """A thread that compiles; `wait` for it before the first micro-batch. What fails here will fail there, and be
+    told."""
 
     def __init__(self) -> None:
         self._thread = threading.Thread(target=self._run, name="muntin-warmup", daemon=True)

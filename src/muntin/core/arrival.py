@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -32,8 +34,8 @@ def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tup
     """The rows (with `_ts`) that each shard receives, in their order, and how many had no key.
 
     Rows without a key match nothing; shard 0 gets them where late ones have to be reported, else they end here. A join
-    without an equality sends every row to every shard to probe there, and one of them, chosen by the row's contents, keeps
-    it: so each pair is found once, where the earlier row is kept, and neither work nor state is in one place.
+    without an equality sends every row to every shard to probe there, and one of them, chosen by the row's contents,
+    keeps it: so each pair is found once, where the earlier row is kept, and neither work nor state is in one place.
     """
     if not join.keys:
         return _everywhere(join, side, rows, shards), 0
@@ -55,7 +57,8 @@ def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> li
 
 
 def _dressed(join: SharedJoin, side: Side, rows: pa.Table, own: dict[str, pa.Array]) -> pa.Table:
-    """Rows with the columns that they carry beside their payload, those given and their place in the order of arrival."""
+    """Rows with the columns that they carry beside their payload, those given and their place in the order of
+    arrival."""
     own = {ARRIVAL: pa.array(np.arange(rows.num_rows)), **own}
     schema = row_schema(join, side)
     return pa.table([own[f.name] if f.name in own else rows[f.name] for f in schema], names=schema.names).cast(schema)
@@ -68,4 +71,4 @@ def _split(rows: pa.Table, numbers: npt.NDArray[np.int32], shards: int) -> list[
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(shards + 1))
     ordered = rows.take(pa.array(order))
-    return [ordered.slice(low, high - low) for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [ordered.slice(low, high - low) for low, high in pairwise(bounds)]

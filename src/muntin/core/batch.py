@@ -13,7 +13,8 @@ from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
 
 TS, H1, H2, CLASS = "_ts", "_h1", "_h2", "_class"
-"""Columns beside the payload: event time in microseconds, the join key as 128 bits (`_h1` NULL: no key), and the class."""
+"""Columns beside the payload: event time in microseconds, the join key as 128 bits (`_h1` NULL: no key), and the
+class."""
 ARRIVAL, KEPT = "_arrival", "_kept"
 """Only where needed: place of the row in the order of arrival of its stream; whether this shard keeps the row or only
 probes with it."""
@@ -50,11 +51,11 @@ def stored_schema(join: SharedJoin, side: Side) -> pa.Schema:
 class Arrivals:
     """What one micro-batch brings to one shard of a shared join.
 
-    `rows[side]` are the shard's own rows (schema `row_schema`, in order of arrival). `min_ts`, `max_ts` are of the *whole
-    stream* in this micro-batch, all shards and rows with NULL keys included, None where it brought nothing: so that every
-    shard computes the same frontiers. `ended[side]`: the stream ends with this micro-batch. `clocks[side]`, for a stream
-    with a count window, are the event times of all its rows in order of arrival; `_arrival` of the shard's own rows is
-    their place in it.
+    `rows[side]` are the shard's own rows (schema `row_schema`, in order of arrival). `min_ts`, `max_ts` are of the
+    *whole stream* in this micro-batch, all shards and rows with NULL keys included, None where it brought nothing: so
+    that every shard computes the same frontiers. `ended[side]`: the stream ends with this micro-batch.
+    `clocks[side]`, for a stream with a count window, are the event times of all its rows in order of arrival;
+    `_arrival` of the shard's own rows is their place in it.
     """
 
     rows: tuple[pa.Table, pa.Table]

@@ -1,8 +1,8 @@
 """The durable log of a shard: immutable chunks by name, and when each can go.
 
-    l0000000000000042   rows of the left side, numbered from 42 on, as they arrived in one micro-batch
-    rv...               rows of the right side that only probe in this shard (a join without an equality)
-    lc...               event times of the whole left stream, in order of arrival from that number on (count windows)
+l0000000000000042   rows of the left side, numbered from 42 on, as they arrived in one micro-batch
+rv...               rows of the right side that only probe in this shard (a join without an equality)
+lc...               event times of the whole left stream, in order of arrival from that number on (count windows)
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """One shared join over one shard: arrivals in, results in timestamp order and chunks to keep out.
 
-What the state **is**, after each micro-batch, with R the release point, min over both streams of `max ts seen - lateness`:
+What the state **is**, after each micro-batch, with R the release point, min over both streams of `max ts seen -
+lateness`:
 
     held[side]    rows that arrived on time with  ts > R: the other stream may still bring earlier ones
     joined[side]  rows with  ts <= R  that are younger than the side's largest window: later rows can still match them
 
 Rows wait until both frontiers have passed them and are then joined in (ts, left first) order: hammad2005's Sync-Filter,
 so that results leave in timestamp order and the join itself never sees disorder. A row is written to the durable log
-once, when it arrives; that it moves from held to joined and out follows from R alone, so `restore` needs only the chunks
-and R. Rows that no query wants are not stored.
+once, when it arrives; that it moves from held to joined and out follows from R alone, so `restore` needs only the
+chunks and R. Rows that no query wants are not stored.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.held import Held, pass_all
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import Payload
-from muntin.core.policy import LimitReached, Policy
+from muntin.core.policy import DEFAULT_POLICY, LimitReached, Policy
 from muntin.core.results import Found
 from muntin.core.selection import Classes, Selections, slicing
 from muntin.core.sequence import Numbered, Sequencer
@@ -40,7 +41,6 @@ from muntin.plan import SharedJoin
 FOREVER = 1 << 62
 """Later than any event time; its negative is earlier than any."""
 FRONTIER = "_frontier"
-DEFAULT_POLICY = Policy()
 VISITOR = 1 << 42
 """Rows that only probe here are numbered from this on."""
 HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
@@ -62,6 +62,15 @@ class Step:
 
 
 class Operator:
+    chunks: ChunkLog
+    counters: Counters
+    max_ts: list[int]
+    min_ts: int
+    ended: list[bool]
+    release: int
+    """Rows up to here have been joined, the others are held."""
+    _next_row: list[dict[Kind, int]]
+
     def __init__(
         self,
         join: SharedJoin,
@@ -128,7 +137,8 @@ class Operator:
         return self.max_ts[side] - self.join.streams[side].lateness_us if self.max_ts[side] > -FOREVER else -FOREVER
 
     def _release_point(self) -> int:
-        """Rows up to here can be joined. Numbers depend on the order of ties over both streams: those must be complete."""
+        """Rows up to here can be joined. Numbers depend on the order of ties over both streams: those must be
+        complete."""
         return min(self.frontier(side) for side in Side) - any(self.sequencers)
 
     def _now(self, side: Side) -> int:
@@ -139,8 +149,9 @@ class Operator:
     def _stale_before(self, side: Side) -> int:
         """Rows of a side with an earlier event time have left their window."""
         sequencer = self.sequencers[side]
-        counting = sequencer is not None and not all(self.ended)
-        return sequencer.stale_before if counting else self.release - self.join.reach(side) + 1
+        if sequencer is not None and not all(self.ended):
+            return sequencer.stale_before
+        return self.release - self.join.reach(side) + 1
 
     def _receive(self, side: Side, arrivals: Arrivals, puts: dict[str, pa.Table]) -> pa.Table:
         """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report."""
@@ -212,7 +223,7 @@ class Operator:
 
     def _ready(self) -> Rows:
         """The held rows that the release point has passed, in (ts, left first, arrival) order; the others stay held."""
-        return self._rows([s and s.release(self.release) for s in self.sequencers])
+        return self._rows([s.release(self.release) if s else None for s in self.sequencers])
 
     def _rows(self, numbered: list[Numbered | None]) -> Rows:
         sides = []
@@ -224,7 +235,7 @@ class Operator:
             sides.append((np.full(len(ts), side, np.uint8), ts, at, now, *others))
         joined = [np.concatenate(columns) for columns in zip(*sides, strict=True)]
         order = np.lexsort((joined[2], joined[0], joined[1])) if any(numbered) else np.argsort(joined[1], kind="stable")
-        return Rows(*(a[order] for a in joined))
+        return Rows._make(a[order] for a in joined)
 
     def _judge(self, pairs: Pairs) -> Pairs:
         """Evaluate the predicates over both sides; only pairs that some query wants go on."""
@@ -280,7 +291,9 @@ class Operator:
             (rows, key), side = max(tops, key=lambda top: top[0][0])
             share = rows / max(1, self.state.rows(side))
             named = ", ".join(f"{name} = {value!r}" for name, value in key.items()) or "no key"
-            words += f", the fullest key ({named}) has {rows:,} rows of {self.join.streams[side].name}, {share:.0%} of them"
+            words += (
+                f", the fullest key ({named}) has {rows:,} rows of {self.join.streams[side].name}, {share:.0%} of them"
+            )
         return words
 
     def top_key(self, side: Side) -> tuple[int, dict[str, Any]]:
@@ -354,10 +367,10 @@ class Operator:
                 self._hold(kind, side, base, table, self.selections[side].classify(table))
             elif sequencer is not None:
                 sequencer.hold(*(table[c].to_numpy() for c in (TS, ARRIVAL)))
-        rows = self._rows([s and s.recount(self.release) for s in self.sequencers])
+        rows = self._rows([s.recount(self.release) if s else None for s in self.sequencers])
         ends = np.array([self._now(side) - join.reach(side) for side in Side], np.int64)
         live = rows.kept & (rows.at > ends[rows.side])
-        self.state.load(Rows(*(a[live] for a in rows)))
+        self.state.load(Rows._make(a[live] for a in rows))
         return self
 
 

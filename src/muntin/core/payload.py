@@ -96,7 +96,8 @@ class Payload:
 
 
 def _distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:
-    """Distinct values ascending and the place of each among them; by marking where the range is dense, else by sorting."""
+    """Distinct values ascending and the place of each among them; by marking where the range is dense, else by
+    sorting."""
     if len(numbers) == 0:
         return numbers, np.zeros(0, np.int32)
     low, high = int(numbers.min()), int(numbers.max())

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from muntin.model import MuntinError, Settings
 
 BEST_INVALIDATION = "probe-insert"
-"""What `auto` means: checks least while it holds next to no stale rows (`muntin bench core`; kostowski 4.2 found the same)."""
+"""What `auto` means: checks least while it holds next to no stale rows (`muntin bench core`; kostowski 4.2 found the
+same)."""
 FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
 
@@ -31,3 +32,6 @@ class Policy:
             settings.state_limit_bytes and settings.state_limit_bytes // operators,
             settings.fan_out_limit or FAN_OUT,
         )
+
+
+DEFAULT_POLICY = Policy()

@@ -1,8 +1,8 @@
 """Results on their way to the queries: each pair once, each row of it once, routed at the very end.
 
 A `Run` is a piece of a shared join's results in timestamp order: the rows that occur in it (left, right), their
-classes, and the pairs as positions of those rows. Which queries a pair belongs to follows from the age of its earlier row
-and the classes of both (wang2006 4.3: routing is in the plan), so nothing is copied per query before the sink.
+classes, and the pairs as positions of those rows. Which queries a pair belongs to follows from the age of its earlier
+row and the classes of both (wang2006 4.3: routing is in the plan), so nothing is copied per query before the sink.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -65,28 +66,29 @@ class Run:
     def from_bytes(cls, join: SharedJoin, data: bytes) -> Run:
         bounds = np.cumsum([_SIZES.size, *_SIZES.unpack_from(data)])
         view = memoryview(data)
-        parts = [view[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        parts = [view[a:b] for a, b in pairwise(bounds)]
         left, right, pairs = (pa.ipc.open_stream(p).read_all() for p in parts[:3])
         words = -(-len(join.queries) // 64)
         wants = [np.frombuffer(p, np.uint64).reshape(-1, words).copy() for p in parts[3:6]]
-        l, r, tags = (pairs[c].to_numpy() for c in ("l", "r", "tag"))
+        lefts, rights, tags = (pairs[c].to_numpy() for c in ("l", "r", "tag"))
         verdicts = np.frombuffer(parts[6], np.int32).copy()
-        return cls(join, (left, right), (wants[0], wants[1], wants[2]), (l, r), tags, verdicts)
+        return cls(join, (left, right), (wants[0], wants[1], wants[2]), (lefts, rights), tags, verdicts)
 
     @classmethod
     def merge(cls, runs: Sequence[Run]) -> Run:
         """One run in timestamp order from several of the same join."""
         if len(runs) == 1:
             return runs[0]
-        sides = [_stack(runs, side) for side in Side]
-        rows, wants, pairs = ((sides[0][n], sides[1][n]) for n in range(3))
+        (left, left_wants, lefts), (right, right_wants, rights) = (_stack(runs, side) for side in Side)
         bases = np.cumsum([0, *(len(r.wants[2]) for r in runs)])
-        verdicts = np.concatenate([r.verdicts + np.int32(base) for r, base in zip(runs, bases, strict=False)])
-        wants = (*wants, np.concatenate([r.wants[2] for r in runs]))
-        merged = cls(runs[0].join, rows, wants, pairs, np.concatenate([r.tags for r in runs]), verdicts)
+        verdicts = np.concatenate([run.verdicts + np.int32(base) for run, base in zip(runs, bases, strict=False)])
+        wants = (left_wants, right_wants, np.concatenate([run.wants[2] for run in runs]))
+        merged = cls(
+            runs[0].join, (left, right), wants, (lefts, rights), np.concatenate([run.tags for run in runs]), verdicts
+        )
         order = np.argsort(merged.output_ts, kind="stable")
         verdicts = verdicts[order] if len(verdicts) else verdicts
-        return cls(merged.join, rows, wants, (pairs[0][order], pairs[1][order]), merged.tags[order], verdicts)
+        return cls(merged.join, merged.rows, wants, (lefts[order], rights[order]), merged.tags[order], verdicts)
 
 
 def _ipc(table: pa.Table) -> bytes:
@@ -135,7 +137,7 @@ class Found:
         low, high = span
         cuts = [low + (high + 1 - low) * n // parts for n in range(1, parts)]
         ends = [0, *np.searchsorted(self.pairs.ts, cuts), len(self)]
-        return [self._run(slice(a, b)) for a, b in zip(ends, ends[1:], strict=False)]
+        return [self._run(slice(a, b)) for a, b in pairwise(ends)]
 
     def _run(self, part: slice) -> Run:
         sides = [self.payload[side].fetch(self.pairs.rows[side, part]) for side in Side]

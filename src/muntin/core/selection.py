@@ -1,8 +1,8 @@
 """Predicates, evaluated once: selections per row when it arrives, predicates over both sides per pair when it is found.
 
 Rows of one side that satisfy the same selections are one *class* (wang2006 6.1: the row carries what it is wanted for);
-a class is the set of queries that want its rows, as bits. There are as many classes as different sets occur, usually few; a
-row carries its class number only. Pairs are classified in the same way.
+a class is the set of queries that want its rows, as bits. There are as many classes as different sets occur, usually
+few; a row carries its class number only. Pairs are classified in the same way.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ class TimeList:
 
     def __init__(self, memory: Memory, image: Mapping[str, Any] | None = None):
         self._memory = memory
-        self._image = dict(image) if image else {"name": memory.name("times"), "room": 1024, "head": 0, "tail": 0}
+        new: dict[str, Any] = {"name": memory.name("times"), "room": 1024, "head": 0, "tail": 0}
+        self._image = dict(image) if image else new
         make = memory.arrays if image else memory.allocate
         self._at, self._slots = make(self._image["name"], self._layout())
 
@@ -166,7 +167,7 @@ class JoinState:
             parts.append(judge(pairs) if judge else pairs)
         if len(parts) == 1:
             return parts[0]
-        return Pairs(*(np.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True)))
+        return Pairs._make(np.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True))
 
     def load(self, rows: Rows) -> None:
         """Store rows that have been joined before."""

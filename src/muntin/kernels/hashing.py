@@ -1,8 +1,9 @@
 """Join keys as 128 bits, and the shard a key belongs to.
 
 Keys of up to 128 bits of fixed width (one or two integers, a timestamp, a decimal, a double) are carried exactly.
-Strings and longer keys are carried as their 128-bit SipHash-2-4: two different keys among n share one with a probability
-of about n * n / 2**129, for a billion keys 1.5e-21, and nobody who does not know the secret can make two collide.
+Strings and longer keys are carried as their 128-bit SipHash-2-4: two different keys among n share one with a
+probability of about n * n / 2**129, for a billion keys 1.5e-21, and nobody who does not know the secret can make two
+collide.
 
 Equality is Spark SQL's: NaN equals NaN, -0.0 equals 0.0, a NULL part makes the whole key match nothing.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numba
 import numpy as np
@@ -20,7 +22,7 @@ import pyarrow.compute as pc
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Column = pa.Array | pa.ChunkedArray
+Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 SECRET = (0x6D756E74696E2121, 0x77696E646F777321)
 """Default key of the hash; a job can bring its own."""

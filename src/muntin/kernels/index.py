@@ -1,4 +1,5 @@
-"""The state of a windowed hash join: per-key circular buffers in time order, all in one slab (kostowski 3.2, hammad2003 3.4).
+"""The state of a windowed hash join: per-key circular buffers in time order, all in one slab (kostowski 3.2,
+hammad2003 3.4).
 
 What it **is**: for every key that has a live row on either side, one *slot*; for each slot and side, the live rows of
 that key from oldest to newest, in a circular buffer of a power of two of entries that lies contiguously in the slab:
@@ -25,8 +26,8 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, TOP, FREE_BLOCKS = 0, 1, 2, 3, 4, 6, 8
-"""Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, rows of each side, the slot
-with the most rows of each side (as of the last row that came to it), free blocks by size."""
+"""Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, rows of each side,
+the slot with the most rows of each side (as of the last row that came to it), free blocks by size."""
 SIZES = 48
 H1, H2, OFF, HEAD, FILL = 0, 1, 2, 4, 6
 """Where a slot keeps its key and, for each side, the buffer's place, its oldest entry, and `rows << 6 | size`; the

@@ -161,7 +161,7 @@ def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor,
                 need = NEED_OUTPUT
                 break
             _purge_one(control, slots, slab, slot, other, now[n] - limits[other], counts)
-            if strategy == PROBE_INSERT or strategy == ALL:
+            if strategy in (PROBE_INSERT, ALL):
                 _purge_one(control, slots, slab, slot, side, at[n] - limits[side], counts)
             if strategy >= PROBE_ALL:
                 _purge_others(control, table, slots, slab, slot, other, now[n] - limits[other], counts)
@@ -239,10 +239,12 @@ def _touch(table, slots, slab, sides, h1, h2, start, end):
 
 @numba.njit(cache=True)
 def expire(index, side, at, homes, horizon):
-    """Take out the rows of one side whose place is up to `horizon`; how many of the time list, and of the index, they are.
+    """Take out the rows of one side whose place is up to `horizon`; how many of the time list, and of the index, they
+    are.
 
-    The time list (`at`, `homes`) is in order, so the stale rows are its prefix. A row that an arrival has taken out already
-    leaves a stale entry here, perhaps with a slot that has a new key by now: only rows that are stale are ever taken.
+    The time list (`at`, `homes`) is in order, so the stale rows are its prefix. A row that an arrival has taken out
+    already leaves a stale entry here, perhaps with a slot that has a new key by now: only rows that are stale are
+    ever taken.
     """
     control, table, slots, slab = index
     end = np.searchsorted(at, horizon, side="right")

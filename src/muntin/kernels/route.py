@@ -10,7 +10,8 @@ import numpy as np
 def route(left, right, tags, verdicts, slicing, allowed, totals, places):
     """Count (`places` empty) or list, query after query, the pairs that each query receives.
 
-    `left`, `right` are the classes of each pair's rows. `tags` say which slice the earlier row was found in, `verdicts` (empty: all the same) which row of `allowed` queries the predicates over both sides leave.
+    `left`, `right` are the classes of each pair's rows. `tags` say which slice the earlier row was found in,
+    `verdicts` (empty: all the same) which row of `allowed` queries the predicates over both sides leave.
     `totals[q]` counts; with `places`, `totals[q]` must hold where query q begins and ends up where it ends.
     """
     words = slicing.readers.shape[2]

@@ -321,4 +321,3 @@ class _Signals:
     def __exit__(self, *_: Any) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-

@@ -158,10 +158,10 @@ def arrivals(join: SharedJoin, frames: list[Frame]) -> Arrivals:
     """What the frames of one micro-batch bring to one shard."""
     ends = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == "end"]
     over = {name for end in ends for name in end["streams"]}
-    sides = [_side_arrivals(join, side, frames) for side in Side]
-    rows, lows, highs, clocks = ((sides[0][n], sides[1][n]) for n in range(4))
+    left, right = (_side_arrivals(join, side, frames) for side in Side)
     ended = (join.streams[0].name in over, join.streams[1].name in over)
-    return Arrivals(rows, lows, highs, ended, clocks)
+    spans = (left[1], right[1]), (left[2], right[2])
+    return Arrivals((left[0], right[0]), *spans, ended, (left[3], right[3]))
 
 
 def _side_arrivals(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muntin.core.policy import Policy
+from muntin.core.policy import DEFAULT_POLICY, Policy
 from muntin.model import Side, Stream
 from muntin.plan import Plan, SharedJoin
 from muntin.spark.shards import group_id
@@ -22,7 +22,7 @@ class Topology:
     shards: int
     global_order: bool
     checkpoint_id: str
-    policy: Policy = Policy()
+    policy: Policy = DEFAULT_POLICY
 
     def group(self, join: SharedJoin, shard: int) -> int:
         return group_id(join.index, shard, self.shards)
