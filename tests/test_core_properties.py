@@ -179,7 +179,8 @@ def _windows(*sizes: int, where: str = "") -> JobSpec:
     return parse_job(
         STREAMS.format(late=0)
         + "".join(
-            f"CREATE QUERY w{n} AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k{where} WINDOW {w} microseconds;"
+            f"CREATE QUERY w{n} AS SELECT A.id AS a, B.id AS b FROM A, B "
+            f"WHERE A.k = B.k{where} WINDOW {w} microseconds;"
             for n, w in enumerate(sizes)
         )
     )

@@ -49,9 +49,8 @@ def tell(what: str) -> None:
 
 def render(figures: dict[str, Any]) -> str:
     """The figures for people: each ratio with what it is made of."""
-    lines = [
-        f"2 x {figures['rows_per_stream']:,} rows, {figures['keys']:,} keys, micro-batches of {figures['batch_rows']:,}"
-    ]
+    rows, keys, batch = (figures[name] for name in ("rows_per_stream", "keys", "batch_rows"))
+    lines = [f"2 x {rows:,} rows, {keys:,} keys, micro-batches of {batch:,}; seconds of one core"]
     for name, title in (("even", "even keys, 600 s"), ("skewed", "Zipf 1.1 keys")):
         f = figures[name]
         lines.append(

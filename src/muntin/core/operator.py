@@ -29,7 +29,7 @@ from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.held import Held, pass_all
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import Payload
-from muntin.core.policy import DEFAULT_POLICY, LimitReached, Policy
+from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
 from muntin.core.results import Found
 from muntin.core.selection import Classes, Selections, slicing
 from muntin.core.sequence import Numbered, Sequencer
@@ -113,8 +113,8 @@ class Operator:
         self._check_limit()
         try:
             pairs = self.state.insert(self._ready(), self.counters, self._judge if self.verdicts.predicates else None)
-        except LimitReached as error:
-            raise LimitReached(
+        except LimitError as error:
+            raise LimitError(
                 f"{self._title}: {error.message}; {self._dominant()}",
                 hint="narrow the window or the selections, read fewer rows per micro-batch, or raise SET fan_out_limit; "
                 "then run the job again: nothing is lost",
@@ -124,7 +124,8 @@ class Operator:
         for side in Side:
             self.state.forget(side, self._now(side) - self.join.reach(side), self.counters)
         self._note_levels()
-        deletes = [name for side in Side for name in self.chunks.expired(side, self._stale_before(side), self.release)]
+        ends = [(side, self._stale_before(side)) for side in Side]
+        deletes = [name for side, end in ends for name in self.chunks.expired(side, end, self.release)]
         span = max(before, self.min_ts), min(self.release, max(self.max_ts))
         wants = (self.selections[0].wants, self.selections[1].wants, self.verdicts.wants)
         found = Found(self.join, self.payload, wants, pairs)
@@ -275,11 +276,11 @@ class Operator:
     def _check_limit(self) -> None:
         limit = self.policy.state_bytes
         if limit is not None and self.nbytes > limit:
-            raise LimitReached(
+            raise LimitError(
                 f"{self._title}: the state takes {self.nbytes:,} bytes in one shard, its share of state_limit is "
                 f"{limit:,}; {self._dominant()}",
-                hint="shorten the largest window, select more narrowly, or raise SET state_limit; then run the job again: "
-                "nothing is lost",
+                hint="shorten the largest window, select more narrowly, or raise SET state_limit; then run the job "
+                "again: nothing is lost",
             )
 
     def _dominant(self) -> str:

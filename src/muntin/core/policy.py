@@ -13,7 +13,7 @@ FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
 
 
-class LimitReached(MuntinError):
+class LimitError(MuntinError):
     """A job stops before it takes more than it was given; what it has committed stays, and it can be run again."""
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from muntin.core.batch import Counters
 from muntin.core.memory import Layout, Memory
-from muntin.core.policy import LimitReached, Policy
+from muntin.core.policy import LimitError, Policy
 from muntin.core.selection import Selections, slicing
 from muntin.kernels.index import (
     CLASS_BITS,
@@ -190,7 +190,7 @@ class JoinState:
                 found, cursor[1] = int(cursor[1]), 0
                 everything += found
                 if everything > self.fan_out:
-                    raise LimitReached(f"more than {self.fan_out:,} pairs in one micro-batch of one shard")
+                    raise LimitError(f"more than {self.fan_out:,} pairs in one micro-batch of one shard")
                 if found or need == DONE:
                     yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found], out.verdict)
                 if need == NEED_OUTPUT:  # nothing found: one row alone has more partners than there is room for

@@ -27,6 +27,9 @@ class MuntinError(Exception):
     def render(self) -> str:
         return self.message + (f"\n  hint: {self.hint}" if self.hint else "")
 
+    def __str__(self) -> str:
+        return self.render()
+
 
 class UsageError(MuntinError):
     """The request itself is wrong: nothing has been started."""
@@ -68,6 +71,3 @@ class SqlError(UsageError):
         if self.hint:
             parts.append(f"  hint: {self.hint}")
         return "\n".join(parts)
-
-    def __str__(self) -> str:
-        return self.render()

@@ -9,6 +9,8 @@ from muntin.model import MuntinError
 _FILE = re.compile(r"(?:[Ee]ncountered error while reading file|[Ee]rror reading file|file path:?)\s+(\S+?)\.?(?:\s|$)")
 _FILE_FALLBACK = re.compile(r"(file:/\S+?\.(?:parquet|json|csv|txt|orc|avro|gz)\b)")
 _PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit)): (.*)$", re.MULTILINE)
+_OURS = re.compile(r"^muntin\.[\w.]+Error: (.*)(?:\n +hint: (.*))?$", re.MULTILINE)
+"""Our own errors, raised in a worker: a message, and a hint on the next line."""
 _CODE = re.compile(r"^\[[A-Z_.]+\]\s*")
 _NOISE = ("Py4JJavaError", "Py4JError", "PythonException", "StreamingQueryException", "SparkException")
 
@@ -25,6 +27,9 @@ def explain_failure(error: BaseException) -> MuntinError:
             f"cannot read {unreadable}: it is damaged, not of the declared format, or not what the columns say",
             hint="mend or remove the file and run again: everything before it is safe in the checkpoint",
         )
+    ours = _OURS.search(whole)
+    if ours:
+        return MuntinError(ours[1].strip(), hint=ours[2])
     python = [m for m in _PYTHON.finditer(whole) if m[1] not in _NOISE]
     if python:
         return MuntinError(f"the job failed: {python[-1][2].strip() or python[-1][1]}")
