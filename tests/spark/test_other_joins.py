@@ -28,7 +28,7 @@ CASES: dict[str, Any] = {
 
 
 def distinct_times(table: pa.Table, offset: int) -> pa.Table:
-    """No two rows of a stream at the same time: which of them comes first would be up to Spark's reading of the files."""
+    """No two rows of a stream at the same time: which of them comes first is up to Spark's reading of the files."""
     us = table["ts"].cast(pa.int64()).to_numpy() + np.arange(table.num_rows) * 10 + offset
     return table.set_column(0, "ts", pa.array(us, pa.timestamp("us", "UTC")))
 

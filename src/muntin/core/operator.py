@@ -110,7 +110,6 @@ class Operator:
         for side in Side:
             self._note_progress(side, arrivals)
         before, self.release = self.release, self._release_point()
-        self._check_limit()
         try:
             pairs = self.state.insert(self._ready(), self.counters, self._judge if self.verdicts.predicates else None)
         except LimitError as error:
@@ -123,6 +122,7 @@ class Operator:
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
             self.state.forget(side, self._now(side) - self.join.reach(side), self.counters)
+        self._check_limit()
         self._note_levels()
         ends = [(side, self._stale_before(side)) for side in Side]
         deletes = [name for side, end in ends for name in self.chunks.expired(side, end, self.release)]
