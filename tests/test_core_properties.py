@@ -231,3 +231,17 @@ def test_work_does_not_depend_on_the_size_of_micro_batches(size):
         cut.push({"A": table.slice(start, size), "B": table.slice(start, size)})
     for name in ("pairs", "probes", "state_rows", "inserted", "expired"):
         assert getattr(cut.counters()[0], name) == getattr(whole.counters()[0], name)
+
+
+def test_the_index_is_in_proportion_to_the_live_rows_also_after_a_burst_of_keys():
+    spec = _windows(100)
+    local = LocalJob(spec)
+    burst = pa.Table.from_pylist([{"ts": n // 200, "id": n, "k": n, "g": "x", "v": 1} for n in range(20_000)], ROW)
+    local.push({"A": burst, "B": burst})
+    state = local.shards[0][0].operator.state
+    at_peak, rows_at_peak = state.nbytes, state.rows(0) + state.rows(1)
+    assert rows_at_peak == 40_000
+    later = pa.Table.from_pylist([{"ts": 10_000 + n, "id": n, "k": n, "g": "x", "v": 1} for n in range(50)], ROW)
+    local.push({"A": later, "B": later})
+    assert state.rows(0) + state.rows(1) == 100
+    assert at_peak < 200 * rows_at_peak and state.nbytes < at_peak / 20

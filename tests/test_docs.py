@@ -111,6 +111,15 @@ def test_the_lock_names_no_place_and_pins_every_dependency():
     assert {w.lower() for w in wanted} <= pinned
 
 
+def demo_output() -> str:
+    return re.findall(r"<!-- demo output -->\n```\n(.*?)^```", read("README.md"), re.DOTALL | re.MULTILINE)[0]
+
+
+def timeless(text: str) -> set[str]:
+    """The lines of a text but for those that tell a time; blanks do not count."""
+    return {" ".join(line.split()) for line in text.splitlines() if not line.strip().startswith("seconds ")}
+
+
 @pytest.mark.spark
 def test_the_commands_and_the_program_of_the_readme_run(tmp_path):
     """In order, in one folder, as a reader would; `make demo` as what it stands for, `make test` is what runs this."""
@@ -124,6 +133,8 @@ def test_the_commands_and_the_program_of_the_readme_run(tmp_path):
         done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         assert done.stdout.strip(), command
+        if command == "muntin demo":
+            assert timeless(demo_output()) <= timeless(done.stdout), "the README shows what the demo prints"
     (program,) = blocks("README.md", "python")
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300

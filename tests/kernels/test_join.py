@@ -55,9 +55,13 @@ def join(rows: Rows, window: int, strategy: str, index: Index | None = None):
         if need == DONE:
             return pairs, counts, index, slots
         if need != NEED_OUTPUT:
-            grown = new_index(2 * len(index.slots) + 4, 2 * len(index.slab) + 8)
-            repack(index, grown)
-            index = grown
+            grown, moved = (
+                new_index(2 * len(index.slots) + 4, 2 * len(index.slab) + 8),
+                np.zeros(len(index.slots), np.int32),
+            )
+            repack(index, grown, moved)
+            index, done = grown, slots[: cursor[0]]
+            done[:] = moved[done]
 
 
 def random_rows(seed: int, count: int = 300, keys: int = 5, share: float = 0.5) -> list[tuple[int, int, int]]:

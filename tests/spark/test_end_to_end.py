@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from muntin.model import MuntinError, UsageError
+from muntin.model import UsageError
 from muntin.spark.runner import Job, read_status
 
 pytestmark = pytest.mark.spark
@@ -105,28 +105,6 @@ def test_a_callable_gets_every_table_in_order(lab: Any, rows: Any):
         assert times == [row[-1] for row in lab.wanted(query)]
     assert sum(t.num_rows for name, t, _ in received if name == "_dead_letters") == lab.tables["A"][0]["ts"].null_count
     assert [batch for *_, batch in received] == sorted(batch for *_, batch in received)
-
-
-def test_an_empty_stream_gives_no_rows_and_no_error(lab: Any, rows: Any):
-    lab.add_files("A", rows(14, 40), 1)
-    lab.folder("B")
-    assert lab.run()["state"] == "ended"
-    assert lab.got("long") == []
-
-
-def test_a_damaged_file_fails_the_job_by_name_and_leaves_the_checkpoint_good(lab: Any, rows: Any):
-    lab.add_files("A", rows(15, 80), 1)
-    lab.add_files("B", rows(16, 80), 1)
-    broken = lab.folder("B") / "9999.parquet"
-    broken.write_bytes(b"PAR1 this is not Parquet")
-    with pytest.raises(MuntinError, match=r"9999\.parquet") as caught:
-        lab.run()
-    assert "\n" not in caught.value.message and "\tat " not in caught.value.message
-    assert read_status(lab.checkpoint)["state"] == "failed"
-    broken.write_bytes((lab.folder("B") / "0000.parquet").read_bytes())
-    lab.tables["B"].append(lab.tables["B"][0])
-    lab.run()
-    lab.check()
 
 
 def test_malformed_json_lines_are_dead_letters_with_their_text(lab: Any, tmp_path: Path):

@@ -55,7 +55,7 @@ def test_the_wrapper_drops_one_flag_and_keeps_spaces(tmp_path: Path):
 
 @pytest.mark.spark
 def test_a_session_starts_and_runs_where_the_machine_has_no_java(tmp_path: Path):
-    """A PATH with everything that this machine has, but java; in a process of its own, since a session keeps its Java."""
+    """PATH has all that this machine has, but java. In a process of its own, since a session keeps its Java."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):

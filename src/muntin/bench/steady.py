@@ -19,7 +19,7 @@ from muntin.core.selection import Selections
 from muntin.core.state import JoinState
 from muntin.generate.arrivals import poisson
 from muntin.kernels.join import Rows
-from muntin.model import Expr, Query, Schema, Side, Stream, Window
+from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
 from muntin.plan.cost import Load
 
@@ -31,10 +31,7 @@ Clock = Callable[[np.random.Generator, float, int], npt.NDArray[np.int64]]
 
 
 class SteadyJoin:
-    """One query over streams A and B as `load` describes them.
-
-    `barren`: rows are scanned but no pair is ever wanted, as for two queries whose selections exclude each other.
-    """
+    """One query over streams A and B as `load` describes them."""
 
     def __init__(
         self,
@@ -43,15 +40,11 @@ class SteadyJoin:
         seed: int = 0,
         keys: Keys | None = None,
         clock: Clock = poisson,
-        barren: bool = False,
     ):
         self.load, self._keys, self._clock = load, keys or _even(int(load.n)), clock
         self._rng = np.random.default_rng(seed)
-        join = _join(load, barren)
+        join = _join(load)
         selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-        if barren:  # left rows satisfy the first selection only, right rows the second only
-            for side, satisfied in zip(Side, (0b01, 0b10), strict=True):
-                selections[side].remember([bytes([satisfied]).hex()])
         self.state = JoinState(join, selections, Policy(invalidation), Heap())
         self.counters = Counters()
         self.now_us = 0
@@ -97,17 +90,11 @@ def _even(buckets: int) -> Keys:
     return lambda rng, rows: rng.integers(1, buckets + 1, rows)
 
 
-def _join(load: Load, barren: bool) -> SharedJoin:
+def _join(load: Load) -> SharedJoin:
     streams = (Stream("A", Schema(()), "ts"), Stream("B", Schema(()), "ts"))
     window = Window(round(load.t_a * SECOND_US), round(load.t_b * SECOND_US))
-    queries = [
-        Query(name, "A", "B", (), window, (), _sieve(name) if barren else (None, None)) for name in "pq"[: 1 + barren]
-    ]
-    return SharedJoin(0, streams, (), tuple(queries), (True, True))
-
-
-def _sieve(name: str) -> tuple[Expr, Expr]:
-    return Expr(f'"l.{name}"', "boolean", name, left=(name,)), Expr(f'"r.{name}"', "boolean", name, right=(name,))
+    query = Query("q", "A", "B", (), window, ())
+    return SharedJoin(0, streams, (), (query,), (True, True))
 
 
 def _difference(after: dict[str, object], before: dict[str, object]) -> Counters:

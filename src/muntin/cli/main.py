@@ -13,10 +13,18 @@ import traceback
 from collections.abc import Sequence
 
 from muntin import __version__
-from muntin.cli import bench, demo, explain, generate, run, status
+from muntin.cli import bench, calibrate, demo, explain, generate, run, status
 from muntin.model import MuntinError, UsageError
 
-COMMANDS = {"demo": demo, "run": run, "explain": explain, "status": status, "generate": generate, "bench": bench}
+COMMANDS = {
+    "demo": demo,
+    "run": run,
+    "explain": explain,
+    "status": status,
+    "generate": generate,
+    "calibrate": calibrate,
+    "bench": bench,
+}
 NOT_YET = ("query", "study")
 FAILED, INTERRUPTED = 1, 130
 

@@ -259,7 +259,8 @@ class Operator:
             self.counters.held_rows[side] = sum(len(run) for run in self._held[side])
 
     def tidy(self) -> None:
-        """Give back the rows that no chunk needs any more; call once the results have been fetched."""
+        """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""
+        self.state.settle()
         for side in Side:
             for kind, first in _FIRST_ROW.items():
                 self.payload[side].forget(first, self.chunks.first(kind, side, self._next_row[side][kind]))

@@ -114,6 +114,11 @@ class TimeList:
         """Take the oldest rows away."""
         self._image["head"] += rows
 
+    def settle(self) -> None:
+        """Give memory back after the list has become much shorter."""
+        if self._image["room"] > 8 * len(self) + 4096:
+            self._move(len(self) + 512)
+
     def rows_until(self, place: int) -> int:
         """How many rows are not younger than `place`."""
         return int(np.searchsorted(self.entries()[0], place, side="right"))
@@ -197,7 +202,8 @@ class JoinState:
                     out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
                     _SCRATCH[:] = [out]
             else:
-                self._make_room(total - int(cursor[0]))
+                moved, done = self._make_room(total - int(cursor[0])), slots[: int(cursor[0])]
+                done[:] = np.where(done < 0, done, moved[done])
         self._expected = everything + everything // 4
         for side in Side:
             stored = rows.kept & (rows.side == side)
@@ -239,12 +245,26 @@ class JoinState:
         """Bytes of index and time lists as allocated."""
         return sum(a.nbytes for a in self.index) + sum(t.nbytes for t in self.times)
 
-    def _make_room(self, more: int) -> None:
-        """Repack into arrays with room for `more` rows and keys, and some to spare so that this is rare."""
-        used = int(self.index.control[SLOTS])
+    def settle(self) -> None:
+        """Give memory back after the state has become much smaller; call between two steps."""
+        rows, keys = self.rows(Side.LEFT) + self.rows(Side.RIGHT), self.keys
+        if len(self.index.slab) > 8 * rows + 4096 or len(self.index.slots) > 8 * keys + 1024:
+            self._repack(2 * keys + 16, 2 * int(packed_entries(self.index)) + 64)
+        for times in self.times:
+            times.settle()
+
+    def _make_room(self, more: int) -> Int32s:
+        """Room for `more` rows and keys, and as much again as there is, so that this is rare; where slots moved to."""
         packed = int(packed_entries(self.index))
-        entries = packed + max(2 * more, packed)
+        return self._repack(self.keys + max(more, self.keys // 2) + 16, packed + max(2 * more, packed) + 64)
+
+    def _repack(self, slots: int, entries: int) -> Int32s:
         old, name = self.index, self._name
-        self.index = self._allocate(used + max(more, used // 2), entries)
-        repack(old, self.index)
+        moved = np.zeros(max(1, len(old.slots)), np.int32)
+        self.index = self._allocate(slots, entries)
+        repack(old, self.index, moved)
         self._memory.discard(name)
+        for times in self.times:
+            _, homes = times.entries()
+            homes[:] = moved[homes]
+        return moved

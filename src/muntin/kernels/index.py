@@ -225,38 +225,47 @@ def _size_for(rows):
 def packed_entries(index):
     """Slab entries that a tight packing of the live buffers takes."""
     total = 0
-    for slot in range(index.control[SLOTS]):
-        for side in range(2):
-            rows = count_of(index.slots, slot, side)
-            if rows > 0:
-                total += 1 << (_size_for(rows) - 1)
+    for at in range(len(index.table)):
+        slot = index.table[at]
+        if slot >= 0:
+            for side in range(2):
+                rows = count_of(index.slots, slot, side)
+                if rows > 0:
+                    total += 1 << (_size_for(rows) - 1)
     return total
 
 
 @numba.njit(cache=True)
-def repack(old, new):
-    """Copy the live buffers tightly into a fresh index of other sizes; slot numbers stay."""
-    for field in (SLOTS, FREE_SLOT, KEYS, LIVE, LIVE + 1, TOP, TOP + 1):
+def repack(old, new, moved):
+    """Copy the live keys and buffers tightly into a fresh index of another size.
+
+    `moved[slot]` becomes the key's new slot; 0 for slots without a key, which only stale entries of a time list name.
+    """
+    for field in (KEYS, LIVE, LIVE + 1):
         new.control[field] = old.control[field]
-    bump = np.int64(0)
-    for slot in range(old.control[SLOTS]):
-        new.slots[slot] = old.slots[slot]
-        for side in range(2):
-            rows = count_of(old.slots, slot, side)
-            if rows == 0:
-                continue
-            off, head, mask = old.slots[slot, OFF + side], old.slots[slot, HEAD + side], mask_of(old.slots, slot, side)
-            for i in range(rows):
-                at = off + ((head + i) & mask)
-                new.slab[bump + i, 0] = old.slab[at, 0]
-                new.slab[bump + i, 1] = old.slab[at, 1]
-            size = _size_for(rows)
-            new.slots[slot, OFF + side] = bump
-            new.slots[slot, HEAD + side] = 0
-            new.slots[slot, FILL + side] = rows << SIZE_BITS | size
-            bump += np.int64(1) << (size - 1)
-    new.control[BUMP] = bump
+    bump, slot = np.int64(0), np.int64(0)
     for at in range(len(old.table)):
-        slot = old.table[at]
-        if slot >= 0:
-            new.table[locate(new.table, new.slots, old.slots[slot, H1], old.slots[slot, H2])] = slot
+        was = old.table[at]
+        if was < 0:
+            continue
+        moved[was] = slot
+        new.slots[slot] = old.slots[was]
+        new.table[locate(new.table, new.slots, old.slots[was, H1], old.slots[was, H2])] = slot
+        for side in range(2):
+            rows = count_of(old.slots, was, side)
+            new.slots[slot, HEAD + side] = 0
+            new.slots[slot, FILL + side] = 0
+            if rows > 0:
+                off, head, mask = old.slots[was, OFF + side], old.slots[was, HEAD + side], mask_of(old.slots, was, side)
+                for i in range(rows):
+                    entry = off + ((head + i) & mask)
+                    new.slab[bump + i, 0] = old.slab[entry, 0]
+                    new.slab[bump + i, 1] = old.slab[entry, 1]
+                size = _size_for(rows)
+                new.slots[slot, OFF + side] = bump
+                new.slots[slot, FILL + side] = rows << SIZE_BITS | size
+                bump += np.int64(1) << (size - 1)
+        slot += 1
+    new.control[SLOTS], new.control[BUMP] = slot, bump
+    for side in range(2):
+        new.control[TOP + side] = moved[old.control[TOP + side]]

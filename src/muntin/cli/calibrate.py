@@ -1,0 +1,45 @@
+"""`muntin calibrate`: what the join's work costs on this machine, for the cost model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "measure what one piece of the join's work costs on this machine (a few seconds)"
+EXAMPLE = "example: muntin calibrate --checkpoint ckpt"
+MEANINGS = {
+    "insert_ns": "a row that arrives: its key found, the row stored",
+    "scan_ns": "a row of the other stream looked at as a partner",
+    "invalidate_ns": "a row taken out of the state",
+    "check_ns": "a look for stale rows under the same key",
+    "visit_ns": "a look for stale rows under another key",
+}
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--checkpoint", type=Path, metavar="DIR", help="keep the constants with this job")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def execute(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from muntin.bench.calibrate import calibrate, constants_file, to_json
+    from muntin.cli.screen import console, table
+
+    constants = calibrate()
+    if args.checkpoint is not None:
+        from muntin.spark.durable import write_atomically
+
+        path = constants_file(args.checkpoint)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, to_json(constants))
+    if args.json:
+        print(to_json(constants), end="")
+        return 0
+    out = console()
+    costs = asdict(constants)
+    out.print(table(["ns", "for"], [[round(costs[name], 1), meaning] for name, meaning in MEANINGS.items()]))
+    if args.checkpoint is not None:
+        out.print(f"kept in {path}", markup=False)
+    return 0
