@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -37,8 +38,8 @@ def test_every_command_explains_itself_with_an_example(capsys, command):
 def test_help_lists_what_works_and_nothing_else(capsys):
     code, out, _ = call(capsys, "--help")
     assert code == 0
-    assert all(f"    {name} " in out for name in main.COMMANDS)
-    assert not any(f"    {name} " in out for name in main.NOT_YET)
+    listed = re.findall(r"^    (\w+)", out, re.MULTILINE)
+    assert listed == list(main.COMMANDS)
 
 
 @pytest.mark.parametrize("command", main.NOT_YET)
