@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from muntin import oracle
 from muntin.core.local import LocalJob
+from muntin.kernels.join import STRATEGIES
 from muntin.model import Axis, JobSpec, Window
 from muntin.sql import parse_job
 
@@ -88,12 +89,13 @@ def scenarios(draw: st.DrawFn) -> dict:
         "batches": batches,
         "queries": [draw(queries(f"q{n}")) for n in range(count)],
         "shards": draw(st.sampled_from([1, 2, 3])),
+        "invalidation": draw(st.sampled_from(["auto", *STRATEGIES])),
         "restarts": [draw(st.booleans()) for _ in batches],
     }
 
 
 def job(scenario: dict, chosen: list[dict] | None = None) -> JobSpec:
-    text = STREAMS.format(late=scenario["lateness"])
+    text = f"SET invalidation = '{scenario['invalidation']}';" + STREAMS.format(late=scenario["lateness"])
     return parse_job(text + "\n".join(q["sql"] for q in (chosen or scenario["queries"])))
 
 
@@ -245,3 +247,12 @@ def test_the_index_is_in_proportion_to_the_live_rows_also_after_a_burst_of_keys(
     local.push({"A": later, "B": later})
     assert state.rows(0) + state.rows(1) == 100
     assert at_peak < 200 * rows_at_peak and state.nbytes < at_peak / 20
+
+
+def test_one_key_may_have_all_rows_and_grow_in_small_micro_batches():
+    local, rows, start = LocalJob(_windows(10**9)), 0, 0
+    for size in [2048, *[10] * 100]:
+        batch = [{"ts": start + n, "id": n, "k": 1, "g": "x", "v": 1} for n in range(size)]
+        local.push({"A": pa.Table.from_pylist(batch[-1:], ROW), "B": pa.Table.from_pylist(batch, ROW)})
+        rows, start = rows + size, start + size
+    assert local.counters()[0].state_rows == [101, rows]

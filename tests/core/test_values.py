@@ -68,7 +68,9 @@ def test_numbers_of_different_types_compare_as_numbers():
     sql += "CREATE QUERY q AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 1 s;"
     local = LocalJob(parse_job(sql))
     left = table_of(rows_of([1, 2, 3], 0), "INT")
-    right = table_of(rows_of([decimal.Decimal("2.00"), decimal.Decimal("2.50"), decimal.Decimal("1")], 0), "DECIMAL(12,2)")
+    right = table_of(
+        rows_of([decimal.Decimal("2.00"), decimal.Decimal("2.50"), decimal.Decimal("1")], 0), "DECIMAL(12,2)"
+    )
     found = pa.concat_tables([local.push({"A": left, "B": right})["q"], local.push({}, ended=True)["q"]])
     assert sorted(zip(found["a"].to_pylist(), found["b"].to_pylist(), strict=True)) == [(0, 2), (1, 0)]
 

@@ -21,7 +21,7 @@ UNREADABLE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file"
 @pytest.mark.parametrize(
     ("thrown", "said"),
     [
-        (PYTHON, "the job failed: the state has format 9, this Muntin reads format 1"),
+        (PYTHON, "the state has format 9, this Muntin reads format 1"),
         (f"{UNREADABLE} file:///d/a%20b/1.parquet. SQLSTATE: KD001", "cannot read /d/a%20b/1.parquet:"),
         ("org.apache.spark.SparkException: [STREAM_FAILED] Query [id = 1] ended\n\tat x", "Query [id = 1] ended"),
         ("", "Spark gave no reason"),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from muntin.core.batch import Counters
 from muntin.core.memory import Heap
-from muntin.core.policy import BEST_INVALIDATION, Policy
+from muntin.core.policy import Policy
 from muntin.core.selection import Selections
 from muntin.core.state import JoinState
 from muntin.kernels.join import STRATEGIES, Rows
@@ -78,11 +78,11 @@ def query_join(windows_us: list[int]) -> SharedJoin:
     return SharedJoin(0, streams, (), queries, (True, True))
 
 
-def join_in_batches(streams: Streams, windows_us: list[int], invalidation: str = BEST_INVALIDATION) -> dict[str, Any]:
+def join_in_batches(streams: Streams, windows_us: list[int]) -> dict[str, Any]:
     """Seconds and work of the join over all micro-batches, its results materialised and then thrown away."""
     join = query_join(windows_us)
     selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-    state, counters, pairs = JoinState(join, selections, Policy(invalidation), Heap()), Counters(), 0
+    state, counters, pairs = JoinState(join, selections, Policy(), Heap()), Counters(), 0
     start = time.process_time()
     for rows in streams.batches():
         pairs += len(state.insert(rows, counters).ts)

@@ -67,8 +67,7 @@ def render(figures: dict[str, Any]) -> str:
         lines.append(f"  {name:<20} {f['seconds']:<9.4f} {f['stale_checks']:<13,} {kept}")
     if "growth" in figures:
         f = figures["growth"]
-        lines.append(
-            f"{'state on Spark':<22} {f['large']['median_s']:.2f} s a micro-batch with {f['large']['state_rows']:,} rows, "
-            f"{f['small']['median_s']:.2f} s with {f['small']['state_rows']:,}: ratio {f['ratio']:.2f}"
-        )
+        (large, rows), (small, fewer) = ((f[size]["median_s"], f[size]["state_rows"]) for size in ("large", "small"))
+        seconds = f"{large:.2f} s a micro-batch with {rows:,} rows, {small:.2f} s with {fewer:,}"
+        lines.append(f"{'state on Spark':<22} {seconds}: ratio {f['ratio']:.2f}")
     return "\n".join(lines)

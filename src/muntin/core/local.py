@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from muntin.core.arrival import shard_rows
 from muntin.core.batch import TS, Arrivals, Counters
 from muntin.core.operator import Operator
+from muntin.core.policy import Policy
 from muntin.core.results import Run, output_schema, route
 from muntin.kernels.evaluate import arrow_type
 from muntin.model import Axis, JobSpec, Side, Stream
@@ -42,7 +43,8 @@ class Shard:
 
     def restart(self) -> None:
         """Forget all but what is durable."""
-        self.operator = Operator.restore(self.join, json.loads(json.dumps(self.operator.meta)), self.log)
+        meta, policy = json.loads(json.dumps(self.operator.meta)), self.operator.policy
+        self.operator = Operator.restore(self.join, meta, self.log, policy=policy)
 
 
 class LocalJob:
@@ -51,7 +53,8 @@ class LocalJob:
     def __init__(self, spec: JobSpec, shards: int = 1):
         self.spec = spec
         self.plan = share(spec)
-        self.shards = [[Shard(join, Operator(join)) for _ in range(shards)] for join in self.plan.joins]
+        policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
+        self.shards = [[Shard(j, Operator(j, policy=policy)) for _ in range(shards)] for j in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
 
     def push(self, batch: Mapping[str, pa.Table], ended: bool = False) -> dict[str, pa.Table]:

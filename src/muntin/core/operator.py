@@ -115,8 +115,8 @@ class Operator:
         except LimitError as error:
             raise LimitError(
                 f"{self._title}: {error.message}; {self._dominant()}",
-                hint="narrow the window or the selections, read fewer rows per micro-batch, or raise SET fan_out_limit; "
-                "then run the job again: nothing is lost",
+                hint="narrow the window or the selections, read fewer rows per micro-batch, or raise SET "
+                "fan_out_limit; then run the job again: nothing is lost",
             ) from None
         self.counters.pairs += len(pairs.ts)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.

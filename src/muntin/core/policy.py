@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from muntin.model import MuntinError, Settings
+from muntin.plan.cost import AUTO, resolve
 
-BEST_INVALIDATION = "probe-insert"
-"""What `auto` means: checks least while it holds next to no stale rows (`muntin bench core`; kostowski 4.2 found the
-same)."""
 FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
 
@@ -19,7 +17,7 @@ class LimitError(MuntinError):
 
 @dataclass(frozen=True)
 class Policy:
-    invalidation: str = BEST_INVALIDATION
+    invalidation: str = AUTO
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT
@@ -28,7 +26,7 @@ class Policy:
     def of(cls, settings: Settings, operators: int) -> Policy:
         """The policy of each of `operators` operators (joins times shards) that share the job's limits."""
         return cls(
-            BEST_INVALIDATION if settings.invalidation == "auto" else settings.invalidation,
+            resolve(settings.invalidation),
             settings.state_limit_bytes and settings.state_limit_bytes // operators,
             settings.fan_out_limit or FAN_OUT,
         )

@@ -142,7 +142,8 @@ class Found:
     def _run(self, part: slice) -> Run:
         sides = [self.payload[side].fetch(self.pairs.rows[side, part]) for side in Side]
         rows, places = (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
-        return Run(self.join, rows, self.wants, places, self.pairs.tag[part], self.pairs.verdict[part])
+        tags, verdicts = self.pairs.tag[part].copy(), self.pairs.verdict[part].copy()
+        return Run(self.join, rows, self.wants, places, tags, verdicts)
 
 
 # -- routing ------------------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from muntin.kernels.index import (
     LIVE,
     OFF,
     SIZE_BITS,
-    SLOTS,
     TOP,
     Index,
     clear_index,
@@ -249,14 +248,18 @@ class JoinState:
         """Give memory back after the state has become much smaller; call between two steps."""
         rows, keys = self.rows(Side.LEFT) + self.rows(Side.RIGHT), self.keys
         if len(self.index.slab) > 8 * rows + 4096 or len(self.index.slots) > 8 * keys + 1024:
-            self._repack(2 * keys + 16, 2 * int(packed_entries(self.index)) + 64)
+            self._repack(2 * keys + 16, 2 * packed_entries(self.index)[0] + 64)
         for times in self.times:
             times.settle()
 
     def _make_room(self, more: int) -> Int32s:
-        """Room for `more` rows and keys, and as much again as there is, so that this is rare; where slots moved to."""
-        packed = int(packed_entries(self.index))
-        return self._repack(self.keys + max(more, self.keys // 2) + 16, packed + max(2 * more, packed) + 64)
+        """Room for `more` rows and keys, and as much again as there is, so that this is rare; where slots moved to.
+
+        The fullest buffer must be able to double: one key may have all rows.
+        """
+        packed, largest = packed_entries(self.index)
+        spare = max(2 * more, packed, 2 * largest)
+        return self._repack(self.keys + max(more, self.keys // 2) + 16, packed + spare + 64)
 
     def _repack(self, slots: int, entries: int) -> Int32s:
         old, name = self.index, self._name

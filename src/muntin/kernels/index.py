@@ -223,16 +223,18 @@ def _size_for(rows):
 
 @numba.njit(cache=True)
 def packed_entries(index):
-    """Slab entries that a tight packing of the live buffers takes."""
-    total = 0
+    """Slab entries that a tight packing of the live buffers takes, and the largest of them."""
+    total, largest = 0, 0
     for at in range(len(index.table)):
         slot = index.table[at]
         if slot >= 0:
             for side in range(2):
                 rows = count_of(index.slots, slot, side)
                 if rows > 0:
-                    total += 1 << (_size_for(rows) - 1)
-    return total
+                    cap = 1 << (_size_for(rows) - 1)
+                    total += cap
+                    largest = max(largest, cap)
+    return total, largest
 
 
 @numba.njit(cache=True)

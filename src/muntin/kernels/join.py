@@ -115,9 +115,12 @@ def _purge_one(control, slots, slab, slot, side, horizon, counts):
 def _purge_others(control, table, slots, slab, slot, side, horizon, counts):
     """Take the stale rows of one side out of every other slot: at least one check for each."""
     for s in range(control[SLOTS]):
-        if s != slot:
+        if s != slot and count_of(slots, s, side) > 0:
             counts[STALE_CHECKS] += 1
-            counts[REMOVED + side] += purge_or_drop(control, table, slots, slab, s, side, horizon)
+            if slab[slots[s, OFF + side] + slots[s, HEAD + side], 0] <= horizon:
+                gone = purge_or_drop(control, table, slots, slab, s, side, horizon)
+                counts[STALE_CHECKS] += gone
+                counts[REMOVED + side] += gone
 
 
 @numba.njit(cache=True)
@@ -137,7 +140,8 @@ def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor,
     out_rows, out_ts, out_tag, _ = out
     n, found, total, room = cursor[0], cursor[1], len(ts), len(out_ts)
     need, warm = DONE, n
-    plain = wants.shape[1] == 1  # one class on each side: whoever is within reach is wanted
+    # One class on each side, wanted by every query: whoever is within reach is wanted.
+    plain = wants.shape[1] == 1 and np.all(wants[:, 0] == readers[:, 0]) and np.all(wants[0, 0] == wants[1, 0])
     while n < total:
         if n == warm:
             warm = min(total, n + AHEAD)

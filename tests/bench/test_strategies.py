@@ -1,0 +1,36 @@
+"""kostowski's figures 7 and 8 in order and shape, from counters: what each invalidation strategy costs and keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from muntin.bench.core import Streams, even_keys, join_in_batches, join_in_duckdb, zipf_keys, zipf_window_us
+from muntin.bench.strategies import invalidation
+from muntin.kernels.join import STRATEGIES
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return {name: invalidation(name, rounds=1) for name in STRATEGIES}
+
+
+def test_figure_7_the_two_lazy_strategies_cost_a_small_part_of_the_two_greedy_ones(figures):
+    checks = {name: f["stale_checks"] for name, f in figures.items()}
+    assert checks["probe"] < checks["probe-insert"] < 2 * checks["probe"]
+    assert min(checks["probe-all"], checks["all"]) > 10 * checks["probe-insert"]
+    assert checks["all"] > 1.8 * checks["probe-all"], "both sides instead of one"
+
+
+def test_figure_8_only_probe_time_invalidation_piles_up_stale_rows(figures):
+    window = figures["all"]["rows_in_window"]
+    kept = {name: f["rows_kept"] / window for name, f in figures.items()}
+    assert kept["probe"] > 1.3
+    for name in ("probe-insert", "probe-all", "all"):
+        assert kept[name] < 1.1, name
+
+
+@pytest.mark.parametrize(("keys", "window_us"), [(even_keys, 100_000_000), (zipf_keys, zipf_window_us())])
+def test_the_bench_and_duckdb_find_the_same_pairs(keys, window_us):
+    streams = Streams(20_000, keys)
+    ours = join_in_batches(streams, [window_us // 2, window_us])
+    assert ours["pairs"] == join_in_duckdb(streams, window_us)["pairs"] > 0
