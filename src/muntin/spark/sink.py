@@ -84,11 +84,17 @@ class SinkTask:
         if self.staging is not None:
             os.makedirs(self.staging, exist_ok=True)
             file = Path(self.staging) / f"{uuid.uuid4().hex}.parquet"
-            pq.write_table(table, file, compression=COMPRESSION)
+            write_parquet(table, file)
             path = f"{file.parent.parent.name}/{file.parent.name}/{file.name}"
             yield {"type": "file", "file": asdict(Staged(path, name, part, table.num_rows))}, None
         elif self.hand_over:
             yield {"type": "table", "name": name, "part": part}, table_bytes(table).to_pybytes()
+
+
+def write_parquet(table: pa.Table, file: Path) -> None:
+    """Dictionaries for texts only: for numbers they took six times as long to write and more room."""
+    texts = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+    pq.write_table(table, file, compression=COMPRESSION, use_dictionary=texts or False)
 
 
 class Sink:
