@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from muntin.spark import hot as hot_module
 from muntin.spark.hot import STAMP, HotState
 
 LAYOUT = [((3,), "int64"), ((2, 2), "int32")]
@@ -93,3 +95,12 @@ def test_arrays_begin_with_a_cache_line(tmp_path):
     for array in memory.allocate("a", [((3,), "uint8"), ((5,), "int64"), ((1, 8), "int64")]):
         assert array.ctypes.data % 64 == 0
         assert not np.any(array)
+
+
+def test_a_finished_job_leaves_nothing_and_takes_what_was_abandoned_long_ago(tmp_path, monkeypatch):
+    monkeypatch.setattr(hot_module, "hot_root", lambda checkpoint_id: tmp_path / checkpoint_id)
+    for name in ("mine", "other", "abandoned"):
+        HotState(tmp_path / name, 1).begin()
+    os.utime(tmp_path / "abandoned", (0, 0))
+    hot_module.forget_hot("mine")
+    assert [p.name for p in tmp_path.iterdir()] == ["other"]

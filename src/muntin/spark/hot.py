@@ -23,6 +23,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ import pyarrow as pa
 from muntin.core.memory import Arrays, Layout
 
 STAMP = "stamp.json"
+ABANDONED_S = 7 * 86_400
+"""A folder that nobody has touched for so long belongs to no running job."""
 LINE = 64
 """Arrays begin with a cache line."""
 
@@ -90,6 +93,15 @@ def hot_root(checkpoint_id: str) -> Path:
     if user.stat().st_uid != os.getuid() or user.is_symlink():
         raise PermissionError(f"{user} belongs to somebody else")
     return user / checkpoint_id
+
+
+def forget_hot(checkpoint_id: str) -> None:
+    """Remove a job's hot states from this machine, and what jobs that were killed left there long ago."""
+    root = hot_root(checkpoint_id)
+    shutil.rmtree(root, ignore_errors=True)
+    for left in root.parent.iterdir():
+        if time.time() - left.stat().st_mtime > ABANDONED_S:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 class HotState:

@@ -18,6 +18,7 @@ from muntin.model import JobSpec, MuntinError, Stream, UsageError
 from muntin.plan import Plan, share
 from muntin.spark import control, identity, pipeline, sink, source
 from muntin.spark.failure import explain_failure
+from muntin.spark.hot import forget_hot
 from muntin.spark.publish import Publisher
 from muntin.spark.session import default_shards, prepare_session
 from muntin.spark.status import StatusBoard, read_status
@@ -171,7 +172,7 @@ class Run:
         identity.check_checkpoint(checkpoint, wanted)
         self._lock = identity.Lock(checkpoint)
         try:
-            checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
+            self._checkpoint_id = checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
             if self.place.output:
                 identity.claim_output(self.place.output, checkpoint_id)
                 sink.prepare_output(self.place.output, self.plan)
@@ -258,6 +259,7 @@ class Run:
     def _finish(self, state: str, error: str | None) -> None:
         try:
             self.board.finished(state, error)
+            forget_hot(self._checkpoint_id)
         finally:
             self._lock.release()
             if self.place.temporary:
