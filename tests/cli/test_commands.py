@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from muntin.cli import jobfile, main, screen, warmup
+from muntin.cli import jobfile, main, screen
 from muntin.model import JobSpec, UsageError
 
 STATUS = {
@@ -72,7 +72,6 @@ def spark(monkeypatch):
     monkeypatch.setitem(sys.modules, "muntin.spark.runner", runner)
     monkeypatch.setitem(sys.modules, "muntin.spark.session", session)
     monkeypatch.setattr(jobfile, "read_job", lambda path: JobSpec())
-    monkeypatch.setattr(warmup, "compile_kernels", lambda: None)
     return calls
 
 

@@ -50,14 +50,11 @@ def run_job(
     job: Path, output: str, checkpoint: Path | None, mode: str, master: str | None, progress: Any
 ) -> dict[str, Any]:
     """Start the job and stay with it to its end; Ctrl-C stops it after the micro-batch under way."""
-    from muntin.cli.warmup import Warmup
     from muntin.spark.runner import Job
     from muntin.spark.session import open_session
 
-    warmup = Warmup().start()
     spark = open_session(master)
     try:
-        warmup.wait(progress.say)
         run = Job.from_file(spark, str(job)).start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
         try:
             run.await_termination()

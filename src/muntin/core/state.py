@@ -101,9 +101,9 @@ class TimeList:
         self._image["tail"] = tail + len(at)
 
     def _move(self, rows: int) -> None:
-        """To the front of a place with room for twice `rows`: each row is moved O(1) times on average."""
+        """To the front of a place with room for half as many more: each row is moved O(1) times on average."""
         at, slots, old = *self.entries(), self._image["name"]
-        self._image |= {"name": self._memory.name("times"), "room": 2 * rows, "head": 0, "tail": len(at)}
+        self._image |= {"name": self._memory.name("times"), "room": rows + rows // 2 + 64, "head": 0, "tail": len(at)}
         self._at, self._slots = self._memory.allocate(self._image["name"], self._layout())
         self._at[: len(at)] = at
         self._slots[: len(at)] = slots
@@ -253,12 +253,12 @@ class JoinState:
             times.settle()
 
     def _make_room(self, more: int) -> Int32s:
-        """Room for `more` rows and keys, and as much again as there is, so that this is rare; where slots moved to.
+        """Room for `more` rows and keys, and half of what there is, so that this is rare; where slots moved to.
 
         The fullest buffer must be able to double: one key may have all rows.
         """
         packed, largest = packed_entries(self.index)
-        spare = max(2 * more, packed, 2 * largest)
+        spare = max(2 * more, packed // 2, 2 * largest)
         return self._repack(self.keys + max(more, self.keys // 2) + 16, packed + spare + 64)
 
     def _repack(self, slots: int, entries: int) -> Int32s:
