@@ -33,8 +33,8 @@ class ChunkLog:
         return name
 
     def __iter__(self) -> Iterator[tuple[Kind, Side, int, str]]:
-        """Kind, side, first number and name of each chunk, older ones first."""
-        for name in sorted(self.last_ts):
+        """Kind, side, first number and name of each chunk, in the order in which they came: ties are joined in it."""
+        for name in self.last_ts:
             yield Kind(name[1:-_DIGITS]), Side("lr".index(name[0])), int(name[-_DIGITS:]), name
 
     def first(self, kind: Kind, side: Side, default: int) -> int:
