@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +65,11 @@ def damage_stamp(folder):
     (folder / STAMP).write_text(text.replace('"rows": 2', '"rows": 3'))
 
 
+def damage_format(folder):
+    body = (folder / STAMP).read_text()[8:].replace('"format": 1', '"format": 0')
+    (folder / STAMP).write_text(f"{zlib.crc32(body.encode()):08x}{body}")
+
+
 def damage_no_stamp(folder):
     (folder / STAMP).unlink()
 
@@ -73,7 +79,7 @@ def damage_empty(folder):
 
 
 @pytest.mark.parametrize(
-    "damage", [damage_truncate, damage_remove, damage_extra, damage_stamp, damage_no_stamp, damage_empty]
+    "damage", [damage_truncate, damage_remove, damage_extra, damage_stamp, damage_format, damage_no_stamp, damage_empty]
 )
 def test_damage_is_detected(hot, tmp_path, damage):
     damage(tmp_path / "7")

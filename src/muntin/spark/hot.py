@@ -34,6 +34,8 @@ import pyarrow as pa
 from muntin.core.memory import Arrays, Layout
 
 STAMP = "stamp.json"
+FORMAT = 1
+"""Of images and arrays; a hot state of another format, left by another version, is built anew."""
 ABANDONED_S = 7 * 86_400
 """A folder that nobody has touched for so long belongs to no running job."""
 LINE = 64
@@ -121,7 +123,8 @@ class HotState:
             return None
         self._mine = folder
         stamp = _read_stamp(folder)
-        if stamp is None or stamp["nonce"] != nonce or not _whole(folder, stamp["files"]):
+        expected = {"format": FORMAT, "nonce": nonce}
+        if stamp is None or not expected.items() <= stamp.items() or not _whole(folder, stamp["files"]):
             self.drop()
             return None
         return FileMemory(folder, stamp["count"]), stamp["image"]
@@ -139,7 +142,8 @@ class HotState:
         assert self._mine is not None
         (self._mine / STAMP).unlink(missing_ok=True)
         files = {entry.name: entry.stat().st_size for entry in os.scandir(self._mine)}
-        body = json.dumps({"nonce": nonce, "count": memory.count, "files": files, "image": image})
+        stamp = {"format": FORMAT, "nonce": nonce, "count": memory.count, "files": files, "image": image}
+        body = json.dumps(stamp)
         (self._mine / STAMP).write_text(f"{zlib.crc32(body.encode()):08x}{body}")
         try:
             os.rename(self._mine, self._place)
