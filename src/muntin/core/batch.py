@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.kernels.evaluate import arrow_type
-from muntin.model import Axis, Side
+from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
 
 TS, H1, H2, CLASS = "_ts", "_h1", "_h2", "_class"
@@ -32,19 +32,20 @@ def own_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
     return own
 
 
-def payload_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
-    return [pa.field(f.name, arrow_type(f.type)) for f in join.streams[side].schema]
+def stream_schema(stream: Stream) -> pa.Schema:
+    """The columns of a stream as declared."""
+    return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in stream.schema])
 
 
 def row_schema(join: SharedJoin, side: Side) -> pa.Schema:
     """How rows of a side travel from ingest to the operator and lie in its chunks."""
-    return pa.schema(own_columns(join, side) + payload_columns(join, side))
+    return pa.schema([*own_columns(join, side), *stream_schema(join.streams[side])])
 
 
 def stored_schema(join: SharedJoin, side: Side) -> pa.Schema:
     """How rows of a side lie in memory and travel to the sink."""
     own = [pa.field(TS, pa.int64(), nullable=False), pa.field(CLASS, pa.int32())]
-    return pa.schema(own + payload_columns(join, side))
+    return pa.schema([*own, *stream_schema(join.streams[side])])
 
 
 @dataclass(frozen=True)

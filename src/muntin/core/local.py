@@ -9,17 +9,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrival import shard_rows
-from muntin.core.batch import TS, Arrivals, Counters
+from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.operator import Operator
 from muntin.core.policy import Policy
 from muntin.core.results import Run, output_schema, route
-from muntin.kernels.evaluate import arrow_type
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.plan import SharedJoin, share
 
@@ -64,7 +61,8 @@ class LocalJob:
         for join, shards in zip(self.plan.joins, self.shards, strict=True):
             parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards))[0] for side in Side]
             lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
-            clocks = [_clock(rows[s.name]) if join.axes[n] is Axis.ROWS else None for n, s in enumerate(join.streams)]
+            streams = zip(join.streams, join.axes, strict=True)
+            clocks = [rows[s.name][TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
             runs = []
             for n, shard in enumerate(shards):
                 arrivals = Arrivals((parts[0][n], parts[1][n]), lows, highs, (ended, ended), (clocks[0], clocks[1]))
@@ -86,13 +84,9 @@ class LocalJob:
 
 
 def _timed(stream: Stream, table: pa.Table | None) -> pa.Table:
-    wanted = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in stream.schema])
+    wanted = stream_schema(stream)
     table = wanted.empty_table() if table is None else table.select(wanted.names).cast(wanted)
     return table.add_column(0, pa.field(TS, pa.int64(), nullable=False), table[stream.time].cast(pa.int64()))
-
-
-def _clock(rows: pa.Table) -> npt.NDArray[np.int64]:
-    return rows[TS].to_numpy()
 
 
 def _span(rows: pa.Table) -> tuple[int | None, int | None]:

@@ -257,7 +257,7 @@ def expire(index, side, at, homes, horizon):
         stop, seen = min(end, start + AHEAD), np.int64(0)
         for n in range(start, stop):  # overlaps the memory's latencies, see _touch
             seen ^= slots[homes[n], FILL + side]
-        if seen == -1:
+        if seen < 0:  # never, no fill is negative; without a use the reads would be left out
             break
         for n in range(start, stop):
             slot = np.int64(homes[n])

@@ -66,9 +66,6 @@ class Plan:
         """The streams that some query reads, each once, in the order in which the joins name them."""
         return tuple({s.name: s for join in self.joins for s in join.streams}.values())
 
-    def join_of(self, query: str) -> SharedJoin:
-        return next(j for j in self.joins if any(q.name == query for q in j.queries))
-
 
 def signature(query: Query) -> tuple[object, ...]:
     """What two queries must have in common to share a join; the order of the equalities does not matter."""

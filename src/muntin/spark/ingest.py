@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrival import shard_rows
-from muntin.core.batch import TS
-from muntin.kernels.evaluate import arrow_type
+from muntin.core.batch import TS, stream_schema
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
 from muntin.spark import letters
@@ -108,7 +107,7 @@ def admit(stream: Stream, table: pa.Table) -> tuple[pa.Table, pa.Table]:
         if pc.any(broken).as_py():
             turned_away.append(letters.malformed(stream, table[CORRUPT].filter(broken)))
             table = table.filter(pc.invert(broken))
-    wanted = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in stream.schema])
+    wanted = stream_schema(stream)
     table = table.select(wanted.names).cast(wanted)
     if table[stream.time].null_count:
         missing = pc.is_null(table[stream.time])
