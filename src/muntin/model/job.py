@@ -36,8 +36,32 @@ class Stream:
     schema: Schema
     time: str
     lateness_us: int = 0
+    rate: float | None = None
+    """Rows per second to expect, where the job declares it."""
     format: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Op(StrEnum):
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    IN = "in"
+    NOT_IN = "not in"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A column against constants of its own type: what an index over the column can answer for many queries at once.
+
+    An inequality has one value; `=` and `<>` are `in` and `not in` of one value. NULL satisfies none of them. Values
+    are int, float (never NaN) or str.
+    """
+
+    column: str
+    op: Op
+    values: tuple[int | float | str, ...]
 
 
 @dataclass(frozen=True)
@@ -46,6 +70,7 @@ class Expr:
 
     `sql` is in the evaluator's dialect (DuckDB) over columns named `"l.Value"` and `"r.Value"`, and has passed the
     whitelist. `text` is what the user wrote, for EXPLAIN and messages. `left` and `right` are the columns used.
+    `conjuncts` are the parts of a selection, all of which must be true; () where it was not taken apart.
     """
 
     sql: str
@@ -53,6 +78,7 @@ class Expr:
     text: str
     left: tuple[str, ...] = ()
     right: tuple[str, ...] = ()
+    conjuncts: tuple[Comparison | Expr, ...] = ()
 
     def columns(self, side: Side) -> tuple[str, ...]:
         return (self.left, self.right)[side]

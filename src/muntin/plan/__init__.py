@@ -1,5 +1,5 @@
 """From a job to shared joins: which queries share a join, where its state is cut, who reads which slice."""
 
-from muntin.plan.share import Plan, SharedJoin, Slice, share
+from muntin.plan.share import Partition, Plan, SharedJoin, Slice, share
 
-__all__ = ["Plan", "SharedJoin", "Slice", "share"]
+__all__ = ["Partition", "Plan", "SharedJoin", "Slice", "share"]

@@ -1,31 +1,61 @@
-"""Queries over the same two streams with the same join key become one shared join (wang2006, sections 2 and 4).
+"""Which queries share a join, and how: the strategies of wang2006, sections 3 and 4, each a plan of its own.
 
-The state of each stream of a shared join is cut by age at the windows of its queries (the Mem-Opt chain of
-wang2006 5.1: one slice per distinct window):
+    state-slice   one join; its state is cut by age, a row stays as long as some query wants it
+    pull-up       one join of the largest window that keeps every row; selections and windows are checked on the pairs
+    push-down     the streams divided by selection, one join for each two parts that a query wants together
+    isolated      one join per query
+
+The state of each stream of a join is cut into slices of age. In a Mem-Opt chain (5.1) the cuts are the windows:
 
     age    0 ------ w1 ------------ w2 ------------------ w3
     slice  [   0   )[      1       )[         2          )
     w1 reads 0;  w2 reads 0, 1;  w3 reads 0, 1, 2
 
 A pair whose earlier row has an age in slice i belongs to every query whose window on that stream reaches past i: it
-is found once and routed by construction.
+is found once and routed by construction. A merged slice (5.2) has windows inside; its pairs are routed by their age.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-from muntin.model import Axis, JobSpec, KeyPair, Query, Side, Stream
+import numpy as np
+import numpy.typing as npt
+
+from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Side, Stream, UsageError
+from muntin.plan.regions import Predicates
+
+STRATEGIES = ("state-slice", "pull-up", "push-down", "isolated")
+MOST_PARTITIONS = 4096
+"""Combinations of selection outcomes on one stream that push-down looks at."""
+MOST_JOINS = 256
+"""Joins that push-down may make of one: each is an operator with a state of its own in every shard."""
+Cuts = tuple[int, ...]
+"""Ends of the slices of one stream's state, ascending; the last is the largest window."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The rows of one stream with an age in `[lo, hi)` on its axis, and the names of the queries that read them."""
+    """The rows of one stream with an age in `[lo, hi)` on its axis.
+
+    `readers` are the queries that read it; `windows` the ages up to `hi` at which some of them stop reading. More
+    than one: the slice is merged, and its pairs are routed by their age.
+    """
 
     lo: int
     hi: int
     readers: tuple[str, ...]
+    windows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The rows of a stream for which exactly some of the predicates hold."""
+
+    predicates: tuple[Expr, ...]
+    truths: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -38,33 +68,64 @@ class SharedJoin:
     queries: tuple[Query, ...]
     reports: tuple[bool, bool]
     """For each side, whether this join is the one that reports the stream's late rows (a stream may feed several)."""
+    cuts: tuple[Cuts, Cuts]
+    selects: bool = True
+    """Whether the selections decide what is stored and for how long, or only who receives a pair."""
+    partitions: tuple[Partition | None, Partition | None] = (None, None)
+    """For each side, the part of the stream that this join is for."""
 
     @property
     def axes(self) -> tuple[Axis, Axis]:
         return self.queries[0].window.axes
 
+    @cached_property
+    def windows(self) -> tuple[Cuts, Cuts]:
+        """The distinct windows of each side, ascending."""
+        return _windows(self.queries, Side.LEFT), _windows(self.queries, Side.RIGHT)
+
     def slices(self, side: Side) -> tuple[Slice, ...]:
         """Slices of one stream's state from young to old; the last one ends at the largest window."""
-        cuts = sorted({q.window.side(side) for q in self.queries})
-        lows = [0, *cuts]
-        return tuple(
-            Slice(lo, hi, tuple(q.name for q in self.queries if q.window.side(side) >= hi))
-            for lo, hi in zip(lows, cuts, strict=False)
-        )
+        return self._slices[side]
+
+    @cached_property
+    def _slices(self) -> tuple[tuple[Slice, ...], tuple[Slice, ...]]:
+        left, right = (tuple(self._cut(side)) for side in Side)
+        return left, right
+
+    def _cut(self, side: Side) -> Iterator[Slice]:
+        ordered = sorted(self.queries, key=lambda q: q.window.side(side))
+        ends = np.array([q.window.side(side) for q in ordered], np.int64)
+        windows = np.array(self.windows[side], np.int64)
+        position = {q.name: n for n, q in enumerate(self.queries)}
+        for lo, hi in zip((0, *self.cuts[side]), self.cuts[side], strict=False):
+            readers = [q.name for q in ordered[int(np.searchsorted(ends, lo, "right")) :]]
+            inside = windows[np.searchsorted(windows, lo, "right") : np.searchsorted(windows, hi, "right")]
+            yield Slice(lo, hi, tuple(sorted(readers, key=position.__getitem__)), tuple(map(int, inside)))
 
     def reach(self, side: Side) -> int:
         """How long a row of this side can still find a partner."""
-        return max(q.window.side(side) for q in self.queries)
+        return self.windows[side][-1]
 
 
 @dataclass(frozen=True)
 class Plan:
+    """The joins of a job. `strategy` and `chain` are the names of what was chosen; `never` are the queries that can
+    have no rows, planned away."""
+
     joins: tuple[SharedJoin, ...]
+    strategy: str
+    chain: str
+    never: tuple[Query, ...] = ()
 
     @property
     def streams(self) -> tuple[Stream, ...]:
         """The streams that some query reads, each once, in the order in which the joins name them."""
         return tuple({s.name: s for join in self.joins for s in join.streams}.values())
+
+    @property
+    def queries(self) -> dict[str, Query]:
+        """All queries of the job by name, those that can have no rows included."""
+        return {q.name: q for q in (*(q for join in self.joins for q in join.queries), *self.never)}
 
 
 def signature(query: Query) -> tuple[object, ...]:
@@ -73,21 +134,96 @@ def signature(query: Query) -> tuple[object, ...]:
     return (query.left, query.right, keys, query.window.axes)
 
 
-def share(spec: JobSpec) -> Plan:
-    """Group the queries of a job into shared joins, in the order in which the queries appear."""
+def share(spec: JobSpec, strategy: str = "state-slice") -> Plan:
+    """Group the queries of a job into shared joins, in the order in which the queries appear; Mem-Opt chains."""
+    never = [q for q in spec.queries.values() if never_true(spec, q)]
+    if len(never) == len(spec.queries):
+        never = []  # an operator that keeps no rows is simpler than a job without one
     groups: dict[tuple[object, ...], list[Query]] = {}
     for query in spec.queries.values():
-        groups.setdefault(signature(query), []).append(query)
-    return Plan(tuple(_joins(spec, groups.values())))
+        if query not in never:
+            alone = (query.name,) if strategy == "isolated" else ()
+            groups.setdefault((*alone, *signature(query)), []).append(query)
+    parts = [part for queries in groups.values() for part in _parts(spec, queries, strategy)]
+    chain = "mem-opt" if strategy == "state-slice" else "none"
+    return Plan(tuple(_joins(spec, parts, strategy)), strategy, chain, tuple(never))
 
 
-def _joins(spec: JobSpec, groups: Iterable[list[Query]]) -> Iterable[SharedJoin]:
+def never_true(spec: JobSpec, query: Query) -> Expr | None:
+    """A selection of the query that no row can satisfy."""
+    for side in Side:
+        where = query.where[side]
+        if where is not None:
+            for expr in Predicates([where], spec.streams[query.stream(side)].schema).never():
+                return expr
+    return None
+
+
+_Part = tuple[list[Query], tuple[Partition | None, Partition | None]]
+
+
+def _parts(spec: JobSpec, queries: list[Query], strategy: str) -> Iterable[_Part]:
+    """The joins that a group of queries becomes: one, or one for each two parts of the streams that meet."""
+    if strategy != "push-down":
+        return [(queries, (None, None))]
+    sides = [list(_partitions(spec, queries, side)) for side in Side]
+    parts: list[_Part] = []
+    for left, left_wants in sides[0]:
+        for right, right_wants in sides[1]:
+            both = left_wants & right_wants
+            if both.any():
+                parts.append(([q for q, wanted in zip(queries, both, strict=True) if wanted], (left, right)))
+    if len(parts) > MOST_JOINS:
+        raise UsageError(
+            f"strategy push-down would make {len(parts):,} joins of one; the limit is {MOST_JOINS}",
+            hint="use SET strategy = 'state-slice', which keeps one join for any number of selections",
+        )
+    return parts
+
+
+def _partitions(
+    spec: JobSpec, queries: list[Query], side: Side
+) -> Iterable[tuple[Partition, npt.NDArray[np.bool_]]]:
+    """The parts of a stream by the selections that hold, each with the queries that want it; wanted ones only."""
+    wheres = [q.where[side] for q in queries]
+    distinct = list({w.sql: w for w in wheres if w is not None}.values())
+    predicates = Predicates(distinct, spec.streams[queries[0].stream(side)].schema)
+    if predicates.combinations > MOST_PARTITIONS:
+        raise UsageError(
+            f"strategy push-down would divide {queries[0].stream(side)} into up to {predicates.combinations:,} parts; "
+            f"the limit is {MOST_PARTITIONS:,}",
+            hint="use SET strategy = 'state-slice', which divides no stream",
+        )
+    number = {p.sql: n for n, p in enumerate(distinct)}
+    for truths in np.unique(predicates.enumerate(), axis=0):
+        wants = np.array([w is None or bool(truths[number[w.sql]]) for w in wheres])
+        if wants.any():
+            yield Partition(tuple(distinct), tuple(map(bool, truths))), wants
+
+
+def _joins(spec: JobSpec, parts: Iterable[_Part], strategy: str) -> Iterable[SharedJoin]:
     reported: set[str] = set()
-    for index, queries in enumerate(groups):
+    for index, (queries, partitions) in enumerate(parts):
         streams = tuple(spec.streams[queries[0].stream(side)] for side in Side)
         reports = []
         for stream in streams:
             reports.append(stream.name not in reported)
             reported.add(stream.name)
         keys = tuple(sorted(queries[0].keys, key=lambda k: (k.left.sql, k.right.sql)))
-        yield SharedJoin(index, (streams[0], streams[1]), keys, tuple(queries), (reports[0], reports[1]))
+        cuts = [_windows(queries, side) for side in Side]
+        if strategy != "state-slice":
+            cuts = [ends[-1:] for ends in cuts]
+        yield SharedJoin(
+            index,
+            (streams[0], streams[1]),
+            keys,
+            tuple(queries),
+            (reports[0], reports[1]),
+            (cuts[0], cuts[1]),
+            strategy != "pull-up",
+            partitions,
+        )
+
+
+def _windows(queries: Iterable[Query], side: Side) -> Cuts:
+    return tuple(sorted({q.window.side(side) for q in queries}))
