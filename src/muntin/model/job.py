@@ -36,10 +36,10 @@ class Stream:
     schema: Schema
     time: str
     lateness_us: int = 0
-    rate: float | None = None
-    """Rows per second to expect, where the job declares it."""
     format: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    rate: float | None = None
+    """Rows per second to expect, where the job declares it."""
 
 
 class Op(StrEnum):

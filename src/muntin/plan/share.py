@@ -140,8 +140,9 @@ def share(spec: JobSpec, strategy: str = "state-slice") -> Plan:
     if len(never) == len(spec.queries):
         never = []  # an operator that keeps no rows is simpler than a job without one
     groups: dict[tuple[object, ...], list[Query]] = {}
+    away = {q.name for q in never}
     for query in spec.queries.values():
-        if query not in never:
+        if query.name not in away:
             alone = (query.name,) if strategy == "isolated" else ()
             groups.setdefault((*alone, *signature(query)), []).append(query)
     parts = [part for queries in groups.values() for part in _parts(spec, queries, strategy)]
