@@ -7,6 +7,7 @@ than large random ones.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,8 @@ from muntin import oracle
 from muntin.core.local import LocalJob
 from muntin.kernels.join import STRATEGIES
 from muntin.model import Axis, JobSpec, Window
+from muntin.plan import Plan, share
+from muntin.plan.share import STRATEGIES as SHARING
 from muntin.sql import parse_job
 
 EXAMPLES = int(os.environ.get("MUNTIN_EXAMPLES", "60"))
@@ -90,6 +93,8 @@ def scenarios(draw: st.DrawFn) -> dict:
         "queries": [draw(queries(f"q{n}")) for n in range(count)],
         "shards": draw(st.sampled_from([1, 2, 3])),
         "invalidation": draw(st.sampled_from(["auto", *STRATEGIES])),
+        "strategy": draw(st.sampled_from(SHARING)),
+        "merged": draw(st.integers(0, 255)),
         "restarts": [draw(st.booleans()) for _ in batches],
     }
 
@@ -99,9 +104,23 @@ def job(scenario: dict, chosen: list[dict] | None = None) -> JobSpec:
     return parse_job(text + "\n".join(q["sql"] for q in (chosen or scenario["queries"])))
 
 
-def simulate(scenario: dict, spec: JobSpec, shards: int, restarts: list[bool]) -> tuple[dict, LocalJob]:
+def planned(spec: JobSpec, strategy: str, merged: int) -> Plan:
+    """A plan whose chains are merged at random: bit n of `merged` takes away cut n of both sides, never the last."""
+    plan = share(spec, strategy)
+    joins = []
+    for join in plan.joins:
+        left, right = (
+            tuple(cut for n, cut in enumerate(cuts) if cut == cuts[-1] or not merged >> n & 1) for cuts in join.cuts
+        )
+        joins.append(replace(join, cuts=(left, right)))
+    return replace(plan, joins=tuple(joins))
+
+
+def simulate(
+    scenario: dict, spec: JobSpec, shards: int, restarts: list[bool], plan: Plan | None = None
+) -> tuple[dict, LocalJob]:
     """Each query's rows as tuples in output order."""
-    local = LocalJob(spec, shards)
+    local = LocalJob(spec, shards, plan or planned(spec, scenario["strategy"], scenario["merged"]))
     got: dict[str, list] = {name: [] for name in spec.queries}
     for batch, restart in zip([*scenario["batches"], None], [*restarts, False], strict=True):
         tables = {} if batch is None else {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batch, strict=True)}
@@ -158,6 +177,50 @@ def test_a_query_alone_gets_the_same_rows_as_beside_others(scenario):
     for query in scenario["queries"]:
         alone, _ = simulate(scenario, job(scenario, [query]), 1, [False] * len(scenario["batches"]))
         assert sorted(alone[query["name"]], key=_order) == sorted(together[query["name"]], key=_order)
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None)
+@given(scenarios())
+def test_a_row_is_kept_exactly_as_long_as_some_query_can_want_it(scenario):
+    """Mem-Opt with selections pushed into the chain keeps what theorem 4 of wang2006 says, and no strategy less."""
+    spec = job(scenario)
+    batches = scenario["batches"]
+    local = LocalJob(spec, scenario["shards"], share(spec))
+    others = [LocalJob(spec, 1, planned(spec, s, scenario["merged"])) for s in SHARING]
+    for n in range(len(batches)):
+        for engine in (local, *others):
+            tables = {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batches[n], strict=True)}
+            engine.push(tables)
+        mine = _kept(local)
+        assert mine == _needed(scenario, n + 1)
+        assert all(mine <= _kept(other) for other in others)
+
+
+def _kept(local: LocalJob) -> int:
+    return sum(sum(c.state_rows) for j in range(len(local.plan.joins)) for c in local.counters(j))
+
+
+def _needed(scenario: dict, count: int) -> int:
+    """Rows that have been joined and that a query of theirs can still want, counted once for each shared join."""
+    sides = [[batch[side] for batch in scenario["batches"][:count]] for side in (0, 1)]
+    rows = [oracle.admit(side, scenario["lateness"])[0] for side in sides]
+    frontiers = [max((r["ts"] for r in side), default=-(10**9)) - scenario["lateness"] for side in rows]
+    groups: dict = {}
+    for q in scenario["queries"]:
+        groups.setdefault((q["key"], q["window"].axes), []).append(q)
+    total = 0
+    for (key, axes), queries_ in groups.items():
+        counted = Axis.ROWS in axes
+        release = min(frontiers) - counted
+        for side in (0, 1):
+            ordered = sorted((r["ts"], n) for n, r in enumerate(rows[side]) if r["ts"] <= release)
+            for place, (ts, n) in enumerate(ordered):
+                row = rows[side][n]
+                age = len(ordered) - 1 - place if axes[side] is Axis.ROWS else release - ts
+                if key is None or all(row[k] is not None for k in key):
+                    wants = [q["window"].side(side) for q in queries_ if q["keeps"][side](row)]
+                    total += age < max(wants, default=0)
+    return total
 
 
 @settings(max_examples=EXAMPLES // 3, deadline=None)

@@ -9,8 +9,31 @@ import numpy as np
 import pytest
 
 from muntin.core.memory import Heap
-from muntin.kernels.index import KEYS, LIVE, SLOTS, Index, clear_index, count_of, index_layout, locate, repack
-from muntin.kernels.join import COUNTS, DONE, NEED_OUTPUT, STRATEGIES, Rows, Slicing, empty_pairs, expire, probe_insert
+from muntin.kernels.index import (
+    KEYS,
+    LIVE,
+    MATCHES,
+    SLOTS,
+    Index,
+    clear_index,
+    count_of,
+    index_layout,
+    locate,
+    repack,
+)
+from muntin.kernels.join import (
+    COUNTS,
+    DONE,
+    NEED_OUTPUT,
+    STRATEGIES,
+    Routes,
+    Rows,
+    Slicing,
+    empty_pairs,
+    expire,
+    probe_insert,
+)
+from muntin.kernels.times import Times, append_rows, clear_times, times_layout
 
 
 def new_index(slots: int, entries: int) -> Index:
@@ -19,35 +42,36 @@ def new_index(slots: int, entries: int) -> Index:
     return index
 
 
-def rows_of(rows: list[tuple[int, int, int]]) -> Rows:
+def new_times(lanes: int, blocks: int = 200) -> Times:
+    times = Times(*Heap().allocate("times", times_layout(lanes, blocks)))
+    clear_times(times)
+    return times
+
+
+def rows_of(rows: list[tuple[int, int, int]], classes: list[int] | None = None) -> Rows:
     """(side, time, key) in time order, numbered as they come."""
     side, ts, key = (np.array(c) for c in zip(*rows, strict=True))
     ts, key, zero = ts.astype(np.int64), key.astype(np.int64), np.zeros(len(rows), np.int64)
+    cls = np.array(classes or zero, np.int32)
     numbers = np.arange(len(rows), dtype=np.int64)
-    return Rows(side.astype(np.uint8), ts, ts, ts, key, zero, zero.astype(np.int32), numbers, np.ones(len(rows), bool))
+    return Rows(side.astype(np.uint8), ts, ts, ts, key, zero, cls, numbers, np.ones(len(rows), bool))
 
 
-def join(rows: Rows, window: int, strategy: str, index: Index | None = None):
+def one_slice(window: int) -> Slicing:
+    """One query with one window on both sides."""
+    ends, ones = np.array([[window], [window]], np.int64), np.ones((2, 1, 1), np.uint64)
+    return Slicing(ends, np.array([[0, 1]] * 2), ends, ends, ends, np.full((2, 1, 1), window), Routes(ones, ones))
+
+
+def join(rows: Rows, window: int, strategy: str, index: Index | None = None, slicing: Slicing | None = None):
     """All pairs, the counts, and the index afterwards; no sweep behind the strategy."""
     index = index or new_index(4, 8)
-    bounds, ones = np.array([[window], [window]], np.int64), np.ones((2, 1, 1), np.uint64)
-    reach, limits = np.full((2, 1), window, np.int64), np.array([window, window], np.int64)
     cursor, counts, slots = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64), np.zeros(len(rows.ts), np.int32)
-    pairs, out = set(), empty_pairs(4)
+    pairs, out, cuts = set(), empty_pairs(4), slicing or one_slice(window)
     while True:
         need = probe_insert(
-            index,
-            rows,
-            Slicing(bounds, ones, ones),
-            reach,
-            limits,
-            STRATEGIES[strategy],
-            True,
-            cursor,
-            out,
-            slots,
-            counts,
-        )
+            index, rows, cuts, STRATEGIES[strategy], True, len(rows.ts), cursor, out, slots, counts
+        )  # fmt: skip
         if need in (DONE, NEED_OUTPUT):
             pairs |= {(int(a), int(b)) for a, b in out.rows[:, : cursor[1]].T}
             cursor[1] = 0
@@ -62,6 +86,18 @@ def join(rows: Rows, window: int, strategy: str, index: Index | None = None):
             repack(index, grown, moved)
             index, done = grown, slots[: cursor[0]]
             done[:] = moved[done]
+
+
+def sweep(index: Index, times: Times, now: int, window: int) -> None:
+    """Take out what is stale in a join of one window."""
+    ends = np.array([window], np.int64)
+    for side in (0, 1):
+        expire(index, times, side, side, side + 1, now, ends, np.full((2, 1), window), window, False)
+
+
+def listed(times: Times, rows: Rows, slots: np.ndarray) -> None:
+    lanes = np.array([[0], [1]])
+    append_rows(times, rows.side, rows.at, rows.cls, slots, lanes, 0, len(slots), np.zeros(2, np.int64))
 
 
 def random_rows(seed: int, count: int = 300, keys: int = 5, share: float = 0.5) -> list[tuple[int, int, int]]:
@@ -90,11 +126,11 @@ def test_after_the_sweep_the_state_is_the_window_whatever_the_strategy(strategy)
     rows = random_rows(7)
     _, _, index, slots = join(rows_of(rows), 20, strategy)
     end = rows[-1][1]
+    times = new_times(2)
+    listed(times, rows_of(rows), slots)
+    sweep(index, times, end, 20)
     for side in (0, 1):
-        chosen = np.array([r[0] == side for r in rows])
-        at = np.array([r[1] for r in rows])[chosen]
-        expire(index, side, at, slots[chosen], end - 20)
-        assert index.control[LIVE + side] == (at > end - 20).sum()
+        assert index.control[LIVE + side] == sum(r[0] == side and r[1] > end - 20 for r in rows)
     live_keys = {r[2] for r in rows if r[1] > end - 20}
     assert index.control[KEYS] == len(live_keys)
     total = sum(count_of(index.slots, s, side) for s in range(index.control[SLOTS]) for side in (0, 1))
@@ -120,14 +156,51 @@ def test_a_probe_looks_at_its_matches_and_one_row_more_at_most():
 def test_keys_that_leave_make_room_without_breaking_the_chains_of_others():
     rnd = random.Random(0)
     rows = [(n % 2, n, rnd.randint(0, 10_000)) for n in range(5000)]
-    index, slots = new_index(64, 256), None
+    index, times = new_index(64, 256), new_times(2)
     for start in range(0, 5000, 50):
         part = rows_of(rows[start : start + 50])
         _, _, index, slots = join(part, 60, "probe-insert", index)
-        for side in (0, 1):
-            chosen = part.side == side
-            expire(index, side, part.ts[chosen], slots[chosen], start + 25)
+        listed(times, part, slots)
+        sweep(index, times, start + 49, 60)
     live = {int(index.slots[s, 0]) for s in index.table if s >= 0}
     assert len(live) == index.control[KEYS]
     for key in live:
         assert index.table[locate(index.table, index.slots, np.int64(key), np.int64(0))] >= 0
+
+
+KEEP = [5, 40, 100]
+"""Ages at which rows of classes 0, 1 and 2 leave."""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_that_stay_for_different_times_leave_each_at_its_own_age(seed):
+    rnd = random.Random(seed)
+    rows = random_rows(seed, count=400, keys=4)
+    classes = [rnd.randrange(3) for _ in rows]
+    keep = np.array([KEEP, KEEP], np.int64)
+    horizon = np.minimum(*np.meshgrid(KEEP, KEEP))
+    bits = np.ones((2, 3, 1), np.uint64)
+    slicing = Slicing(
+        keep, np.array([[0, 1, 2, 3]] * 2), keep, keep, keep, np.stack([horizon, horizon]), Routes(bits, bits)
+    )
+    index, times, lanes = new_index(64, 2048), new_times(6), np.array([[0, 1, 2], [3, 4, 5]])
+    part = rows_of(rows, classes)
+    found, _, index, slots = join(part, 0, "probe-insert", index, slicing)
+    want = {
+        (n, m)
+        for n, a in enumerate(rows)
+        for m, b in enumerate(rows)
+        if (a[0], b[0]) == (0, 1) and a[2] == b[2] and abs(a[1] - b[1]) < min(KEEP[classes[n]], KEEP[classes[m]])
+    }
+    assert found == want
+    append_rows(times, part.side, part.at, part.cls, slots, lanes, 0, len(slots), np.zeros(2, np.int64))
+    ends = np.array(KEEP, np.int64)
+    for now in range(rows[-1][1], rows[-1][1] + 120, 7):
+        for side in (0, 1):
+            expire(index, times, side, 3 * side, 3 * side + 3, now, ends, keep, KEEP[0], True)
+            live = [(r, c) for r, c in zip(rows, classes, strict=True) if r[0] == side and now - r[1] < KEEP[c]]
+            assert index.control[LIVE + side] == len(live)
+            assert times.lanes[3 * side : 3 * side + 3, 4].sum() == len(live)
+        counts = [[count_of(index.slots, s, side) for s in index.table if s >= 0] for side in (0, 1)]
+        assert index.control[MATCHES] == sum(a * b for a, b in zip(*counts, strict=True))
+    assert index.control[KEYS] == 0

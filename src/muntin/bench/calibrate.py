@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import MISSING, asdict, astuple, dataclass, fields
 from itertools import combinations
 from pathlib import Path
 
@@ -56,7 +56,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Measurement:
-    """Work done and the nanoseconds it took; the kinds of work in the order of `Constants`."""
+    """Work done and the nanoseconds it took; the kinds of work are the first of `Constants`, in their order."""
 
     setting: str
     invalidated: int
@@ -120,7 +120,7 @@ def fit(measurements: Sequence[Measurement]) -> Constants:
 
 
 def predicted_ns(constants: Constants, measurement: Measurement) -> float:
-    return sum(n * ns for n, ns in zip(measurement.work, astuple(constants), strict=True))
+    return sum(n * ns for n, ns in zip(measurement.work, astuple(constants), strict=False))
 
 
 def calibrate(rounds: int = ROUNDS) -> Constants:
@@ -143,6 +143,7 @@ def load(checkpoint: Path) -> Constants | None:
         return None
     try:
         stored = json.loads(path.read_text())
-        return Constants(**{f.name: float(stored[f.name]) for f in fields(Constants)})
+        given = [f.name for f in fields(Constants) if f.default is MISSING or f.name in stored]
+        return Constants(**{name: float(stored[name]) for name in given})
     except (ValueError, KeyError, TypeError) as error:
         raise MuntinError(f"{path} does not hold the constants", hint="run muntin calibrate again") from error

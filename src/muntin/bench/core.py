@@ -75,7 +75,8 @@ def query_join(windows_us: list[int]) -> SharedJoin:
     """One shared join of queries that differ in their windows only."""
     streams = (Stream("A", Schema(()), "ts"), Stream("B", Schema(()), "ts"))
     queries = tuple(Query(f"w{n}", "A", "B", (), Window(w, w), ()) for n, w in enumerate(windows_us))
-    return SharedJoin(0, streams, (), queries, (True, True))
+    cuts = tuple(sorted(set(windows_us)))
+    return SharedJoin(0, streams, (), queries, (True, True), (cuts, cuts))
 
 
 def join_in_batches(streams: Streams, windows_us: list[int]) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def join_in_batches(streams: Streams, windows_us: list[int]) -> dict[str, Any]:
     for rows in streams.batches():
         pairs += len(state.insert(rows, counters).ts)
         for side in Side:
-            state.forget(side, int(rows.ts[-1]) - max(windows_us), counters)
+            state.forget(side, int(rows.ts[-1]), counters)
     seconds = time.process_time() - start
     live = state.rows(Side.LEFT) + state.rows(Side.RIGHT)
     return {"seconds": seconds, "pairs": pairs, "comparisons": counters.comparisons, "index_bytes": state.nbytes,

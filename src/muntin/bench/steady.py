@@ -77,13 +77,11 @@ class SteadyJoin:
     def sweep(self) -> None:
         """Take out all that is stale, as the operator does after each micro-batch."""
         for side in Side:
-            self.state.forget(side, self.now_us - self.state.join.reach(side), self.counters)
+            self.state.forget(side, self.now_us, self.counters)
 
     def stale(self, side: Side) -> int:
         """Rows held that have left their window."""
-        listed = self.state.times[side]
-        live = len(listed) - listed.rows_until(self.now_us - self.state.join.reach(side))
-        return self.state.rows(side) - live
+        return self.state.rows(side) - sum(self.state.leaving.rows_by_age(side, self.now_us))
 
 
 def _even(buckets: int) -> Keys:
@@ -94,7 +92,7 @@ def _join(load: Load) -> SharedJoin:
     streams = (Stream("A", Schema(()), "ts"), Stream("B", Schema(()), "ts"))
     window = Window(round(load.t_a * SECOND_US), round(load.t_b * SECOND_US))
     query = Query("q", "A", "B", (), window, ())
-    return SharedJoin(0, streams, (), (query,), (True, True))
+    return SharedJoin(0, streams, (), (query,), (True, True), ((window.left,), (window.right,)))
 
 
 def _difference(after: dict[str, object], before: dict[str, object]) -> Counters:

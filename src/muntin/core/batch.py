@@ -82,4 +82,8 @@ class Counters:
     probes: int = 0
     comparisons: int = 0
     stale_checks: int = 0
+    crossed: int = 0
+    """Cuts between slices that probes stepped over."""
+    routed: int = 0
+    """Pairs placed by their age in a merged slice."""
     pairs: int = 0

@@ -1,13 +1,14 @@
 """The durable log of a shard: immutable chunks by name, and when each can go.
 
-l0000000000000042   rows of the left side, numbered from 42 on, as they arrived in one micro-batch
+l0000000000000042   rows of the left side, numbered from 42 on, as they arrived in one micro-batch; those that stay
+                    for different times are numbered in ranges of their own
 rv...               rows of the right side that only probe in this shard (a join without an equality)
 lc...               event times of the whole left stream, in order of arrival from that number on (count windows)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from muntin.model import Side
@@ -22,36 +23,44 @@ class Kind(StrEnum):
 
 
 class ChunkLog:
-    """Names of the live chunks with the latest event time in each."""
+    """Names of the live chunks, each with the latest event time in it and the age at which the last row has left."""
 
-    def __init__(self, last_ts: Mapping[str, int]):
-        self.last_ts = dict(last_ts)
+    def __init__(self, live: Mapping[str, Sequence[int]]):
+        self.live = {name: (last_ts, keep) for name, (last_ts, keep) in live.items()}
 
-    def add(self, kind: Kind, side: Side, base: int, last_ts: int) -> str:
+    def add(self, kind: Kind, side: Side, base: int, last_ts: int, keep: int) -> str:
         name = f"{'lr'[side]}{kind}{base:0{_DIGITS}d}"
-        self.last_ts[name] = last_ts
+        self.live[name] = last_ts, keep
         return name
 
     def __iter__(self) -> Iterator[tuple[Kind, Side, int, str]]:
         """Kind, side, first number and name of each chunk, in the order in which they came: ties are joined in it."""
-        for name in self.last_ts:
+        for name in self.live:
             yield Kind(name[1:-_DIGITS]), Side("lr".index(name[0])), int(name[-_DIGITS:]), name
 
-    def first(self, kind: Kind, side: Side, default: int) -> int:
-        """The first number that a chunk of the kind still needs."""
-        return min((base for k, s, base, _ in self if (k, s) == (kind, side)), default=default)
+    def firsts(self, side: Side, shift: int) -> dict[int, int]:
+        """The first row number that is still needed, in each range of `1 << shift` numbers that has one."""
+        found: dict[int, int] = {}
+        for kind, s, base, _ in self:
+            if s is side and kind is not Kind.CLOCK:
+                found[base >> shift] = min(found.get(base >> shift, base), base)
+        return found
 
-    def expired(self, side: Side, stale_before: int, release: int) -> list[str]:
-        """Take out the chunks of a side of which nothing is needed again.
+    def expired(self, stale_before: Callable[[Side, int], int], release: int) -> list[str]:
+        """Take out the chunks of which nothing is needed again.
 
-        Rows are needed until they have left their window, and so are the times that give them their numbers; visitors
-        until the release point has passed them.
+        Rows are needed until they have left the state, and so are the times that give them their numbers; visitors
+        until the release point has passed them. `stale_before(side, age)` is the event time before which rows of a
+        side have reached an age.
         """
-        gone = [
-            name
-            for kind, s, _, name in self
-            if s is side and (last := self.last_ts[name]) <= release and (kind is Kind.VISITORS or last < stale_before)
-        ]
+        ends: dict[tuple[Side, int], int] = {}
+        gone = []
+        for kind, side, _, name in self:
+            last, keep = self.live[name]
+            if (side, keep) not in ends:
+                ends[side, keep] = stale_before(side, keep)
+            if last <= release and (kind is Kind.VISITORS or last < ends[side, keep]):
+                gone.append(name)
         for name in gone:
-            del self.last_ts[name]
+            del self.live[name]
         return gone

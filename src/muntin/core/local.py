@@ -6,6 +6,7 @@ The same operator, routing and shards as on Spark; only what moves the data is a
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,9 +17,9 @@ from muntin.core.arrival import shard_rows
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.operator import Operator
 from muntin.core.policy import Policy
-from muntin.core.results import Run, output_schema, route
+from muntin.core.results import Run, route, unite
 from muntin.model import Axis, JobSpec, Side, Stream
-from muntin.plan import SharedJoin, share
+from muntin.plan import Plan, SharedJoin, make_plan
 
 
 @dataclass
@@ -47,9 +48,9 @@ class Shard:
 class LocalJob:
     """Feed micro-batches of stream tables, receive each query's rows in order."""
 
-    def __init__(self, spec: JobSpec, shards: int = 1):
+    def __init__(self, spec: JobSpec, shards: int = 1, plan: Plan | None = None):
         self.spec = spec
-        self.plan = share(spec)
+        self.plan = plan or make_plan(spec)
         policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
         self.shards = [[Shard(j, Operator(j, policy=policy)) for _ in range(shards)] for j in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
@@ -57,7 +58,7 @@ class LocalJob:
     def push(self, batch: Mapping[str, pa.Table], ended: bool = False) -> dict[str, pa.Table]:
         """One micro-batch; a stream that is missing brought nothing. Event times must not be NULL."""
         rows = {s.name: _timed(s, batch.get(s.name)) for s in self.plan.streams}
-        answers = {name: output_schema(q).empty_table() for name, q in self.spec.queries.items()}
+        found: dict[str, list[pa.Table]] = defaultdict(list)
         for join, shards in zip(self.plan.joins, self.shards, strict=True):
             parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards))[0] for side in Side]
             lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
@@ -71,8 +72,9 @@ class LocalJob:
                 for side in Side:
                     if join.reports[side]:
                         self.late[join.streams[side].name].append(late[side])
-            answers |= {query.name: table for query, table in route(join, Run.merge(runs))}
-        return answers
+            for query, table in route(join, Run.merge(runs)):
+                found[query.name].append(table)
+        return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
 
     def restart(self) -> None:
         for shards in self.shards:

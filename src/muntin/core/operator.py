@@ -4,12 +4,16 @@ What the state **is**, after each micro-batch, with R the release point, min ove
 lateness`:
 
     held[side]    rows that arrived on time with  ts > R: the other stream may still bring earlier ones
-    joined[side]  rows with  ts <= R  that are younger than the side's largest window: later rows can still match them
+    joined[side]  rows with  ts <= R  that some query can still want: later rows can match them
+
+How long a row can be wanted follows from its class (wang2006 6.1): the largest window of the queries whose selections it
+satisfies, up to the end of the slice that this window lies in.
 
 Rows wait until both frontiers have passed them and are then joined in (ts, left first) order: hammad2005's Sync-Filter,
 so that results leave in timestamp order and the join itself never sees disorder. A row is written to the durable log
 once, when it arrives; that it moves from held to joined and out follows from R alone, so `restore` needs only the
-chunks and R. Rows that no query wants are not stored.
+chunks and R. Rows that no query wants are not stored. Rows that leave at different ages lie in different chunks, so
+that a short stay gives its bytes back.
 """
 
 from __future__ import annotations
@@ -28,21 +32,24 @@ from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, TS, Arrivals, Counte
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.held import Held, pass_all
 from muntin.core.memory import Heap, Memory
-from muntin.core.payload import Payload
+from muntin.core.payload import RANGE_BITS, Payload
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
 from muntin.core.results import Found
-from muntin.core.selection import Classes, Selections, slicing
+from muntin.core.selection import Classes, Selections, per_class, routes
 from muntin.core.sequence import Numbered, Sequencer
 from muntin.core.state import JoinState
 from muntin.kernels.join import Pairs, Rows
 from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
+from muntin.plan.share import Cuts
 
 FOREVER = 1 << 62
 """Later than any event time; its negative is earlier than any."""
 FRONTIER = "_frontier"
-VISITOR = 1 << 42
-"""Rows that only probe here are numbered from this on."""
+GROUPS = 8
+"""Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
+VISITORS = GROUPS
+"""The range of rows that only probe here."""
 HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
 """Of held rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
 
@@ -69,7 +76,8 @@ class Operator:
     ended: list[bool]
     release: int
     """Rows up to here have been joined, the others are held."""
-    _next_row: list[dict[Kind, int]]
+    _next_row: list[list[int]]
+    """The next number in each range of each side."""
 
     def __init__(
         self,
@@ -82,7 +90,7 @@ class Operator:
         self.policy = policy
         self._memory = memory = memory or Heap()
         self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-        self.verdicts = Classes([q.residual for q in join.queries])
+        self.verdicts = Classes([q.residual for q in join.queries], len(join.queries))
         for classes, known in zip((*self.selections, self.verdicts), image["classes"] if image else (), strict=False):
             classes.remember(known)
         self.state = JoinState(join, self.selections, policy, memory, image and image["state"])
@@ -121,11 +129,10 @@ class Operator:
         self.counters.pairs += len(pairs.ts)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
-            self.state.forget(side, self._now(side) - self.join.reach(side), self.counters)
+            self.state.forget(side, self._now(side), self.counters)
         self._check_limit()
         self._note_levels()
-        ends = [(side, self._stale_before(side)) for side in Side]
-        deletes = [name for side, end in ends for name in self.chunks.expired(side, end, self.release)]
+        deletes = self.chunks.expired(self._stale_before, self.release)
         span = max(before, self.min_ts), min(self.release, max(self.max_ts))
         wants = (self.selections[0].wants, self.selections[1].wants, self.verdicts.wants)
         found = Found(self.join, self.payload, wants, pairs)
@@ -147,12 +154,12 @@ class Operator:
         sequencer = self.sequencers[side]
         return sequencer.counted if sequencer and not all(self.ended) else self.release
 
-    def _stale_before(self, side: Side) -> int:
-        """Rows of a side with an earlier event time have left their window."""
+    def _stale_before(self, side: Side, age: int) -> int:
+        """Rows of a side with an earlier event time have reached an age."""
         sequencer = self.sequencers[side]
         if sequencer is not None and not all(self.ended):
-            return sequencer.stale_before
-        return self.release - self.join.reach(side) + 1
+            return sequencer.stale_before(age)
+        return self.release - age + 1
 
     def _receive(self, side: Side, arrivals: Arrivals, puts: dict[str, pa.Table]) -> pa.Table:
         """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report."""
@@ -166,6 +173,7 @@ class Operator:
             late = late.filter(late[KEPT])
         keyed = on_time.filter(pc.is_valid(on_time[H1])) if on_time[H1].null_count else on_time
         classes = self.selections[side].classify(keyed)
+        self.selections[side].note(classes)
         wanted = self.selections[side].reach[classes] > 0
         counters.late[side] += late.num_rows
         counters.null_key[side] += on_time.num_rows - keyed.num_rows
@@ -185,26 +193,26 @@ class Operator:
             return rows
         base, ts, arrivals = sequencer.receive(clock, frontier)
         if len(ts):
-            puts[self.chunks.add(Kind.CLOCK, side, base, int(ts[-1]))] = pa.table({TS: ts, ARRIVAL: arrivals})
+            name = self.chunks.add(Kind.CLOCK, side, base, int(ts[-1]), self.join.reach(side))
+            puts[name] = pa.table({TS: ts, ARRIVAL: arrivals})
         at = rows.column_names.index(ARRIVAL)
         return rows.set_column(at, ARRIVAL, pc.add(rows[ARRIVAL], base))
 
     def _keep(self, side: Side, table: pa.Table, classes: npt.NDArray[np.int32], puts: dict[str, pa.Table]) -> None:
-        """Number rows in time order and hold them back, as a chunk of those that stay and one of those that visit."""
-        parts = [(Kind.ROWS, table, classes)]
+        """Number rows in time order and hold them back, in chunks of those that leave at about the same age."""
+        selections = self.selections[side]
+        ranges = _groups(self.join.cuts[side])[selections.lanes()[classes]]
         if KEPT in table.column_names:
-            kept = np.asarray(table[KEPT])
-            parts = [
-                (kind, table.filter(pa.array(chosen)), classes[chosen])
-                for kind, chosen in ((Kind.ROWS, kept), (Kind.VISITORS, ~kept))
-            ]
-        for kind, part, numbers in parts:
-            if part.num_rows:
-                base = self._next_row[side][kind]
-                self._next_row[side][kind] += part.num_rows
-                part = part.combine_chunks()
-                puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()))] = part
-                self._hold(kind, side, base, part, numbers)
+            ranges = np.where(np.asarray(table[KEPT]), ranges, VISITORS)
+        for number in np.unique(ranges):
+            chosen = ranges == number
+            part, own = (table, classes) if chosen.all() else (table.filter(pa.array(chosen)), classes[chosen])
+            base = self._next_row[side][number]
+            self._next_row[side][number] += part.num_rows
+            part, kind = part.combine_chunks(), Kind.VISITORS if number == VISITORS else Kind.ROWS
+            keep = int(selections.keep[own].max())
+            puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep)] = part
+            self._hold(kind, side, base, part, own)
 
     def _hold(self, kind: Kind, side: Side, base: int, table: pa.Table, classes: npt.NDArray[np.int32]) -> None:
         own = [f.name for f in own_columns(self.join, side) if f.name != TS]
@@ -247,7 +255,7 @@ class Operator:
             for name in self.verdicts.columns(side):
                 table[side.prefix + name] = rows[name].take(pa.array(places))
         verdicts = self.verdicts.numbers(pa.table(table))
-        readers = slicing(self.join, [s.wants for s in self.selections]).readers
+        readers = routes(self.join, [s.wants for s in self.selections]).readers
         wanted &= self.verdicts.wants[verdicts] & readers[pairs.tag & 1, pairs.tag >> 1]
         kept = wanted.any(axis=1)
         return Pairs(pairs.rows[:, kept], pairs.ts[kept], pairs.tag[kept], verdicts[kept])
@@ -262,8 +270,7 @@ class Operator:
         """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""
         self.state.settle()
         for side in Side:
-            for kind, first in _FIRST_ROW.items():
-                self.payload[side].forget(first, self.chunks.first(kind, side, self._next_row[side][kind]))
+            self.payload[side].forget(self.chunks.firsts(side, RANGE_BITS))
 
     @property
     def nbytes(self) -> int:
@@ -309,9 +316,7 @@ class Operator:
 
     def slice_rows(self, side: Side) -> list[int]:
         """Live rows per slice of one side, from young to old, as of the release point."""
-        now = min(self._now(side), max(self.max_ts))
-        older = [self.state.times[side].rows_until(now - s.lo) for s in self.join.slices(side)]
-        return [a - b for a, b in zip(older, [*older[1:], 0], strict=True)]
+        return self.state.leaving.rows_by_age(side, min(self._now(side), max(self.max_ts)))
 
     # -- durability -----------------------------------------------------------------------------------------------
 
@@ -324,7 +329,8 @@ class Operator:
             "ended": self.ended,
             "release": self.release,
             "next_row": self._next_row,
-            "chunks": self.chunks.last_ts,
+            "chunks": self.chunks.live,
+            "classes": [s.tally for s in self.selections],
             "sequences": [s and [s.counted, s.arrived] for s in self.sequencers],
             "counters": dataclasses.asdict(self.counters),
         }
@@ -332,9 +338,11 @@ class Operator:
     def _recall(self, meta: Mapping[str, Any]) -> None:
         self.max_ts, self.min_ts = list(meta["max_ts"]), meta["min_ts"]
         self.ended, self.release = list(meta["ended"]), meta["release"]
-        self._next_row = [dict(numbers) for numbers in meta["next_row"]]
+        self._next_row = [list(numbers) for numbers in meta["next_row"]]
         self.chunks = ChunkLog(meta["chunks"])
         self.counters = Counters(**meta["counters"])
+        for selections, tally in zip(self.selections, meta["classes"], strict=True):
+            selections.recall(tally)
         for sequencer, numbers in zip(self.sequencers, meta["sequences"], strict=True):
             if sequencer and numbers:
                 sequencer.counted, sequencer.arrived = numbers
@@ -344,6 +352,7 @@ class Operator:
         """All that another process needs, beside the memory, to go on from here."""
         return {
             "meta": self.meta,
+            "cuts": self.join.cuts,
             "state": self.state.image,
             "payload": [p.image for p in self.payload],
             "classes": [c.image for c in (*self.selections, self.verdicts)],
@@ -370,20 +379,35 @@ class Operator:
             elif sequencer is not None:
                 sequencer.hold(*(table[c].to_numpy() for c in (TS, ARRIVAL)))
         rows = self._rows([s.recount(self.release) if s else None for s in self.sequencers])
-        ends = np.array([self._now(side) - join.reach(side) for side in Side], np.int64)
-        live = rows.kept & (rows.at > ends[rows.side])
+        now = np.array([self._now(side) for side in Side], np.int64)
+        left, right = self.selections
+        live = rows.kept & (now[rows.side] - rows.at < per_class(left.keep, right.keep)[rows.side, rows.cls])
         self.state.load(Rows._make(a[live] for a in rows))
         return self
 
 
-_FIRST_ROW = {Kind.ROWS: 0, Kind.VISITORS: VISITOR}
+def fits(join: SharedJoin, image: Mapping[str, Any]) -> bool:
+    """Whether an image was made with the same cuts: its time lists have a lane for each slice."""
+    return [list(cuts) for cuts in image["cuts"]] == [list(cuts) for cuts in join.cuts]
+
+
+def _groups(cuts: Cuts) -> npt.NDArray[np.int64]:
+    """The range of row numbers of each slice: its own, or with many slices one shared by ends of the same magnitude."""
+    if len(cuts) <= GROUPS:
+        return np.arange(len(cuts))
+    sizes = np.log(np.array(cuts, float))
+    return np.minimum(((sizes - sizes[0]) / (sizes[-1] - sizes[0]) * GROUPS).astype(np.int64), GROUPS - 1)
+
+
+_FIRST_ROWS = [n << RANGE_BITS for n in range(GROUPS + 1)]
 _NEW: dict[str, Any] = {
     "max_ts": [-FOREVER, -FOREVER],
     "min_ts": FOREVER,
     "ended": [False, False],
     "release": -FOREVER,
-    "next_row": [_FIRST_ROW, _FIRST_ROW],
+    "next_row": [_FIRST_ROWS, _FIRST_ROWS],
     "chunks": {},
+    "classes": [[], []],
     "sequences": [None, None],
     "counters": {},
 }

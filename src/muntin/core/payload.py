@@ -8,17 +8,19 @@ same whether the rows came in large or in tiny micro-batches.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.memory import Memory
-from muntin.kernels.route import renumber
+from muntin.kernels.route import renumber, spans
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+RANGE_BITS, RANGES = 39, 16
+"""Rows that stay for different times are numbered in ranges of their own, so that those that have left lie together."""
 MERGED_ROWS = 1 << 18
 """Tables of this size are not merged any further, so that old rows are given back in pieces."""
 
@@ -69,11 +71,12 @@ class Payload:
         self._bases.pop(at)
         return self._tables.pop(at)
 
-    def forget(self, first: int, before: int) -> None:
-        """Give back the tables whose rows all have numbers from `first` and below `before`."""
-        at = bisect.bisect_left(self._bases, first)
-        while at < len(self._bases) and self._bases[at] + self._tables[at].num_rows <= before:
-            self._remove(at)
+    def forget(self, needed: Mapping[int, int]) -> None:
+        """Give back the tables of which nothing is needed: `needed` is the first number needed in each range."""
+        for at in reversed(range(len(self._bases))):
+            end = self._bases[at] + self._tables[at].num_rows
+            if end <= needed.get(self._bases[at] >> RANGE_BITS, end):
+                self._remove(at)
 
     def fetch(self, numbers: Int64s) -> tuple[pa.Table, Int32s]:
         """Each of these rows once, and the place of every number among them."""
@@ -100,8 +103,10 @@ def _distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:
     sorting."""
     if len(numbers) == 0:
         return numbers, np.zeros(0, np.int32)
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low < 16 * len(numbers):
-        return renumber(numbers, low, high - low + 1)
+    lows, highs = np.full(RANGES, np.iinfo(np.int64).max), np.full(RANGES, -1)
+    spans(numbers, RANGE_BITS, lows, highs)
+    widths = np.maximum(highs - lows, -1) + 1
+    if widths.sum() < 16 * len(numbers):
+        return renumber(numbers, RANGE_BITS, lows, np.cumsum(widths) - widths, int(widths.sum()))
     distinct, places = np.unique(numbers, return_inverse=True)
     return distinct, places.astype(np.int32)

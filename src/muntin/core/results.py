@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from muntin.core.batch import CLASS, TS
 from muntin.core.payload import Payload
-from muntin.core.selection import slicing
+from muntin.core.selection import routes
 from muntin.kernels import route as kernel
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.join import Pairs
@@ -42,7 +42,7 @@ class Run:
     """The queries that want each class of left rows, right rows and pairs, as bits."""
     pairs: tuple[Int32s, Int32s]
     tags: Int32s
-    """Of each pair, the slice in which the earlier row was found, and its side (`kernels.join.Pairs`)."""
+    """Of each pair, the window that the age of the earlier row is in, and its side (`kernels.join.Pairs`)."""
     verdicts: Int32s
     """The class of each pair; empty where no query has a predicate over both sides."""
 
@@ -176,10 +176,22 @@ def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
             yield query, columns.output(query, places[starts[n] : starts[n + 1]])
 
 
+def unite(query: Query, tables: Sequence[pa.Table]) -> pa.Table:
+    """One query's rows from several joins in timestamp order (wang2006 3.2: the union above a divided stream).
+
+    The joins read the same streams, so their release points agree: none of them can bring an earlier row later.
+    """
+    if len(tables) == 1:
+        return tables[0]
+    table = pa.concat_tables([output_schema(query).empty_table(), *tables])
+    order = np.argsort(table[OUTPUT_TS.name].cast(pa.int64()).to_numpy(), kind="stable")
+    return table.take(pa.array(order))
+
+
 def _route(run: Run, totals: Int64s, places: Int64s) -> None:
     left, right = (run.rows[side][CLASS].to_numpy()[run.pairs[side]] for side in Side)
-    cuts = slicing(run.join, run.wants)
-    kernel.route(left, right, np.array(run.tags), run.verdicts, cuts, run.wants[2], totals, places)
+    who = routes(run.join, run.wants[:2])
+    kernel.route(left, right, np.array(run.tags), run.verdicts, who, run.wants[2], totals, places)
 
 
 class _Columns:

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from muntin.core.held import Held, pass_all
-from muntin.core.memory import Memory
-from muntin.core.state import TimeList
+from muntin.core.memory import Layout, Memory
 
 Int64s = npt.NDArray[np.int64]
 KINDS = ("int64", "int64")
@@ -45,6 +44,40 @@ class Numbered:
         return self.before + np.searchsorted(self.ts, ts, side="right" if inclusive else "left").astype(np.int64)
 
 
+class Recent:
+    """The event times of the last rows, oldest first."""
+
+    def __init__(self, memory: Memory, image: Mapping[str, Any] | None = None):
+        self._memory = memory
+        new: dict[str, Any] = {"name": memory.name("recent"), "room": 1024, "head": 0, "tail": 0}
+        self.image = dict(image) if image else new
+        """What another process needs to go on with this list."""
+        (self._ts,) = (memory.arrays if image else memory.allocate)(self.image["name"], self._layout())
+
+    def _layout(self) -> Layout:
+        return [((self.image["room"],), "int64")]
+
+    @property
+    def ts(self) -> Int64s:
+        return self._ts[self.image["head"] : self.image["tail"]]
+
+    def append(self, ts: Int64s, most: int) -> None:
+        """Add times, and forget the oldest where there are more than `most`."""
+        if self.image["tail"] + len(ts) > self.image["room"]:
+            self._move(len(self.ts) + len(ts))
+        self._ts[self.image["tail"] : self.image["tail"] + len(ts)] = ts
+        self.image["tail"] += len(ts)
+        self.image["head"] += max(0, len(self.ts) - most)
+
+    def _move(self, rows: int) -> None:
+        """To the front of a place with room for half as many more: each time is moved O(1) times on average."""
+        ts, old = self.ts, self.image["name"]
+        self.image |= {"name": self._memory.name("recent"), "room": rows + rows // 2 + 64, "head": 0, "tail": len(ts)}
+        (self._ts,) = self._memory.allocate(self.image["name"], self._layout())
+        self._ts[: len(ts)] = ts
+        self._memory.discard(old)
+
+
 class Sequencer:
     def __init__(self, window: int, memory: Memory, image: Mapping[str, Any] | None = None):
         self.window = window
@@ -52,7 +85,7 @@ class Sequencer:
         self.counted = image["counted"] if image else 0
         self.arrived = image["arrived"] if image else 0
         self._held = [Held.open(memory, held, KINDS) for held in image["held"]] if image else []
-        self._recent = TimeList(memory, image["recent"] if image else None)
+        self._recent = Recent(memory, image["recent"] if image else None)
 
     @property
     def image(self) -> dict[str, Any]:
@@ -94,11 +127,10 @@ class Sequencer:
         self._remember(ts)
         return Numbered(ts, arrivals, self.counted - len(ts))
 
-    @property
-    def stale_before(self) -> int:
-        """Rows with an earlier event time are out of the window of the last n."""
-        times, _ = self._recent.entries()
-        return int(times[0]) if len(times) > self.window else -(1 << 62)
+    def stale_before(self, window: int) -> int:
+        """Rows with an earlier event time are not among the last `window` rows."""
+        ts = self._recent.ts
+        return int(ts[-window - 1]) if len(ts) > window else -(1 << 62)
 
     def _passed(self, until: int) -> tuple[Int64s, Int64s]:
         ts, arrivals = pass_all(self._held, until, KINDS)
@@ -106,5 +138,4 @@ class Sequencer:
         return ts[order], arrivals[order]
 
     def _remember(self, ts: Int64s) -> None:
-        self._recent.append(ts, np.zeros(len(ts), np.int32))
-        self._recent.drop(max(0, len(self._recent) - self.window - 1))
+        self._recent.append(ts, self.window + 1)

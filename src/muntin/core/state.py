@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from muntin.core.batch import Counters
-from muntin.core.memory import Layout, Memory
+from muntin.core.memory import Memory
 from muntin.core.policy import LimitError, Policy
-from muntin.core.selection import Selections, slicing
+from muntin.core.selection import Selections, per_class, slicing
 from muntin.kernels.index import (
     CLASS_BITS,
     FILL,
     HEAD,
     KEYS,
     LIVE,
+    MATCHES,
     OFF,
     SIZE_BITS,
     TOP,
@@ -30,10 +31,13 @@ from muntin.kernels.index import (
 from muntin.kernels.join import (
     COMPARISONS,
     COUNTS,
+    CROSSED,
     DONE,
-    NEED_OUTPUT,
+    NEED_SLAB,
+    NEED_SLOTS,
     PROBES,
     REMOVED,
+    ROUTED,
     STALE_CHECKS,
     STRATEGIES,
     Pairs,
@@ -42,15 +46,27 @@ from muntin.kernels.join import (
     expire,
     probe_insert,
 )
+from muntin.kernels.times import (
+    BLOCK,
+    Times,
+    ages,
+    append_rows,
+    clear_times,
+    move_times,
+    spare_blocks,
+    times_layout,
+)
+from muntin.kernels.times import LIVE as LISTED
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Judge = Callable[[Pairs], Pairs]
-BLOCK = 1 << 20
+JUDGED = 1 << 20
 """Pairs that are judged at a time where a predicate has to be evaluated on each."""
-
+RUN = 1 << 13
+"""Rows after which stale ones are looked for, where rows stay for different times."""
 
 _SCRATCH: list[Pairs] = []
 
@@ -62,65 +78,68 @@ def scratch(room: int) -> Pairs:
     return _SCRATCH[0]
 
 
-class TimeList:
-    """The live rows of one side in order (ding2004 4.1): when each leaves, and the slot it leaves from."""
+class Leaving:
+    """Which rows leave when (ding2004 4.1): one lane for each slice of each side, with whose end its rows leave."""
 
-    def __init__(self, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, join: SharedJoin, memory: Memory, image: Mapping[str, Any] | None = None):
         self._memory = memory
-        new: dict[str, Any] = {"name": memory.name("times"), "room": 1024, "head": 0, "tail": 0}
-        self._image = dict(image) if image else new
-        make = memory.arrays if image else memory.allocate
-        self._at, self._slots = make(self._image["name"], self._layout())
-
-    def _layout(self) -> Layout:
-        return [((self._image["room"],), "int64"), ((self._image["room"],), "int32")]
+        self.ends = tuple(np.array(join.cuts[side], np.int64) for side in Side)
+        starts = (0, len(self.ends[0]))
+        self.spans = tuple((start, start + len(ends)) for start, ends in zip(starts, self.ends, strict=True))
+        self._lanes = self.spans[1][1]
+        if image:
+            self._name, self._blocks = image["name"], image["blocks"]
+            self.times = Times(*memory.arrays(self._name, times_layout(self._lanes, self._blocks)))
+        else:
+            self.times = self._allocate(self._lanes + 8)
 
     @property
     def image(self) -> dict[str, Any]:
-        """What another process needs to go on with this list."""
-        return self._image
+        """What another process needs to go on with these lists."""
+        return {"name": self._name, "blocks": self._blocks}
+
+    def _allocate(self, blocks: int) -> Times:
+        self._name, self._blocks = self._memory.name("times"), blocks
+        times = Times(*self._memory.allocate(self._name, times_layout(self._lanes, blocks)))
+        clear_times(times)
+        return times
+
+    def _move(self, blocks: int) -> None:
+        old, name = self.times, self._name
+        self.times = self._allocate(blocks)
+        move_times(old, self.times)
+        self._memory.discard(name)
 
     @property
     def nbytes(self) -> int:
-        return self._at.nbytes + self._slots.nbytes
+        return sum(a.nbytes for a in self.times)
 
     def __len__(self) -> int:
-        return self._image["tail"] - self._image["head"]
+        return int(self.times.lanes[:, LISTED].sum())
 
-    def entries(self) -> tuple[Int64s, Int32s]:
-        """Places and slots, oldest first."""
-        live = slice(self._image["head"], self._image["tail"])
-        return self._at[live], self._slots[live]
+    def _needed(self, more: int) -> int:
+        """Blocks that the rows listed and some more may take."""
+        return (len(self) + more) // BLOCK + 2 * self._lanes + 8
 
-    def append(self, at: Int64s, slots: Int32s) -> None:
-        if self._image["tail"] + len(at) > self._image["room"]:
-            self._move(len(self) + len(at))
-        tail = self._image["tail"]
-        self._at[tail : tail + len(at)] = at
-        self._slots[tail : tail + len(at)] = slots
-        self._image["tail"] = tail + len(at)
-
-    def _move(self, rows: int) -> None:
-        """To the front of a place with room for half as many more: each row is moved O(1) times on average."""
-        at, slots, old = *self.entries(), self._image["name"]
-        self._image |= {"name": self._memory.name("times"), "room": rows + rows // 2 + 64, "head": 0, "tail": len(at)}
-        self._at, self._slots = self._memory.allocate(self._image["name"], self._layout())
-        self._at[: len(at)] = at
-        self._slots[: len(at)] = slots
-        self._memory.discard(old)
-
-    def drop(self, rows: int) -> None:
-        """Take the oldest rows away."""
-        self._image["head"] += rows
+    def append(self, rows: Rows, slots: Int32s, lane_of: Int64s, start: int, stop: int) -> Int64s:
+        """List the rows from `start` to `stop` that have a slot; how many of each side."""
+        if spare_blocks(self.times) < (stop - start) // BLOCK + self._lanes + 1:
+            self._move(self._needed(stop - start) * 3 // 2)
+        stored = np.zeros(2, np.int64)
+        append_rows(self.times, rows.side, rows.at, rows.cls, slots, lane_of, start, stop, stored)
+        return stored
 
     def settle(self) -> None:
-        """Give memory back after the list has become much shorter."""
-        if self._image["room"] > 8 * len(self) + 4096:
-            self._move(len(self) + 512)
+        """Give memory back after the lists have become much shorter."""
+        if len(self.times.after) > 8 * self._needed(0):
+            self._move(2 * self._needed(0))
 
-    def rows_until(self, place: int) -> int:
-        """How many rows are not younger than `place`."""
-        return int(np.searchsorted(self.entries()[0], place, side="right"))
+    def rows_by_age(self, side: Side, now: int) -> list[int]:
+        """Rows in each slice of a side, young to old; those that are stale at `now` are in none."""
+        ends = np.append(self.ends[side], np.iinfo(np.int64).max)
+        counts = np.zeros(len(ends), np.int64)
+        ages(self.times, *self.spans[side], now, ends, counts)
+        return [int(n) for n in counts[:-1]]
 
 
 class JoinState:
@@ -136,7 +155,6 @@ class JoinState:
     ):
         self.join = join
         self.selections = selections
-        self.limits = np.array([join.reach(side) for side in Side], np.int64)
         self.strategy = STRATEGIES[policy.invalidation]
         self.fan_out = policy.fan_out
         self._memory = memory
@@ -144,16 +162,15 @@ class JoinState:
         if image:
             self._name, self._room = image["index"], (image["slots"], image["entries"])
             self.index = Index(*memory.arrays(self._name, index_layout(*self._room)))
-            self.times = (TimeList(memory, image["times"][0]), TimeList(memory, image["times"][1]))
         else:
             self.index = self._allocate(16, 64)
-            self.times = (TimeList(memory), TimeList(memory))
+        self.leaving = Leaving(join, memory, image and image["times"])
 
     @property
     def image(self) -> dict[str, Any]:
         """What another process needs to go on with this state, beside the memory."""
         slots, entries = self._room
-        return {"index": self._name, "slots": slots, "entries": entries, "times": [t.image for t in self.times]}
+        return {"index": self._name, "slots": slots, "entries": entries, "times": self.leaving.image}
 
     def _allocate(self, slots: int, entries: int) -> Index:
         self._name, self._room = self._memory.name("index"), (slots, entries)
@@ -167,7 +184,7 @@ class JoinState:
         They may lie in memory that the next call, on any state of this process, uses again.
         """
         parts: list[Pairs] = []
-        for pairs in self._work(rows, counters, BLOCK if judge else None):
+        for pairs in self._work(rows, counters, JUDGED if judge else None):
             parts.append(judge(pairs) if judge else pairs)
         if len(parts) == 1:
             return parts[0]
@@ -179,51 +196,81 @@ class JoinState:
             pass
 
     def _work(self, rows: Rows, counters: Counters, block: int | None, probing: bool = True) -> Iterator[Pairs]:
-        """Run the kernel to its end, making room as it asks for it; yields the pairs in pieces."""
+        """Run the kernel to its end, making room as it asks for it; yields the pairs in pieces.
+
+        Where rows stay for different times, the stale ones are taken out run by run: a probe would pass them.
+        """
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
-        cuts, reach = slicing(self.join, [s.wants for s in self.selections]), self._reach()
+        cuts, lane_of = slicing(self.join, self.selections), self._lanes()
+        run = RUN if probing and any(self._mixed(side) for side in Side) else max(1, total)
         out = scratch(block or max(1024, total, self._expected))
         cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
-        need, everything = -1, 0
-        while need != DONE:
-            need = probe_insert(
-                self.index, rows, cuts, reach, self.limits, self.strategy, probing, cursor, out, slots, counts
-            )
-            if need in (NEED_OUTPUT, DONE):
-                found, cursor[1] = int(cursor[1]), 0
-                everything += found
-                if everything > self.fan_out:
-                    raise LimitError(f"more than {self.fan_out:,} pairs in one micro-batch of one shard")
-                if found or need == DONE:
-                    yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found], out.verdict)
-                if need == NEED_OUTPUT:  # nothing found: one row alone has more partners than there is room for
-                    out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
-                    _SCRATCH[:] = [out]
-            else:
-                moved, done = self._make_room(total - int(cursor[0])), slots[: int(cursor[0])]
+        stop, listed, everything = min(run, total), 0, 0
+        while True:
+            need = probe_insert(self.index, rows, cuts, self.strategy, probing, stop, cursor, out, slots, counts)
+            if need in (NEED_SLAB, NEED_SLOTS):
+                moved, done = self._make_room(total - int(cursor[0])), slots[listed : int(cursor[0])]
                 done[:] = np.where(done < 0, done, moved[done])
+                continue
+            if need == DONE:
+                stored = self.leaving.append(rows, slots, lane_of, listed, stop)
+                for side in Side:
+                    counters.inserted[side] += int(stored[side])
+                last, listed, stop = stop - 1, stop, min(stop + run, total)
+                if listed < total:
+                    self._sweep(rows, last, cuts.keep, counters)
+                    continue
+            found, cursor[1] = int(cursor[1]), 0
+            everything += found
+            if everything > self.fan_out:
+                raise LimitError(f"more than {self.fan_out:,} pairs in one micro-batch of one shard")
+            if found or need == DONE:
+                yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found], out.verdict)
+            if need == DONE:
+                break
+            # nothing found: one row alone has more partners than there is room for
+            out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
+            _SCRATCH[:] = [out]
         self._expected = everything + everything // 4
         for side in Side:
-            stored = rows.kept & (rows.side == side)
-            self.times[side].append(rows.at[stored], slots[stored])
-            counters.inserted[side] += int(stored.sum())
             counters.expired[side] += int(counts[REMOVED + side])
         counters.probes += int(counts[PROBES])
         counters.comparisons += int(counts[COMPARISONS])
         counters.stale_checks += int(counts[STALE_CHECKS])
+        counters.crossed += int(counts[CROSSED])
+        counters.routed += int(counts[ROUTED])
 
-    def _reach(self) -> Int64s:
-        reach = np.zeros((2, max(len(s.reach) for s in self.selections)), np.int64)
+    def _sweep(self, rows: Rows, last: int, keep: Int64s, counters: Counters) -> None:
+        """Forget what is stale once the rows up to `last` have been joined."""
         for side in Side:
-            reach[side, : len(self.selections[side].reach)] = self.selections[side].reach
-        return reach
+            reached = rows.at[last] if rows.side[last] == side else rows.now[last]
+            self._expire(side, int(reached), keep, counters)
 
-    def forget(self, side: Side, horizon: int, counters: Counters) -> None:
-        """Take out the rows of a side whose place on the axis is up to `horizon`."""
-        listed, gone = expire(self.index, int(side), *self.times[side].entries(), horizon)
-        self.times[side].drop(listed)
-        counters.expired[side] += gone
+    def _lanes(self) -> Int64s:
+        """The lane of each class of each side."""
+        left, right = (self.selections[side].lanes() + self.leaving.spans[side][0] for side in Side)
+        return per_class(left, right)
+
+    def _keeps(self, side: Side) -> Int64s:
+        """The ages at which rows of a side leave, those that enter at all."""
+        keep = self.selections[side].keep
+        return np.unique(keep[keep > 0])
+
+    def _mixed(self, side: Side) -> bool:
+        return len(self._keeps(side)) > 1
+
+    def forget(self, side: Side, now: int, counters: Counters) -> None:
+        """Take out the rows of a side that are stale when its axis has come to `now`."""
+        left, right = self.selections
+        self._expire(side, now, per_class(left.keep, right.keep), counters)
+
+    def _expire(self, side: Side, now: int, keep: Int64s, counters: Counters) -> None:
+        keeps, span, ends = self._keeps(side), self.leaving.spans[side], self.leaving.ends[side]
+        if len(keeps):
+            counters.expired[side] += expire(
+                self.index, self.leaving.times, int(side), *span, now, ends, keep, keeps[0], len(keeps) > 1
+            )
 
     def top(self, side: Side) -> tuple[int, int]:
         """How many rows the fullest key of a side has, and the number of one of them (-1: none)."""
@@ -242,15 +289,20 @@ class JoinState:
     @property
     def nbytes(self) -> int:
         """Bytes of index and time lists as allocated."""
-        return sum(a.nbytes for a in self.index) + sum(t.nbytes for t in self.times)
+        return sum(a.nbytes for a in self.index) + self.leaving.nbytes
+
+    @property
+    def match(self) -> float | None:
+        """The chance that a row of each side have the same key, as the state has it; None without rows of both."""
+        pairs = self.rows(Side.LEFT) * self.rows(Side.RIGHT)
+        return int(self.index.control[MATCHES]) / pairs if pairs else None
 
     def settle(self) -> None:
         """Give memory back after the state has become much smaller; call between two steps."""
         rows, keys = self.rows(Side.LEFT) + self.rows(Side.RIGHT), self.keys
         if len(self.index.slab) > 8 * rows + 4096 or len(self.index.slots) > 8 * keys + 1024:
             self._repack(2 * keys + 16, 2 * packed_entries(self.index)[0] + 64)
-        for times in self.times:
-            times.settle()
+        self.leaving.settle()
 
     def _make_room(self, more: int) -> Int32s:
         """Room for `more` rows and keys, and half of what there is, so that this is rare; where slots moved to.
@@ -267,7 +319,6 @@ class JoinState:
         self.index = self._allocate(slots, entries)
         repack(old, self.index, moved)
         self._memory.discard(name)
-        for times in self.times:
-            _, homes = times.entries()
-            homes[:] = moved[homes]
+        homes = self.leaving.times.homes
+        homes[:] = moved[homes]
         return moved

@@ -8,8 +8,11 @@ Ages are measured on an *axis* per side: event time, or the number of rows of th
 row's place on the axis of its own side, `now` the place it has reached on the other side's axis; on time axes both are
 its timestamp.
 
-Rows that have left their window are stale. Which of them a row's arrival takes out is the invalidation strategy
-(kostowski 2 and 4.2); `expire` takes out the rest, oldest first, from the time list that the caller keeps.
+A row stays for as long as a query can want it (`keep`), then it is stale. Which stale rows a row's arrival takes out is
+the invalidation strategy (kostowski 2 and 4.2); `expire` takes out the rest along the lanes of a time list.
+
+The slice of a pair is found on the way back through the buffer: ages only grow, so each cut is stepped over once per
+probe. Where a slice is merged of several windows, a pair beyond the first of them is placed by bisection.
 
 Where room is missing, `probe_insert` stops before it touches anything of the row at hand and says what it needs; the
 caller makes room and calls again.
@@ -33,15 +36,19 @@ from muntin.kernels.index import (
     SIZE_BITS,
     SLOTS,
     append,
+    compact,
     count_of,
-    drop_slot,
+    drop_if_empty,
     has_room,
+    holds_stale,
+    is_stale,
     locate,
     mask_of,
     purge,
-    purge_or_drop,
     take_slot,
 )
+from muntin.kernels.times import HEAD as FIRST_BLOCK
+from muntin.kernels.times import START, due, pop
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -52,9 +59,10 @@ DONE, NEED_OUTPUT, NEED_SLAB, NEED_SLOTS = 0, 1, 2, 3
 PROBE, PROBE_INSERT, PROBE_ALL, ALL = 0, 1, 2, 3
 STRATEGIES = {"probe": PROBE, "probe-insert": PROBE_INSERT, "probe-all": PROBE_ALL, "all": ALL}
 """Invalidation by name (kostowski 4.2): the buffers from which an arriving row takes stale rows out."""
-PROBES, COMPARISONS, STALE_CHECKS, REMOVED, TOUCHED = 0, 1, 2, 3, 5
-"""Where `counts` adds up: rows that probed, partners looked at, checks for stale rows, stale rows of (left, right)."""
-COUNTS = 6
+PROBES, COMPARISONS, STALE_CHECKS, REMOVED, TOUCHED, CROSSED, ROUTED = 0, 1, 2, 3, 5, 6, 7
+"""Where `counts` adds up: rows that probed, partners looked at, checks for stale rows, stale rows of (left, right), cuts
+between slices stepped over, pairs placed by their age in a merged slice."""
+COUNTS = 8
 
 
 class Rows(NamedTuple):
@@ -72,9 +80,10 @@ class Rows(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Pairs found: row numbers of (left, right), the timestamp, and `2 * slice + side` of the earlier row.
+    """Pairs found: row numbers of (left, right), the timestamp, and `2 * window + side` of the earlier row.
 
-    `verdict` is the class of each pair by the predicates over both sides; empty where there are none.
+    `window` is the first of the side's windows, ascending, that the age of the earlier row lies in. `verdict` is the
+    class of each pair by the predicates over both sides; empty where there are none.
     """
 
     rows: Int64s
@@ -83,15 +92,32 @@ class Pairs(NamedTuple):
     verdict: Int32s
 
 
-class Slicing(NamedTuple):
-    """For each side's state: where it is cut, and which queries (bits) read each slice and want each class of row.
+class Routes(NamedTuple):
+    """Who receives what: queries (bits) that read ages within each window, and that want each class of row.
 
-    `bounds[side, slice]`, `readers[side, slice, word]`, `wants[side, class, word]`, padded where the sides differ.
+    `readers[side, window, word]`, `wants[side, class, word]`, padded where the sides differ.
     """
 
-    bounds: Int64s
     readers: UInt64s
     wants: UInt64s
+
+
+class Slicing(NamedTuple):
+    """How each side's state is cut, and what of it is wanted; padded where the sides differ.
+
+    `cuts[side, slice]` is where a slice ends, `first[side, slice]` the first of its windows, `windows[side, window]`
+    where each ends. `reach[side, class]` is the age of a partner from which a row of `side` can want it no more, and
+    `keep[side, class]` the age at which such a row is stale itself. `horizon[side, left class, right class]` is the age
+    from which nobody wants a pair whose earlier row is of `side`; without room for that table the `routes` tell.
+    """
+
+    cuts: Int64s
+    first: Int64s
+    windows: Int64s
+    reach: Int64s
+    keep: Int64s
+    horizon: Int64s
+    routes: Routes
 
 
 def empty_pairs(room: int) -> Pairs:
@@ -100,51 +126,51 @@ def empty_pairs(room: int) -> Pairs:
 
 
 @numba.njit(inline="always")
-def _purge_one(control, slots, slab, slot, side, horizon, counts):
-    """Take the stale rows out of one buffer; the usual case, that there are none, costs one comparison."""
+def _purge_one(control, slots, slab, slot, side, now, keep, counts):
+    """Take stale rows out of one buffer; the usual case, that there are none, costs one comparison."""
     counts[STALE_CHECKS] += 1
     if count_of(slots, slot, side) > 0:
-        oldest = slots[slot, OFF + side] + slots[slot, HEAD + side]
-        if slab[oldest, 0] <= horizon:
-            gone = purge(control, slots, slab, slot, side, horizon)
+        if is_stale(slab, slots[slot, OFF + side] + slots[slot, HEAD + side], side, now, keep):
+            gone = purge(control, slots, slab, slot, side, now, keep)
             counts[STALE_CHECKS] += gone
             counts[REMOVED + side] += gone
 
 
 @numba.njit(cache=True)
-def _purge_others(control, table, slots, slab, slot, side, horizon, counts):
+def _purge_others(control, table, slots, slab, slot, side, now, keep, counts):
     """Take the stale rows of one side out of every other slot: at least one check for each."""
     for s in range(control[SLOTS]):
         if s != slot and count_of(slots, s, side) > 0:
             counts[STALE_CHECKS] += 1
-            if slab[slots[s, OFF + side] + slots[s, HEAD + side], 0] <= horizon:
-                gone = purge_or_drop(control, table, slots, slab, s, side, horizon)
+            if is_stale(slab, slots[s, OFF + side] + slots[s, HEAD + side], side, now, keep):
+                gone = purge(control, slots, slab, s, side, now, keep)
+                drop_if_empty(control, table, slots, s)
                 counts[STALE_CHECKS] += gone
                 counts[REMOVED + side] += gone
 
 
 @numba.njit(cache=True)
-def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor, out, homes, counts):
-    """Join a run of rows with the state and with itself; returns DONE or what is missing.
+def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, homes, counts):
+    """Join the rows up to `stop` with the state and with each other; returns DONE or what is missing.
 
-    `reach[side, class]` is the age from which a row of the other side can no longer be wanted by a row of `side` in
-    `class`; `limits[side]` the age from which a row of `side` is stale. `cursor` = rows done and pairs found so far;
-    calling again goes on from there. `out` receives the pairs in timestamp order, `homes` the slot of each row for the
-    time list, -1 where it was not kept. `counts`: see PROBES. Without `probing` rows are only stored.
+    `cursor` = rows done and pairs found so far; calling again goes on from there. `out` receives the pairs in timestamp
+    order, `homes` the slot of each row for the time list, -1 where it was not kept. `counts`: see PROBES. Without
+    `probing` rows are only stored.
 
     Tuples are taken apart first: an array that is fetched from a tuple in the loop costs counting its references.
     """
     control, table, slots, slab = index
     sides, ts, at, now, h1, h2, cls, row, kept = rows
-    bounds, readers, wants = slicing
+    cuts, first, windows, reach, keep, horizon, routes = slicing
+    readers, wants = routes
     out_rows, out_ts, out_tag, _ = out
-    n, found, total, room = cursor[0], cursor[1], len(ts), len(out_ts)
+    n, found, room = cursor[0], cursor[1], len(out_ts)
     need, warm = DONE, n
-    # One class on each side, wanted by every query: whoever is within reach is wanted.
-    plain = wants.shape[1] == 1 and np.all(wants[:, 0] == readers[:, 0]) and np.all(wants[0, 0] == wants[1, 0])
-    while n < total:
+    # With one class on each side, whoever is within reach is wanted.
+    plain, tabled = horizon.shape[1] == 1 and horizon.shape[2] == 1, horizon.shape[1] > 0
+    while n < stop:
         if n == warm:
-            warm = min(total, n + AHEAD)
+            warm = min(stop, n + AHEAD)
             counts[TOUCHED] ^= _touch(table, slots, slab, sides, h1, h2, n, warm)
         side = np.int64(sides[n])
         other = 1 - side
@@ -164,13 +190,13 @@ def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor,
             if found + count_of(slots, slot, other) > room:
                 need = NEED_OUTPUT
                 break
-            _purge_one(control, slots, slab, slot, other, now[n] - limits[other], counts)
+            _purge_one(control, slots, slab, slot, other, now[n], keep, counts)
             if strategy in (PROBE_INSERT, ALL):
-                _purge_one(control, slots, slab, slot, side, at[n] - limits[side], counts)
+                _purge_one(control, slots, slab, slot, side, at[n], keep, counts)
             if strategy >= PROBE_ALL:
-                _purge_others(control, table, slots, slab, slot, other, now[n] - limits[other], counts)
+                _purge_others(control, table, slots, slab, slot, other, now[n], keep, counts)
             if strategy == ALL:
-                _purge_others(control, table, slots, slab, slot, side, at[n] - limits[side], counts)
+                _purge_others(control, table, slots, slab, slot, side, at[n], keep, counts)
         if kept[n] and not has_room(control, slots, slab, slot, side):
             need = NEED_SLAB
             break
@@ -180,8 +206,8 @@ def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor,
             if partners > 0:  # from the newest back to the first that nobody can want
                 off, mask = slots[slot, OFF + other], mask_of(slots, slot, other)
                 newest = slots[slot, HEAD + other] + partners - 1
-                limit, band, edge, back = reach[side, cls[n]], 0, bounds[other, 0], 0
-                mine, when, reached = row[n], ts[n], now[n]
+                limit, band, edge, back = reach[side, cls[n]], 0, cuts[other, 0], 0
+                mine, when, reached, own = row[n], ts[n], now[n], np.int64(cls[n])
                 while back < partners:
                     entry = off + ((newest - back) & mask)
                     age = reached - slab[entry, 0]
@@ -190,33 +216,79 @@ def probe_insert(index, rows, slicing, reach, limits, strategy, probing, cursor,
                         break
                     while age >= edge:
                         band += 1
-                        edge = bounds[other, band]
+                        edge = cuts[other, band]
                     partner = slab[entry, 1]
-                    if plain or _wanted(wants, readers, side, cls[n], partner & CLASS_MASK, band):
+                    theirs = partner & CLASS_MASK
+                    if plain:
+                        wanted = True
+                    elif tabled:
+                        wanted = age < (horizon[1, own, theirs] if other else horizon[0, theirs, own])
+                    else:
+                        window = _window(windows, first, other, band, age)
+                        wanted = _wanted(wants, readers, side, own, theirs, window)
+                    if wanted:
+                        window = first[other, band]
+                        if age >= windows[other, window]:
+                            window = _window(windows, first, other, band, age)
+                            counts[ROUTED] += 1
                         out_rows[side, found] = mine
                         out_rows[other, found] = partner >> CLASS_BITS
                         out_ts[found] = when
-                        out_tag[found] = 2 * band + other
+                        out_tag[found] = 2 * window + other
                         found += 1
                 counts[COMPARISONS] += back
+                counts[CROSSED] += band
         homes[n] = -1
         if kept[n]:
             append(control, slots, slab, slot, side, at[n], row[n], cls[n])
             homes[n] = slot
-        elif count_of(slots, slot, 0) == 0 and count_of(slots, slot, 1) == 0:
-            drop_slot(control, table, slots, slot)
+        else:
+            drop_if_empty(control, table, slots, slot)
         n += 1
     cursor[0], cursor[1] = n, found
     return need
 
 
 @numba.njit(inline="always")
-def _wanted(wants, readers, side, mine, theirs, band):
-    """Whether some query wants both classes of row and reads the slice."""
-    queries = wants[side, mine, 0] & wants[1 - side, theirs, 0] & readers[1 - side, band, 0]
+def _window(windows, first, side, band, age):
+    """The first window of a slice that holds the age, by bisection."""
+    low, high = first[side, band], first[side, band + 1] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if age >= windows[side, middle]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(inline="always")
+def _wanted(wants, readers, side, mine, theirs, window):
+    """Whether some query wants both classes of row and reads that far."""
+    queries = wants[side, mine, 0] & wants[1 - side, theirs, 0] & readers[1 - side, window, 0]
     for w in range(1, wants.shape[2]):
-        queries |= wants[side, mine, w] & wants[1 - side, theirs, w] & readers[1 - side, band, w]
+        queries |= wants[side, mine, w] & wants[1 - side, theirs, w] & readers[1 - side, window, w]
     return queries != 0
+
+
+@numba.njit(cache=True)
+def horizons(left, right, windows, found):
+    """For each two classes, the largest window of a query that wants both; 0 where there is none.
+
+    `left[class, word]` and `right[class, word]` are bits of queries in the order of their `windows`, ascending.
+    """
+    for a in range(len(left)):
+        for b in range(len(right)):
+            found[a, b] = 0
+            for w in range(left.shape[1] - 1, -1, -1):
+                both = left[a, w] & right[b, w]
+                if both:
+                    top = 0
+                    while both >> np.uint64(1):
+                        both >>= np.uint64(1)
+                        top += 1
+                    found[a, b] = windows[64 * w + top]
+                    break
 
 
 @numba.njit(cache=True)
@@ -242,27 +314,37 @@ def _touch(table, slots, slab, sides, h1, h2, start, end):
 
 
 @numba.njit(cache=True)
-def expire(index, side, at, homes, horizon):
-    """Take out the rows of one side whose place is up to `horizon`; how many of the time list, and of the index, they
-    are.
+def expire(index, times, side, first, last, now, ends, keep, shortest, mixed):
+    """Take out the rows of one side that are stale at `now`; how many there were.
 
-    The time list (`at`, `homes`) is in order, so the stale rows are its prefix. A row that an arrival has taken out
-    already leaves a stale entry here, perhaps with a slot that has a new key by now: only rows that are stale are
-    ever taken.
+    The lanes from `first` to `last` are the side's, a row of lane i leaves at the age `ends[i - first]`. No row leaves
+    before the age `shortest`; `mixed` says that not all leave at the same age. A row that an
+    arrival has taken out already leaves an entry here, perhaps with a slot that has a new key by now: only rows that
+    are stale are ever taken.
     """
     control, table, slots, slab = index
-    end = np.searchsorted(at, horizon, side="right")
+    times_control, lanes, after, at, homes = times
     gone = 0
-    for start in range(0, end, AHEAD):
-        stop, seen = min(end, start + AHEAD), np.int64(0)
-        for n in range(start, stop):  # overlaps the memory's latencies, see _touch
-            seen ^= slots[homes[n], FILL + side]
-        if seen < 0:  # never, no fill is negative; without a use the reads would be left out
-            break
-        for n in range(start, stop):
-            slot = np.int64(homes[n])
-            if count_of(slots, slot, side) > 0:
-                oldest = slots[slot, OFF + side] + slots[slot, HEAD + side]
-                if slab[oldest, 0] <= horizon:
-                    gone += purge_or_drop(control, table, slots, slab, slot, side, horizon)
-    return end, gone
+    for lane in range(first, last):
+        until = now - ends[lane - first]
+        count = due(lanes, at, lane, until)
+        while count > 0:
+            block, start, seen = lanes[lane, FIRST_BLOCK], lanes[lane, START], np.int64(0)
+            for n in range(start, start + count):  # overlaps the memory's latencies, see _touch
+                seen ^= slots[homes[block, n], FILL + side]
+            if seen < 0:  # never, no fill is negative; without a use the reads would be left out
+                break
+            for n in range(start, start + count):
+                slot = np.int64(homes[block, n])
+                if count_of(slots, slot, side) > 0:
+                    taken = 0
+                    if is_stale(slab, slots[slot, OFF + side] + slots[slot, HEAD + side], side, now, keep):
+                        taken = purge(control, slots, slab, slot, side, now, keep)
+                    if mixed and holds_stale(slots, slab, slot, side, at[block, n], now, keep):
+                        taken += compact(control, slots, slab, slot, side, now, keep, now - shortest)
+                    if taken > 0:
+                        drop_if_empty(control, table, slots, slot)
+                    gone += taken
+            pop(times_control, lanes, after, lane, count)
+            count = due(lanes, at, lane, until)
+    return gone

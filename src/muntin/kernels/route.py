@@ -7,21 +7,21 @@ import numpy as np
 
 
 @numba.njit(cache=True)
-def route(left, right, tags, verdicts, slicing, allowed, totals, places):
+def route(left, right, tags, verdicts, routes, allowed, totals, places):
     """Count (`places` empty) or list, query after query, the pairs that each query receives.
 
-    `left`, `right` are the classes of each pair's rows. `tags` say which slice the earlier row was found in,
+    `left`, `right` are the classes of each pair's rows. `tags` say which window the age of the earlier row is in,
     `verdicts` (empty: all the same) which row of `allowed` queries the predicates over both sides leave.
     `totals[q]` counts; with `places`, `totals[q]` must hold where query q begins and ends up where it ends.
     """
-    words = slicing.readers.shape[2]
+    words = routes.readers.shape[2]
     listing = len(places) > 0
     for n in range(len(tags)):
-        earlier, band = tags[n] & 1, tags[n] >> 1
+        earlier, window = tags[n] & 1, tags[n] >> 1
         verdict = verdicts[n] if len(verdicts) > 0 else 0
         for w in range(words):
-            queries = slicing.wants[0, left[n], w] & slicing.wants[1, right[n], w]
-            queries &= slicing.readers[earlier, band, w] & allowed[verdict, w]
+            queries = routes.wants[0, left[n], w] & routes.wants[1, right[n], w]
+            queries &= routes.readers[earlier, window, w] & allowed[verdict, w]
             base = 64 * w
             while queries:
                 bit = queries & (~queries + np.uint64(1))
@@ -52,23 +52,37 @@ def _position(bit):
 
 
 @numba.njit(cache=True)
-def renumber(ids, low, span):
-    """Distinct values of `ids` in order, and the place of each id among them; all lie in [low, low + span)."""
-    seen = np.zeros(span, np.int32)
+def spans(ids, shift, lows, highs):
+    """The least and the greatest of the ids in each range of `1 << shift` ids; `lows` above `highs` where none is."""
     for n in range(len(ids)):
-        seen[ids[n] - low] = 1
+        part = ids[n] >> shift
+        lows[part] = min(lows[part], ids[n])
+        highs[part] = max(highs[part], ids[n])
+
+
+@numba.njit(cache=True)
+def renumber(ids, shift, lows, starts, total):
+    """Distinct values of `ids` in order, and the place of each id among them.
+
+    Ids of the range `part` (see `spans`) lie in [lows[part], lows[part] + its span); the spans begin at `starts`, one
+    after the other, and are `total` together.
+    """
+    seen = np.zeros(total, np.int32)
+    for n in range(len(ids)):
+        part = ids[n] >> shift
+        seen[ids[n] - lows[part] + starts[part]] = 1
     count = 0
-    for n in range(span):
+    for n in range(total):
         if seen[n]:
             seen[n] = count
             count += 1
         else:
             seen[n] = -1
     distinct = np.empty(count, np.int64)
-    for n in range(span):
-        if seen[n] >= 0:
-            distinct[seen[n]] = low + n
     places = np.empty(len(ids), np.int32)
     for n in range(len(ids)):
-        places[n] = seen[ids[n] - low]
+        part = ids[n] >> shift
+        place = seen[ids[n] - lows[part] + starts[part]]
+        places[n] = place
+        distinct[place] = ids[n]
     return distinct, places

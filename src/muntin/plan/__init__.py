@@ -2,4 +2,6 @@
 
 from muntin.plan.share import Partition, Plan, SharedJoin, Slice, share
 
-__all__ = ["Partition", "Plan", "SharedJoin", "Slice", "share"]
+make_plan = share
+
+__all__ = ["Partition", "Plan", "SharedJoin", "Slice", "make_plan", "share"]

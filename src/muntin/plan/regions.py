@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from muntin.kernels.evaluate import evaluate
 from muntin.model import Comparison, Expr, Op, Schema
+from muntin.model.types import INTEGERS
 
 Bools = npt.NDArray[np.bool_]
 INEQUALITIES = (Op.LT, Op.LE, Op.GT, Op.GE)
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
-from muntin.core.operator import FOREVER, FRONTIER, Operator, Step
+from muntin.core.operator import FOREVER, FRONTIER, Operator, Step, fits
 from muntin.model import MuntinError, Side
 from muntin.plan import SharedJoin
 from muntin.spark import letters
@@ -113,7 +113,7 @@ def _operator(
     """The hot operator, or a new one, or one rebuilt from the chunks (True), with the memory it lives in."""
     stored = state.meta()
     claimed = hot.claim(stored["nonce"]) if stored else None
-    if claimed is not None:
+    if claimed is not None and fits(join, claimed[1]):
         memory, image = claimed
         return Operator(join, memory, image, topology.policy), memory, False
     memory = hot.begin()
@@ -204,6 +204,8 @@ def report(operator: Operator, shard: int, rebuilt: bool, frames: list[Frame]) -
         "frontiers": [None if f == -FOREVER else "ended" if f == FOREVER else f for f in frontiers],
         "keyless": keyless,
         "bytes": operator.nbytes,
+        "match": operator.state.match,
+        "classes": [s.tally for s in operator.selections],
         "top_keys": [_top_key(operator, side) for side in Side],
     }
 

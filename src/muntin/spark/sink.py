@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.core.results import Run, count, output_schema, route
+from muntin.core.results import Run, count, output_schema, route, unite
 from muntin.plan import Plan
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
@@ -69,15 +69,23 @@ class SinkTask:
         runs: dict[tuple[int, int], list[Frame]] = defaultdict(list)
         for frame in sorted(frames, key=lambda f: f.header["shard"]):
             runs[frame.header["join"], frame.header["part"]].append(frame)
+        joins = self.topology.plan.joins
+        feeds = Counter(query.name for join in joins for query in join.queries)
+        divided: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)
         for (index, part), pieces in sorted(runs.items()):
-            join = self.topology.plan.joins[index]
+            join = joins[index]
             run = Run.merge([Run.from_bytes(join, bytes(piece.payload)) for piece in pieces])
             if self.staging is None and not self.hand_over:
                 yield {"type": "rows", "rows": count(join, run)}, None
                 continue
             for query, table in route(join, run):
                 yield {"type": "rows", "rows": {query.name: table.num_rows}}, None
-                yield from self._deliver(query.name, part, table)
+                if feeds[query.name] > 1:
+                    divided[query.name, part].append(table)
+                else:
+                    yield from self._deliver(query.name, part, table)
+        for (name, part), tables in divided.items():
+            yield from self._deliver(name, part, unite(self.topology.plan.queries[name], tables))
 
     def _deliver(self, name: str, part: int, table: pa.Table) -> Iterator[Message]:
         """Stage a table as a file, or hand it to the driver."""
@@ -146,7 +154,7 @@ class Sink:
 
 def prepare_output(output: Path, plan: Plan) -> None:
     """Give each query's folder a file with the schema and no rows, so that any reader can open it from the start."""
-    schemas = {query.name: output_schema(query) for join in plan.joins for query in join.queries}
+    schemas = {name: output_schema(query) for name, query in plan.queries.items()}
     for name, schema in {**schemas, letters.NAME: letters.SCHEMA}.items():
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from muntin.model import Side, Stream
 from muntin.plan import Plan, SharedJoin
 from muntin.spark.shards import group_id
 
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 """What lies in the state store; a checkpoint of another format is refused."""
 
 

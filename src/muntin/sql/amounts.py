@@ -1,4 +1,4 @@
-"""Amounts other than durations: numbers of rows (`100 ROWS`) and sizes in bytes (`'8 GB'`)."""
+"""Amounts other than durations: numbers of rows (`100 ROWS`), rates (`100 PER SECOND`), sizes in bytes (`'8 GB'`)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ LIMIT_ROWS = 10**12
 """The largest number of rows: a row's place and a window can be added without leaving int64."""
 
 _ROWS = re.compile(r"(?P<number>[+-]?\s*[\d.]+(?:e[+-]?\d+)?)\s*rows?", re.IGNORECASE)
+
+RATE_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
+"""Seconds in each unit of a rate."""
+
+RATE_HINT = "write a positive number and a unit: RATE 100 PER SECOND, RATE 2.5 PER MINUTE or RATE 10 PER HOUR"
 
 _DECIMAL_UNITS = {name: 1000**n for n, name in enumerate(("b", "kb", "mb", "gb", "tb"))}
 _BINARY_UNITS = {name: 1024**n for n, name in enumerate(("b", "kib", "mib", "gib", "tib"))}
@@ -42,6 +47,19 @@ def parse_rows(text: str) -> int:
     if len(digits) > len(str(LIMIT_ROWS)) or int(digits) > LIMIT_ROWS:
         raise UsageError(f"{text.strip()} is too long", hint=f"the longest window has {LIMIT_ROWS} rows")
     return int(digits)
+
+
+def parse_rate(text: str) -> float:
+    """The number of `RATE n PER unit`; raises UsageError where it is no plain number, not positive, or too large."""
+    number = re.sub(r"\s", "", text)
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", number) is None:
+        raise UsageError(f"{text} is not a plain number", hint=RATE_HINT)
+    rate = float(number)
+    if rate <= 0:
+        raise UsageError("a rate must be more than zero", hint=RATE_HINT)
+    if rate > LIMIT_ROWS:
+        raise UsageError(f"a rate of {text} is too large", hint=f"the largest rate is {LIMIT_ROWS}")
+    return rate
 
 
 def parse_bytes(text: str) -> int:

@@ -112,6 +112,7 @@ class _Binder:
         expressions = Expressions(self.text, names, columns)
         keys, where, residual = self._conditions(tree, conditions, names, expressions)
         outputs = self._outputs(tree, sources, names, expressions)
+        expressions.verify()
         left, right = (sides[side].stream.name for side in Side)
         return Query(name, left, right, keys, window, outputs, where, residual, statement)
 
@@ -250,7 +251,7 @@ class _Binder:
                 self._keyword(select),
                 f"add an equality such as {a}.key = {b}.key to WHERE, or a comparison such as {a}.x < {b}.y",
             )
-        left, right = (expressions.conjunction(selections[side]) for side in Side)
+        left, right = (expressions.selection(selections[side]) for side in Side)
         return tuple(keys), (left, right), expressions.conjunction(residual)
 
     def _check_flat(self, conjunct: exp.Expr) -> None:

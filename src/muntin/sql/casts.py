@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import pyarrow as pa
 from sqlglot import exp
@@ -138,12 +139,18 @@ def _from_string(target: str) -> str | None:
 def time_literal(t: Translator, value: Value, kind: str, source: exp.Expr) -> Value:
     """A string literal as a date or timestamp, checked now: a typo must not become a NULL that matches nothing."""
     result = converted(t, value, kind, source)
-    (found,) = evaluate(pa.table({"_": [0]}), [(result.node.sql("duckdb"), kind)])
-    if found[0].as_py() is None:
+    if not _has_value(result.node.sql("duckdb"), kind):
         example = "2024-01-31" if kind == "date" else "2024-01-31 12:00:00"
         raise t.error(f"'{value.node.name}' is not a {kind}", value, f"write it as '{example}'")
     constant = exp.Literal.string(value.node.name.strip())
     return Value(exp.Cast(this=constant, to=duckdb_type_node(kind)), kind, value.span)
+
+
+@lru_cache(maxsize=10_000)
+def _has_value(sql: str, kind: str) -> bool:
+    """Whether a constant is not NULL; asked once, since many queries compare with the same one."""
+    (found,) = evaluate(pa.table({"_": [0]}), [(sql, kind)])
+    return found[0].as_py() is not None
 
 
 def unify(t: Translator, values: list[Value], source: exp.Expr, verb: str) -> tuple[str, list[exp.Expr]]:

@@ -1,7 +1,7 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] WITH (option = 'value', ...)
+    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [RATE n PER SECOND] WITH (option = value, ...)
     CREATE QUERY name AS SELECT ... FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS]
     DROP QUERY name
 
@@ -12,7 +12,7 @@ no tree could hold it, and refused by name. Every expression gets its extent in 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -22,7 +22,7 @@ from sqlglot.tokens import Token, TokenType
 
 from muntin.model import UsageError
 from muntin.model.types import TYPES
-from muntin.sql.amounts import is_row_count, parse_rows
+from muntin.sql.amounts import RATE_HINT, RATE_SECONDS, is_row_count, parse_rate, parse_rows
 from muntin.sql.duration import DURATION_HINT, parse_duration_us
 from muntin.sql.places import Span, mark
 
@@ -31,6 +31,7 @@ MAX_NESTING = 25
 
 _LATER = "leave it out for now"
 WINDOW_HINT = "write WINDOW 1 min or WINDOW 100 ROWS"
+_T = TypeVar("_T")
 
 
 class GrammarError(ParseError):
@@ -53,6 +54,12 @@ class RowCount(exp.Expression):
     """A window of the last `rows` rows."""
 
     arg_types: ClassVar[dict[str, bool]] = {"rows": True}
+
+
+class Rate(exp.Expression):
+    """Rows per second to expect of a stream."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"per_second": True}
 
 
 class StreamRef(exp.Table):
@@ -83,6 +90,7 @@ class CreateStream(exp.Expression):
         "expressions": True,
         "time": False,
         "lateness": False,
+        "rate": False,
         "options": False,
     }
 
@@ -210,7 +218,7 @@ class MuntinParser(SparkParser):
             start = self._curr
             key, clause = self._parse_stream_clause()
             if key in clauses:
-                self._fail(f"{start.text.upper()} is given twice", "keep one of them", start)
+                self._fail_since(start, f"{start.text.upper()} is given twice", "keep one of them")
             clauses[key] = clause
         return self.expression(CreateStream(this=name, expressions=columns, **clauses))
 
@@ -231,13 +239,30 @@ class MuntinParser(SparkParser):
             return "time", self._parse_name("the event time's column")
         if self._match_text_seq("LATENESS"):
             return "lateness", self._parse_duration()
+        if self._match_text_seq("RATE"):
+            return "rate", self._parse_rate()
         if self._match(TokenType.WITH):
             return "options", self._parse_wrapped_csv(self._parse_option)
         if self._is_word("IDLE", "PUNCTUATION"):
             self._refuse({"IDLE": "IDLE AFTER", "PUNCTUATION": "PUNCTUATION"}[self._curr.text.upper()])
-        self._fail(
-            f"unexpected {self._curr.text}", "after the columns come TIMESTAMP BY column, LATENESS d and WITH (...)"
-        )
+        hint = "after the columns come TIMESTAMP BY column, LATENESS d, RATE n PER SECOND and WITH (...)"
+        self._fail(f"unexpected {self._curr.text}", hint)
+
+    def _parse_rate(self) -> Rate:
+        """`n PER unit` after RATE."""
+        start = self._curr
+        _ = self._match(TokenType.DASH) or self._match(TokenType.PLUS)
+        if not self._match(TokenType.NUMBER):
+            self._fail("expected a number of rows after RATE", RATE_HINT, start)
+        rows = self._read(start, parse_rate, self.sql[start.start : self._prev.end + 1])
+        if not self._match_text_seq("PER"):
+            self._fail("expected PER after the number of rows", RATE_HINT)
+        if not self._is_word(*RATE_SECONDS):
+            what = f"{self._curr.text} is not a unit of a rate" if self._curr else "the rate has no unit"
+            self._fail(what, RATE_HINT)
+        seconds = RATE_SECONDS[self._curr.text.upper()]
+        self._advance()
+        return self._marked(start, Rate(per_second=rows / seconds))
 
     def _parse_option(self) -> Option:
         start = self._curr
@@ -311,7 +336,7 @@ class MuntinParser(SparkParser):
             self._advance()
         return self.sql[start.start : self._prev.end + 1]
 
-    def _read(self, start: Token, parse: Callable[[str], int], text: str) -> int:
+    def _read(self, start: Token, parse: Callable[[str], _T], text: str) -> _T:
         """The value of a text that ends here, its faults told with its place."""
         try:
             return parse(text)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from muntin.kernels.evaluate import type_of
-from muntin.model import Expr, Side
+from muntin.model import Comparison, Expr, Side
 from muntin.sql import functions, operators  # noqa: F401  (they register their rules)
+from muntin.sql.comparisons import comparisons
 from muntin.sql.places import SqlText
 from muntin.sql.translate import INTERVAL, NULL, Scope, Translator, Value, duckdb_type_node
 
@@ -19,8 +22,10 @@ class Expressions:
 
     def __init__(self, text: SqlText, scope: Scope, columns: list[tuple[str, str]]):
         self.text = text
+        self._scope = scope
         self._translator = Translator(text, scope)
         self._columns = columns
+        self._made: dict[str, tuple[Expr, exp.Expr]] = {}
 
     def expression(self, node: exp.Expr) -> Expr:
         """Any scalar expression, for SELECT and for join keys."""
@@ -37,9 +42,24 @@ class Expressions:
             value = Value(exp.Cast(this=value.node, to=duckdb_type_node("boolean")), "boolean", value.span)
         return self._expr(node, value)
 
-    def conjunction(self, nodes: list[exp.Expr]) -> Expr | None:
-        """All conditions together, None where there are none."""
+    def selection(self, nodes: list[exp.Expr]) -> Expr | None:
+        """All conditions on one side together, with their parts; None where there are none."""
         parts = [self.predicate(n) for n in nodes]
+        whole = self._all(parts, nodes)
+        return replace(whole, conjuncts=self._conjuncts(parts, nodes)) if whole else None
+
+    def conjunction(self, nodes: list[exp.Expr]) -> Expr | None:
+        """All conditions over both sides together, None where there are none."""
+        return self._all([self.predicate(n) for n in nodes], nodes)
+
+    def _conjuncts(self, parts: list[Expr], nodes: list[exp.Expr]) -> tuple[Comparison | Expr, ...]:
+        found: list[Comparison | Expr] = []
+        for part, node in zip(parts, nodes, strict=True):
+            found += comparisons(self._scope, node) or (part,)
+        return tuple(found)
+
+    @staticmethod
+    def _all(parts: list[Expr], nodes: list[exp.Expr]) -> Expr | None:
         if len(parts) < 2:
             return parts[0] if parts else None
         left, right = (tuple(dict.fromkeys(c for p in parts for c in p.columns(side))) for side in Side)
@@ -48,12 +68,14 @@ class Expressions:
         return Expr(sql, "boolean", " AND ".join(texts), left, right)
 
     def _expr(self, node: exp.Expr, value: Value) -> Expr:
-        sql = value.node.sql("duckdb", comments=False)
+        left, right = (self._used(value.node, side) for side in Side)
+        sql = value.node.sql("duckdb", comments=False, copy=False)
         if len(sql) > MAX_SQL:
             raise self.text.error("the expression is too large", node, "split it, or select with fewer terms")
-        self._verify(sql, node)
-        left, right = (self._used(value.node, side) for side in Side)
-        return Expr(sql, value.type, self._written(node), left, right)
+        made = Expr(sql, value.type, self._written(node), left, right)
+        if not isinstance(value.node, exp.Column):
+            self._made.setdefault(sql, (made, node))
+        return made
 
     def _written(self, node: exp.Expr) -> str:
         """What the user wrote, on one line and without comments; for `A.*` the column it stands for."""
@@ -62,13 +84,28 @@ class Expressions:
             written = node.sql("spark", comments=False)
         return " ".join(written.split())
 
-    def _verify(self, sql: str, node: exp.Expr) -> None:
-        """The rules should have seen to it that DuckDB types the expression; where they did not, say so here."""
+    def verify(self) -> None:
+        """The rules should have seen to it that DuckDB types every expression; where they did not, say so here.
+
+        All together, since DuckDB takes as long for one as for many; one by one where that fails, to find the place.
+        """
+        made = list(self._made.values())
+        self._made = {}
+        if len(made) > 1 and self._fault([e for e, _ in made]) is None:
+            return
+        for expr, node in made:
+            if (error := self._fault([expr])) is not None:
+                message = f"the evaluator does not take this: {str(error).splitlines()[0]}"
+                raise self.text.error(message, node, "write it another way") from error
+
+    def _fault(self, exprs: list[Expr]) -> Exception | None:
+        """Why DuckDB does not type some expressions; None where it does."""
+        used = {side.prefix + name for side in Side for e in exprs for name in e.columns(side)}
         try:
-            type_of(sql, self._columns)
+            type_of(f"row({', '.join(e.sql for e in exprs)})", [(n, t) for n, t in self._columns if n in used])
         except Exception as error:  # DuckDB's, which only the kernels import
-            message = f"the evaluator does not take this: {str(error).splitlines()[0]}"
-            raise self.text.error(message, node, "write it another way") from error
+            return error
+        return None
 
     @staticmethod
     def _used(node: exp.Expr, side: Side) -> tuple[str, ...]:

@@ -22,13 +22,16 @@ MAX_SHARDS = 1024
 MAX_FAN_OUT = 10**15
 _STATEMENTS = "a job file has SET, CREATE STREAM, CREATE QUERY and DROP QUERY"
 
-_VALUES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "strategy": (("auto", "state-slice"), ("pull-up", "push-down", "isolated")),
-    "chain": (("auto", "mem-opt"), ("cpu-opt",)),
-    "order": (("key", "global"), ()),
-    "invalidation": (("auto", "probe", "probe-insert", "probe-all", "all"), ()),
+_VALUES: Mapping[str, tuple[str, ...]] = {
+    "strategy": ("auto", "state-slice", "pull-up", "push-down", "isolated"),
+    "chain": ("auto", "mem-opt", "cpu-opt"),
+    "order": ("key", "global"),
+    "invalidation": ("auto", "probe", "probe-insert", "probe-all", "all"),
 }
-"""For each setting the values that work, and those that come with a later step."""
+"""For each setting that is a choice, its values."""
+
+_CHAINED = ("auto", "state-slice")
+"""Strategies that may cut a join into a chain of slices; of the others `chain` would say nothing."""
 
 _LATER = (
     "scheduler",
@@ -60,11 +63,14 @@ def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str |
         at = statements[1] if statements else None
         raise sql.error("expected one query", at, "write one CREATE QUERY name AS SELECT ...")
     (statement,) = statements
-    if isinstance(statement, CreateQuery):
-        return _query(sql, spec, statement)
-    if name is None or not isinstance(statement, exp.Query):
-        raise sql.error("expected CREATE QUERY", statement, "write CREATE QUERY name AS SELECT ...")
-    return _query(sql, spec, CreateQuery(this=exp.to_identifier(name), expression=statement))
+    if not isinstance(statement, CreateQuery):
+        if name is None or not isinstance(statement, exp.Query):
+            raise sql.error("expected CREATE QUERY", statement, "write CREATE QUERY name AS SELECT ...")
+        statement = CreateQuery(this=exp.to_identifier(name), expression=statement)
+    if _find(spec.queries, statement.name):
+        hint = "choose another name, or DROP QUERY first"
+        raise sql.error(f"there is already a query {statement.name}", statement.this, hint)
+    return _query(sql, spec, statement)
 
 
 def _parse(sql: SqlText) -> list[exp.Expr]:
@@ -136,8 +142,6 @@ def _find(known: Mapping[str, Any], name: str) -> str | None:
 
 def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery) -> Query:
     name = _check_name(sql, "query", statement.this)
-    if _find(spec.queries, name):
-        raise sql.error(f"there is already a query {name}", statement.this, "choose another name, or DROP QUERY first")
     select = statement.expression
     return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
 
@@ -164,6 +168,7 @@ class _Job:
                 self._drop_query(statement)
             else:
                 raise self._stray(statement)
+        self._check_chain()
         return self._so_far()
 
     def _so_far(self) -> JobSpec:
@@ -216,14 +221,19 @@ class _Job:
             raise self.sql.error(f"{name}: {error.message}", value, error.hint or BYTES_HINT) from error
 
     def _choice(self, name: str, value: exp.Expr) -> str:
-        now, later = _VALUES[name]
-        chosen = value.name.lower()
-        hint = "values are " + listing(f"'{v}'" for v in now)
-        if chosen in later:
-            raise self.sql.refuse(f"{name} = '{chosen}'", value, hint)
-        if chosen not in now:
-            raise self.sql.error(f"{name} cannot be '{value.name}'", value, did_you_mean(chosen, now, hint))
+        values, chosen = _VALUES[name], value.name.lower()
+        if chosen not in values:
+            hint = did_you_mean(chosen, values, "values are " + listing(f"'{v}'" for v in values))
+            raise self.sql.error(f"{name} cannot be '{value.name}'", value, hint)
         return chosen
+
+    def _check_chain(self) -> None:
+        """Refuse a choice of chain beside a strategy that has none."""
+        strategy, chain = self.settings.get("strategy", "auto"), self.settings.get("chain", "auto")
+        if chain != "auto" and strategy not in _CHAINED:
+            message = f"chain = '{chain}' does not go with strategy = '{strategy}', which has no chain"
+            hint = "set chain = 'auto', or strategy = 'state-slice'"
+            raise self.sql.error(message, self._first["setting", "chain"].parent, hint)
 
     # streams
 
@@ -234,7 +244,7 @@ class _Job:
         options = self._options(statement)
         form = next(options.pop(k) for k in list(options) if k.lower() == "format")
         time, lateness_us = self._time(statement, schema), self._lateness_us(statement)
-        self.streams[name] = Stream(name, schema, time, lateness_us, form, options)
+        self.streams[name] = Stream(name, schema, time, lateness_us, form, options, self._rate(statement))
 
     def _schema(self, statement: CreateStream) -> Schema:
         fields: dict[str, Field] = {}
@@ -272,6 +282,11 @@ class _Job:
         if node.args["us"] < 0:
             raise self.sql.error("LATENESS cannot be negative", node, "write LATENESS 5 seconds, or leave it out")
         return int(node.args["us"])
+
+    @staticmethod
+    def _rate(statement: CreateStream) -> float | None:
+        node = statement.args.get("rate")
+        return None if node is None else float(node.args["per_second"])
 
     def _options(self, statement: CreateStream) -> dict[str, str]:
         options: dict[str, str] = {}

@@ -1,0 +1,168 @@
+"""When each row leaves: lists of (place, slot) in order of place, one *lane* for each age at which rows leave.
+
+Rows of one lane stay equally long, so those that are due are a prefix of it. A lane is a chain of blocks; all lanes take
+their blocks from one pool, so that many lanes cost no more than one:
+
+    lanes[lane] = head block, first live entry in it, tail block, entries in the tail, live entries
+
+All memory is in plain arrays (`Times`), so that it can lie in a file. Nothing here allocates.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+BLOCK = 128
+USED, FREE, FREE_COUNT = 0, 1, 2
+"""Where `Times.control` keeps: blocks ever used, chain of free blocks, how many those are."""
+HEAD, START, TAIL, END, LIVE = 0, 1, 2, 3, 4
+
+
+class Times(NamedTuple):
+    control: Int64s
+    lanes: Int64s
+    after: Int32s
+    """The block after each block."""
+    at: Int64s
+    homes: Int32s
+
+
+def times_layout(lanes: int, blocks: int) -> list[tuple[tuple[int, ...], str]]:
+    """Shapes and types of a pool, in the order of `Times`."""
+    return [
+        ((3,), "int64"),
+        ((lanes, 5), "int64"),
+        ((blocks,), "int32"),
+        ((blocks, BLOCK), "int64"),
+        ((blocks, BLOCK), "int32"),
+    ]
+
+
+def clear_times(times: Times) -> None:
+    """Make zeroed arrays lists without entries."""
+    times.control[FREE] = -1
+    times.lanes[:, HEAD] = -1
+
+
+def spare_blocks(times: Times) -> int:
+    return len(times.after) - int(times.control[USED]) + int(times.control[FREE_COUNT])
+
+
+@numba.njit(inline="always")
+def _take_block(control, after):
+    block = control[FREE]
+    if block >= 0:
+        control[FREE] = after[block]
+        control[FREE_COUNT] -= 1
+    else:
+        block = control[USED]
+        control[USED] += 1
+    after[block] = -1
+    return block
+
+
+@numba.njit(inline="always")
+def _append(control, lanes, after, at, homes, lane, place, home):
+    """Add an entry; the pool must have a block to spare."""
+    if lanes[lane, HEAD] < 0:
+        block = _take_block(control, after)
+        lanes[lane, HEAD] = lanes[lane, TAIL] = block
+        lanes[lane, START] = lanes[lane, END] = 0
+    elif lanes[lane, END] == BLOCK:
+        block = _take_block(control, after)
+        after[lanes[lane, TAIL]] = block
+        lanes[lane, TAIL] = block
+        lanes[lane, END] = 0
+    block, end = lanes[lane, TAIL], lanes[lane, END]
+    at[block, end] = place
+    homes[block, end] = home
+    lanes[lane, END] = end + 1
+    lanes[lane, LIVE] += 1
+
+
+@numba.njit(cache=True)
+def append_rows(times, sides, places, classes, slots, lane_of, start, stop, stored):
+    """List the rows from `start` to `stop` that were stored (slot not -1) in the lanes of their classes."""
+    control, lanes, after, at, homes = times
+    for n in range(start, stop):
+        if slots[n] >= 0:
+            side = np.int64(sides[n])
+            _append(control, lanes, after, at, homes, lane_of[side, classes[n]], places[n], slots[n])
+            stored[side] += 1
+
+
+@numba.njit(inline="always")
+def due(lanes, at, lane, until):
+    """How many entries at the head of a lane, within its first block, have a place up to `until`."""
+    block = lanes[lane, HEAD]
+    if block < 0:
+        return 0
+    start = lanes[lane, START]
+    end = lanes[lane, END] if block == lanes[lane, TAIL] else BLOCK
+    n = start
+    while n < end and at[block, n] <= until:
+        n += 1
+    return n - start
+
+
+@numba.njit(inline="always")
+def pop(control, lanes, after, lane, count):
+    """Take `count` entries of the first block away."""
+    lanes[lane, START] += count
+    lanes[lane, LIVE] -= count
+    block = lanes[lane, HEAD]
+    end = lanes[lane, END] if block == lanes[lane, TAIL] else BLOCK
+    if lanes[lane, START] == end:
+        lanes[lane, HEAD] = after[block] if block != lanes[lane, TAIL] else -1
+        lanes[lane, START] = 0
+        after[block] = control[FREE]
+        control[FREE] = block
+        control[FREE_COUNT] += 1
+
+
+@numba.njit(cache=True)
+def move_times(old, new):
+    """Copy all lanes into an empty pool of another size."""
+    for lane in range(len(old.lanes)):
+        block, n = old.lanes[lane, HEAD], old.lanes[lane, START]
+        while block >= 0:
+            last = block == old.lanes[lane, TAIL]
+            end = old.lanes[lane, END] if last else BLOCK
+            while n < end:
+                _append(
+                    new.control, new.lanes, new.after, new.at, new.homes, lane, old.at[block, n], old.homes[block, n]
+                )
+                n += 1
+            block, n = (-1 if last else old.after[block]), 0
+
+
+@numba.njit(cache=True)
+def ages(times, first, last, now, ends, counts):
+    """Add up the entries of lanes `first` to `last` by age: `counts[i]` those from `ends[i - 1]` up to below `ends[i]`.
+
+    A block that lies in one slice counts as a whole.
+    """
+    control, lanes, after, at, homes = times
+    for lane in range(first, last):
+        block, n = lanes[lane, HEAD], lanes[lane, START]
+        band = len(ends) - 1
+        while block >= 0:
+            tail = block == lanes[lane, TAIL]
+            end = lanes[lane, END] if tail else BLOCK
+            while n < end:
+                while band > 0 and now - at[block, n] < ends[band - 1]:
+                    band -= 1
+                if band == 0 or now - at[block, end - 1] >= ends[band - 1]:
+                    counts[band] += end - n
+                    n = end
+                else:
+                    counts[band] += 1
+                    n += 1
+            block, n = (np.int64(-1) if tail else np.int64(after[block])), 0

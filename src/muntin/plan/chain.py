@@ -1,0 +1,158 @@
+"""Where to cut a state into slices: chains of wang2006, sections 5 and 6, for one side of a join.
+
+A chain of N windows is a path over N + 1 nodes, 0 and the windows; the edge from node i to node j is a slice of the
+ages from window i to window j. What a slice costs depends on nothing but its ends, so the cheapest chain is a shortest
+path. Slices are not operators here but ages in one state, which changes what there is to pay:
+
+    probing    a row that survives past window i stays until window j, so a longer slice means more rows to look at
+    purge      a row is taken out once, at the end of the slice of its largest window; it never moves between slices
+    system     a probing row takes one step into every slice that it reaches: `slice_ns`
+    routing    in a merged slice, pairs beyond its first window are located among its windows: `route_ns`
+    insertion  once per row, in the first slice
+
+A probing row stops at its own reach, also in the middle of a slice. Costs are nanoseconds per second of stream, rows,
+comparisons and pairs are averages of a steady state.
+
+Without selections every row stays to the end and looks to the end, and the choice falls apart into one for each window
+but the last: a cut saves the routing of the pairs between it and the next window and costs one step, so it pays where
+the gap to the next window is longer than `break_even_s`. With selections it also saves rows, and gaps depend on each
+other; hence the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.plan.cost import Constants
+from muntin.plan.share import Cuts
+from muntin.plan.traffic import Floats, Ints, Survivors
+
+Nodes = Ints | int
+"""One node or many: what holds for an edge is computed for any number of them at once."""
+
+
+class Edges:
+    """All slices that one side's state can have, by their nodes: what each holds, what work it makes, what that costs.
+
+    Arrays of nodes give arrays, by numpy's rules; the end of an edge is always beyond its start.
+    """
+
+    def __init__(self, state: Survivors, constants: Constants):
+        self.state, self.constants = state, constants
+        self._ends = np.concatenate([[0.0], state.seconds])
+        self._kept = np.concatenate([state.kept, [0.0]])
+        self._probing = np.concatenate([state.probing, [0.0]])
+        self._depth = np.concatenate([[0.0], np.cumsum(state.probing * np.diff(self._ends))])
+        self._pairs = state.rate * state.other_rate * state.match
+
+    @property
+    def last(self) -> int:
+        """The node of the largest window."""
+        return len(self.state.windows)
+
+    def rows(self, i: Nodes, j: Nodes) -> Floats:
+        return self.state.rate * self._kept[i] * (self._ends[j] - self._ends[i])
+
+    def comparisons(self, i: Nodes, j: Nodes) -> Floats:
+        """Rows of the slice that are looked at per second."""
+        return self._pairs * self._kept[i] * (self._depth[j] - self._depth[i])
+
+    def routed(self, i: Nodes, j: Nodes) -> Floats:
+        """Those that lie beyond the slice's first window, and are located by their age."""
+        return self._pairs * self._kept[i] * (self._depth[j] - self._depth[i + 1])
+
+    def steps(self, i: Nodes) -> Floats:
+        """Rows of the other side that reach the slice, per second."""
+        return self.state.other_rate * self._probing[i]
+
+    def removed(self, i: Nodes, j: Nodes) -> Floats:
+        """Rows that leave the state at the end of the slice, per second."""
+        return self.state.rate * (self._kept[i] - self._kept[j])
+
+    def inserted(self, i: Nodes) -> Floats:
+        """Rows that enter the state by this slice, per second."""
+        return self.state.rate * self._kept[i] * np.equal(i, 0)
+
+    def length(self, i: Nodes, j: Nodes) -> Floats:
+        """What the slice costs."""
+        c = self.constants
+        return (
+            c.scan_ns * self.comparisons(i, j)
+            + c.route_ns * self.routed(i, j)
+            + c.slice_ns * self.steps(i)
+            + c.invalidate_ns * self.removed(i, j)
+            + c.insert_ns * self.inserted(i)
+        )
+
+    def matrix(self) -> Floats:
+        """`length` of every edge, infinite where there is none."""
+        nodes = np.arange(self.last + 1)
+        forward = nodes[:, None] < nodes
+        starts, ends = np.nonzero(forward)
+        lengths = np.full(forward.shape, np.inf)
+        lengths[starts, ends] = self.length(starts, ends)
+        return lengths
+
+    def path(self, cuts: Cuts) -> tuple[Ints, Ints]:
+        """Starts and ends of the slices of a chain."""
+        nodes = np.searchsorted(self.state.windows, cuts) + 1
+        return np.concatenate([[0], nodes[:-1]]), nodes
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Ends of the slices, and what they cost together."""
+
+    cuts: Cuts
+    cost_ns: float
+
+
+def mem_opt(windows: Iterable[int]) -> Cuts:
+    """A cut at each window (5.1): no row stays longer than some query wants it."""
+    return tuple(sorted(set(windows)))
+
+
+def cpu_opt(edges: Edges) -> Chain:
+    """The chain of least cost (5.2, 6.2); of chains with equal costs one with short slices."""
+    best, came_from = np.zeros(edges.last + 1), np.zeros(edges.last + 1, np.int64)
+    nodes = np.arange(edges.last)
+    for node in range(1, edges.last + 1):
+        costs = best[:node] + edges.length(nodes[:node], node)
+        came_from[node] = node - 1 - int(np.argmin(costs[::-1]))
+        best[node] = costs[came_from[node]]
+    cuts, node = [], edges.last
+    while node > 0:
+        cuts.append(edges.state.windows[node - 1])
+        node = int(came_from[node])
+    return Chain(tuple(reversed(cuts)), float(best[-1]))
+
+
+def cost_of(edges: Edges, cuts: Cuts) -> float:
+    """What a chain costs."""
+    return float(edges.length(*edges.path(cuts)).sum())
+
+
+def rows_of(edges: Edges, cuts: Cuts) -> float:
+    """How many rows a chain holds."""
+    return float(edges.rows(*edges.path(cuts)).sum())
+
+
+def break_even_s(rate: float, match: float, constants: Constants) -> float:
+    """Without selections: the gap to the next window, in seconds, from which on a cut costs less than routing.
+
+    `rate` is that of the stored rows. One step into a slice is weighed against the pairs that the gap holds for a
+    probing row.
+    """
+    return constants.slice_ns / (constants.route_ns * rate * match)
+
+
+def rates_between(merged_s: float, apart_s: float, match: float, constants: Constants) -> tuple[float, float]:
+    """Without selections: between which rates windows with gaps up to `merged_s` are merged, and from `apart_s` on not.
+
+    Table 4 of wang2006 looks as in figure 19 where gaps of 1 s are merged and gaps of 2.5 s are not.
+    """
+    rate_at_1_s = constants.slice_ns / (constants.route_ns * match)
+    return rate_at_1_s / apart_s, rate_at_1_s / merged_s

@@ -1,0 +1,70 @@
+"""The plan of a job: what its settings say, and where they say `auto`, what is predicted to be cheapest.
+
+`chain = auto` is Mem-Opt unless CPU-Opt saves at least 5% of the processor, and never CPU-Opt where that would not fit
+into the job's state limit. `strategy = auto` is the cheapest in processor; of those within 5% of it the one with the
+smallest state, and state slices where that is a tie too. A strategy that would not fit into the limit is passed over
+as long as one fits. Nothing here is random: the same job and the same knowledge give the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from muntin.model import JobSpec
+from muntin.plan.predict import (
+    Prediction,
+    Traffics,
+    others,
+    predict,
+    traffics_of,
+    with_cpu_opt,
+)
+from muntin.plan.share import Plan, share
+from muntin.plan.traffic import NOTHING, Knowledge
+
+__all__ = ["Choice", "Knowledge", "choose", "make_plan"]
+
+MARGIN = 0.05
+"""Savings of less are not worth a dearer state."""
+SAME = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A plan with its prediction, and all alternatives to it in a fixed order, itself included."""
+
+    plan: Plan
+    prediction: Prediction
+    alternatives: tuple[Prediction, ...]
+
+
+def make_plan(spec: JobSpec, knowledge: Knowledge | None = None) -> Plan:
+    """The plan for the job's settings; only what they leave open is predicted."""
+    known, settings = knowledge or NOTHING, spec.settings
+    if settings.strategy == "auto":
+        return choose(spec, known).plan
+    plan = share(spec, settings.strategy)
+    if settings.strategy != "state-slice" or settings.chain == "mem-opt":
+        return plan
+    traffics = traffics_of(plan, known)
+    recut = with_cpu_opt(plan, traffics, known.constants)
+    if settings.chain == "cpu-opt":
+        return recut
+    predictions = (predict(spec, p, traffics, known.constants) for p in (plan, recut))
+    return recut if _recut_pays(spec, *predictions) else plan
+
+
+def choose(spec: JobSpec, knowledge: Knowledge | None = None) -> Choice:
+    """The plan for the job's settings beside all that could have been."""
+    known, settings = knowledge or NOTHING, spec.settings
+    sliced = share(spec, "state-slice")
+    traffics = traffics_of(sliced, known)
+    every = tuple(others(spec, sliced, traffics, known.constants))
+    mem_opt, cpu_opt, *rest = every
+    recut = settings.chain == "cpu-opt" or (settings.chain == "auto" and _recut_pays(spec, mem_opt, cpu_opt))
+    candidates = [cpu_opt if recut else mem_opt, *(p for p in rest if not p.why_not)]
+    if settings.strategy == "auto":
+        chosen = _cheapest(candidates, settings.state_limit_bytes)
+    else:
+        chosen = next((p for p in candidates if p.strategy == settings.strategy), None)
+    return Choice(_plan(spec, sliced, chosen), chosen, every)

@@ -1,0 +1,302 @@
+"""How the rows of a join's two streams divide over its queries: what every prediction is made from.
+
+Rows of one side that the same queries want are one class; a *mix* says which classes there are and how much of the
+side each of them is. With the rates, and the chance that two rows have the same key, it says how full each slice of a
+state is and how much is looked at in it. Three sources, the better one first:
+
+    measured   counts per class from a running job
+    declared   rates, keys and selectivities that somebody gave
+    assumed    nothing is known: 1,000 rows a second, 10,000 keys, and regions of the columns as follows
+
+The constants in the selections divide each column into regions (regions.py). The open ranges between constants are
+equally likely. A constant by itself is rarely met: with ranges about, all of them together are 10% of a column. Where
+a column is only ever tested for equality, a value that some query names is as likely as a ninth of all other values
+together. NULL is 1%. What cannot be indexed is true half of the time. Columns are independent of each other. Up to
+4,096 combinations of regions are enumerated, beyond that as many are drawn at random, always the same.
+
+Declared selectivities are then fitted: classes that satisfy a predicate are scaled until they have its fraction, the
+others until they have the rest, for one predicate after the other, again and again until nothing changes (iterative
+proportional fitting). Of all mixes with these fractions that finds the one nearest to the assumed. Declarations that
+contradict each other, or a predicate that none of the classes satisfies, are met as far as it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from muntin.model import Axis, Expr, Query, Side
+from muntin.plan.cost import DEFAULT, Constants
+from muntin.plan.regions import Predicates, Regions
+from muntin.plan.share import Cuts, Partition, SharedJoin, signature
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Known = Literal["assumed", "declared", "measured"]
+Selectivities = Mapping[str, tuple[float | None, float | None]]
+"""For queries by name, the fraction of the left and of the right rows that they select; None where not known."""
+
+RATE = 1_000.0
+"""Rows per second of a stream of which nothing is known."""
+KEYS = 10_000.0
+"""Equally frequent keys of a join of which nothing is known."""
+POINTS = 0.1
+"""What all constants of a column with ranges have of it."""
+OTHERS = 9
+"""How many times as likely as one named value all others together are, where a column is tested for equality only."""
+NULLS = 0.01
+MOST_CLASSES = 4096
+SEED = 2006
+SWEEPS = 200
+"""How often all declared selectivities are fitted at most,"""
+UPDATES = 20_000
+"""and how often any one is."""
+STABLE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """The classes of one side's rows: `wants[class, query]`, and `weights[class]` that sum to 1."""
+
+    wants: Bools
+    weights: Floats
+
+    @property
+    def fractions(self) -> Floats:
+        """For each query, the fraction of the rows that it wants."""
+        return self.weights @ self.wants
+
+    def only(self, columns: Sequence[int]) -> Mix:
+        """The same rows, where only some of the queries are asked."""
+        return Mix(self.wants[:, columns], self.weights)
+
+    def weight(self, wants: Bools) -> float:
+        """How much of the rows exactly these queries want."""
+        return float(self.weights[(self.wants == wants).all(axis=1)].sum())
+
+
+def uniform(fraction: float, queries: int) -> Mix:
+    """Rows of which a fraction is wanted by every query, and the rest by none."""
+    wants = np.repeat(np.array([[True], [False]]), queries, axis=1)
+    return Mix(wants, np.array([fraction, 1 - fraction]))
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """The streams of a join: rows per second of each, the chance that two rows have the same key, who wants which.
+
+    `queries` are those of the whole group, in the order of the mixes' columns; any join over some of them, or over a
+    part of the streams, sees what `mix` says.
+    """
+
+    rates: tuple[float, float]
+    match: float
+    mixes: tuple[Mix, Mix]
+    known: Known
+    queries: tuple[Query, ...]
+
+    def mix(self, join: SharedJoin, side: Side) -> Mix:
+        """The rows of the stream as a join sees them: those of another part of the stream are wanted by no query."""
+        part = join.partitions[side]
+        if part is not None:
+            return uniform(self.mixes[side].weight(self._wants(part, side)), len(join.queries))
+        if not join.selects:
+            return uniform(1.0, len(join.queries))
+        if join.queries == self.queries:
+            return self.mixes[side]
+        number = {q.name: n for n, q in enumerate(self.queries)}
+        return self.mixes[side].only([number[q.name] for q in join.queries])
+
+    def _wants(self, part: Partition, side: Side) -> Bools:
+        truth = {p.sql: holds for p, holds in zip(part.predicates, part.truths, strict=True)}
+        return np.array([w is None or truth[w.sql] for w in (q.where[side] for q in self.queries)])
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known of a job beside its text. `rates` are by stream; where `match` is not given it is 1 / `keys`.
+
+    `measured` is the traffic of running joins, by the `signature` of their queries.
+    """
+
+    rates: Mapping[str, float] = field(default_factory=dict)
+    keys: float | None = None
+    match: float | None = None
+    selectivities: Selectivities = field(default_factory=dict)
+    measured: Mapping[tuple[object, ...], Traffic] = field(default_factory=dict)
+    constants: Constants = DEFAULT
+
+
+NOTHING = Knowledge()
+
+
+def traffic_of(join: SharedJoin, knowledge: Knowledge = NOTHING) -> Traffic:
+    """The best that is known of a join. What was measured without some of its queries still says how often the others
+    find their rows, and how fast the streams are."""
+    seen = knowledge.measured.get(signature(join.queries[0]))
+    if seen is None:
+        return assumed(join, knowledge.rates, knowledge.keys, knowledge.match, knowledge.selectivities)
+    asked = set(seen.queries)
+    if asked.issuperset(join.queries):
+        return replace(seen, mixes=(seen.mix(join, Side.LEFT), seen.mix(join, Side.RIGHT)), queries=join.queries)
+    left, right = (mix.fractions for mix in seen.mixes)
+    known = {q.name: (float(left[n]), float(right[n])) for n, q in enumerate(seen.queries)}
+    rates = {stream.name: rate for stream, rate in zip(join.streams, seen.rates, strict=True)}
+    return assumed(join, rates, match=seen.match, selectivities={**knowledge.selectivities, **known})
+
+
+def measured(
+    join: SharedJoin, seconds: float, wants: tuple[Bools, Bools], counts: tuple[Ints, Ints], match: float
+) -> Traffic:
+    """The traffic of a join that ran: for each side the queries that want each class, and the rows of it that came."""
+    left, right = (
+        Mix(w, n / n.sum() if n.sum() else np.full(len(n), 1 / max(len(n), 1)))
+        for w, n in zip(wants, counts, strict=True)
+    )
+    rates = (float(counts[0].sum() / seconds), float(counts[1].sum() / seconds))
+    return Traffic(rates, match, (left, right), "measured", join.queries)
+
+
+def assumed(
+    join: SharedJoin,
+    rates: Mapping[str, float] | None = None,
+    keys: float | None = None,
+    match: float | None = None,
+    selectivities: Selectivities | None = None,
+) -> Traffic:
+    """The traffic of a join by what was declared; by assumption where nothing was."""
+    left, right = ((rates or {}).get(s.name, s.rate) for s in join.streams)
+    declared = {q.name: (selectivities or {})[q.name] for q in join.queries if q.name in (selectivities or {})}
+    anything = declared or any(given is not None for given in (left, right, keys, match))
+    if match is None:
+        match = 1 / (KEYS if keys is None else keys)
+    return Traffic(
+        (RATE if left is None else left, RATE if right is None else right),
+        match if join.keys else 1.0,
+        (_assumed_mix(join, Side.LEFT, declared), _assumed_mix(join, Side.RIGHT, declared)),
+        "declared" if anything else "assumed",
+        join.queries,
+    )
+
+
+def predicates_of(join: SharedJoin, side: Side) -> Predicates:
+    """The distinct selections of one side."""
+    wheres = [q.where[side] for q in join.queries]
+    return Predicates(list({w.sql: w for w in wheres if w is not None}.values()), join.streams[side].schema)
+
+
+def wants_of(join: SharedJoin, side: Side, predicates: Predicates, holds: Bools) -> Bools:
+    """Which queries want rows for which these predicates hold."""
+    number = {p.sql: n for n, p in enumerate(predicates.predicates)}
+    needs = [-1 if (w := q.where[side]) is None else number[w.sql] for q in join.queries]
+    return np.concatenate([holds, np.ones((len(holds), 1), bool)], axis=1)[:, needs]
+
+
+def _assumed_mix(join: SharedJoin, side: Side, declared: Selectivities) -> Mix:
+    predicates = predicates_of(join, side)
+    holds, weights = _merged(*_classes(predicates))
+    targets: dict[str, list[float]] = {}
+    for query in join.queries:
+        where: Expr | None = query.where[side]
+        fraction = declared.get(query.name, (None, None))[side]
+        if where is not None and fraction is not None:
+            targets.setdefault(where.sql, []).append(min(max(fraction, 0.0), 1.0))
+    fitted = [n for n, p in enumerate(predicates.predicates) if p.sql in targets]
+    means = [float(np.mean(targets[predicates.predicates[n].sql])) for n in fitted]
+    return Mix(wants_of(join, side, predicates, holds), fit(weights, holds[:, fitted], means))
+
+
+def _classes(predicates: Predicates) -> tuple[Bools, Floats]:
+    """The predicates that hold in combinations of regions, and how likely each combination is."""
+    shares = [_shares(column) for column in predicates.columns]
+    shares += [np.full(len(p), 1 / len(p)) for p in predicates.possible[len(shares) :]]
+    if predicates.combinations <= MOST_CLASSES:
+        return predicates.enumerate(), reduce(np.multiply.outer, shares, np.ones(1)).ravel()
+    draw = np.random.default_rng(SEED)
+    codes = [draw.choice(p, MOST_CLASSES, p=s) for p, s in zip(predicates.possible, shares, strict=True)]
+    return predicates.holds(codes), np.full(MOST_CLASSES, 1 / MOST_CLASSES)
+
+
+def _shares(column: Regions) -> Floats:
+    """How likely each possible region of a column is."""
+    places = np.flatnonzero(column.possible)
+    null = places == column.size - 1
+    point = (places % 2 == 1 if column.ordered else places < len(column.points)) & ~null
+    points, ranges = point.sum(), (~point & ~null).sum()
+    together = 0.0 if points == 0 else POINTS if column.ordered else points / (points + OTHERS)
+    return np.where(
+        null, NULLS, (1 - NULLS) * np.where(point, together / max(points, 1), (1 - together) / max(ranges, 1))
+    )
+
+
+def _merged(holds: Bools, weights: Floats) -> tuple[Bools, Floats]:
+    """The same with each set of predicates once."""
+    if holds.shape[1] == 0:
+        return holds[:1], weights.sum(keepdims=True)
+    packed = np.ascontiguousarray(np.packbits(holds, axis=1))
+    _, first, place = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
+    return holds[first], np.bincount(place.ravel(), weights)
+
+
+def fit(weights: Floats, holds: Bools, fractions: Sequence[float]) -> Floats:
+    """The weights scaled so that predicates `holds[class, n]` have these fractions, as far as that is possible."""
+    sweeps = min(SWEEPS, UPDATES // max(len(fractions), 1) + 1)
+    columns = np.ascontiguousarray(holds.T)
+    for _ in range(sweeps):
+        before = weights
+        for column, fraction in zip(columns, fractions, strict=True):
+            now = float(weights[column].sum())
+            if 1e-12 < now < 1 - 1e-12:
+                weights = weights * np.where(column, fraction / now, (1 - fraction) / (1 - now))
+        weights = weights / weights.sum()
+        if np.abs(weights - before).max() < STABLE:
+            break
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Survivors:
+    """One side's state by age: how its rows get fewer, and how few rows of the other side look that far.
+
+    For each of the side's windows, ascending: `kept` is the fraction of the side's rows that some query with this
+    window or a larger one wants, `probing` the fraction of the other side's rows that look as far as this window.
+    """
+
+    windows: Cuts
+    seconds: Floats
+    kept: Floats
+    probing: Floats
+    rate: float
+    other_rate: float
+    match: float
+
+
+def survivors(join: SharedJoin, traffic: Traffic, side: Side) -> Survivors:
+    """How long the rows of a side stay, and how far those of the other side look; n rows are n / rate seconds."""
+    windows = join.windows[side]
+    place = np.searchsorted(windows, [q.window.side(side) for q in join.queries]) + 1
+    per_second = max(traffic.rates[side], 1e-9) if join.axes[side] is Axis.ROWS else 1_000_000
+    return Survivors(
+        windows,
+        np.array(windows, float) / per_second,
+        _reaching(traffic.mix(join, side), place, len(windows)),
+        _reaching(traffic.mix(join, side.other), place, len(windows)),
+        traffic.rates[side],
+        traffic.rates[side.other],
+        traffic.match,
+    )
+
+
+def _reaching(mix: Mix, place: Ints, windows: int) -> Floats:
+    """For each window, counted from 1 in `place[query]`: the fraction of rows wanted for it or for a larger one."""
+    order = np.argsort(-place, kind="stable")
+    largest = order[mix.wants[:, order].argmax(axis=1)]
+    wanted = mix.wants[np.arange(len(largest)), largest]
+    counts = np.bincount(np.where(wanted, place[largest], 0), mix.weights, windows + 1)
+    return counts[::-1].cumsum()[::-1][1:]
