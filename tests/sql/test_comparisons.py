@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,8 @@ def test_a_zero_has_no_sign() -> None:
 def test_parts_come_in_the_order_of_the_text_and_the_whole_stays_as_it_was() -> None:
     whole = selection("i > 3 AND (ok OR s = 'a') AND (v BETWEEN 1 AND 2 AND t = 1) AND 1 = 1")
     assert whole.text == "i > 3 AND (ok OR s = 'a') AND v BETWEEN 1 AND 2 AND t = 1 AND 1 = 1"
-    assert whole.sql.startswith('("l.i" > 3) AND (("l.ok") OR' if '("l.ok")' in whole.sql else '("l.i" > 3) AND (')
+    parts = ("i > 3", "(ok OR s = 'a')", "v BETWEEN 1 AND 2", "t = 1", "1 = 1")
+    assert whole.sql == " AND ".join(f"({selection(part).sql})" for part in parts)
     columns = [c.column if isinstance(c, Comparison) else c.left for c in whole.conjuncts]
     assert columns == ["i", ("ok", "s"), "v", "v", "t", ()]
 
@@ -143,6 +145,7 @@ def test_each_side_has_its_own_parts_and_conditions_over_both_are_not_taken_apar
 
 # against the evaluator
 
+EXAMPLES = int(os.environ.get("MUNTIN_EXAMPLES", "150"))
 DOUBLES = (
     "0", "-0.0", "-0e0", "1", "-1", "0.1", "2.5", "-2.5", "3.", ".5", "1e3", "-1e-3", "1e-400", "1e308", "16777217",
     "9007199254740993", "9223372036854775807", "0.30000000000000004", "0.10000000149011612", "123456789012345678.9",
@@ -210,7 +213,7 @@ def conditions(draw: st.DrawFn) -> str:
         "or": f"({first} OR {draw(terms())})",
         "null": f"({first}) IS NULL",
         "flag": draw(st.sampled_from(["ok", "NOT ok", "TRUE", "1 = 2"])),
-        "function": draw(st.sampled_from(["ABS(t) > 2", "i + 1 > 2", "LENGTH(s) = 1", "b / i > 1", "v * 2 < f"])),
+        "function": draw(st.sampled_from(["ABS(v) > 2", "CAST(t AS BIGINT) + i > 2", "LENGTH(s) = 1", "b / i > 1"])),
     }[form]
 
 
@@ -236,7 +239,7 @@ def evaluated(table: pa.Table, expr: Expr) -> list[bool]:
     return [value is True for value in found.to_pylist()]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(
     st.lists(ROW, min_size=1, max_size=12),
     st.lists(st.lists(conditions(), min_size=1, max_size=4).map(" AND ".join), min_size=1, max_size=4),

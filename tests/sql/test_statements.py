@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muntin.model import Axis, Field, JobSpec, Side, SqlError, Window
-from muntin.sql import parse_job, parse_query
+from muntin.sql import expressions, parse_job, parse_query
 
 from .conftest import STREAMS
 
@@ -23,6 +23,20 @@ def test_settings_are_read_without_regard_to_case_and_order() -> None:
     assert (job.settings.shards, job.settings.order) == (8, "key")
     assert (job.settings.strategy, job.settings.chain) == ("state-slice", "mem-opt")
     assert parse_job("").settings.shards is None
+
+
+@pytest.mark.parametrize("chain", ["auto", "mem-opt", "cpu-opt"])
+@pytest.mark.parametrize("strategy", ["auto", "state-slice", "pull-up", "push-down", "isolated"])
+def test_the_chain_is_a_choice_where_the_strategy_may_have_one(strategy: str, chain: str) -> None:
+    texts = [f"SET strategy = '{strategy}'", f"SET chain = '{chain}'"]
+    for text in ("; ".join(texts), "; ".join(reversed(texts))):
+        if chain == "auto" or strategy in ("auto", "state-slice"):
+            given = parse_job(text).settings
+            assert (given.strategy, given.chain) == (strategy, chain)
+        else:
+            with pytest.raises(SqlError, match=f"'{chain}' does not go with strategy = '{strategy}'"):
+                parse_job(text)
+    assert parse_job(texts[0]).settings.strategy == strategy
 
 
 @pytest.mark.parametrize("value", ["auto", "probe", "probe-insert", "probe-all", "all"])
@@ -58,6 +72,30 @@ def test_a_stream_keeps_names_options_and_time_as_declared() -> None:
     )
     assert (stream.time, stream.lateness_us, stream.format) == ("ts", 5_000_000, "parquet")
     assert stream.options == {"path": "data/temperature", "maxFilesPerTrigger": "1"}
+
+
+@pytest.mark.parametrize(
+    ("clauses", "rate", "lateness_us"),
+    [
+        ("", None, 0),
+        ("RATE 100 PER SECOND", 100.0, 0),
+        ("rate 2.5 per second", 2.5, 0),
+        ("RATE .5 PER SECOND", 0.5, 0),
+        ("RATE +5. PER SECOND", 5.0, 0),
+        ("RATE 90 PER MINUTE", 1.5, 0),
+        ("RATE 9 PER HOUR", 0.0025, 0),
+        ("LATENESS 5 s RATE 7 PER SECOND", 7.0, 5_000_000),
+        ("RATE 7 PER SECOND LATENESS 5 s", 7.0, 5_000_000),
+    ],
+)
+def test_a_stream_may_declare_how_many_rows_to_expect(clauses: str, rate: float | None, lateness_us: int) -> None:
+    stream = parse_job(f"CREATE STREAM S (ts TIMESTAMP) TIMESTAMP BY ts {clauses} WITH (format = 'x')").streams["S"]
+    assert (stream.rate, stream.lateness_us) == (rate, lateness_us)
+
+
+def test_words_of_clauses_may_name_columns() -> None:
+    job = parse_job("CREATE STREAM rate (per TIMESTAMP, rate INT) TIMESTAMP BY per WITH (format = 'x')")
+    assert job.streams["rate"].schema.names == ("per", "rate")
 
 
 @pytest.mark.parametrize(
@@ -232,3 +270,30 @@ def test_an_added_query_may_not_take_a_name_that_is_there() -> None:
     job = parse_job(f"{STREAMS} CREATE QUERY q AS {QUERY}")
     with pytest.raises(SqlError, match="already a query Q"):
         parse_query(f"CREATE QUERY Q AS {QUERY}", job)
+
+
+def test_the_evaluator_is_asked_at_most_once_for_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(expressions, "type_of", lambda sql, columns: asked.append(sql))
+    conditions = "A.LocationId = B.LocationId AND A.Value > 5 AND B.Value < 9 AND (A.ok OR A.t > 1)"
+    outputs = "A.ts, A.Value * 2 AS x, UPPER(B.tag) AS y"
+    parse_job(
+        f"{STREAMS} CREATE QUERY q AS SELECT {outputs} FROM Temperature A, Humidity B WHERE {conditions} WINDOW 1 s"
+    )
+    assert len(asked) == 1
+    asked.clear()
+    parse_job(f"{STREAMS} CREATE QUERY q AS {QUERY}")
+    assert asked == []
+
+
+def test_an_expression_that_the_evaluator_does_not_take_is_pointed_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(sql: str, columns: list[tuple[str, str]]) -> str:
+        if "upper" in sql.lower():
+            raise ValueError("no such thing\nmore")
+        return "ok"
+
+    monkeypatch.setattr(expressions, "type_of", refuse)
+    text = "SELECT A.Value * 2 AS x, UPPER(B.tag) AS y FROM Temperature A, Humidity B WHERE A.tag = B.tag WINDOW 1 s"
+    with pytest.raises(SqlError, match="the evaluator does not take this: no such thing") as error:
+        parse_query(text, parse_job(STREAMS), name="q")
+    assert error.value.place is not None and error.value.place.column == text.index("UPPER") + 1

@@ -52,7 +52,8 @@ from muntin.kernels.times import (
     ages,
     append_rows,
     clear_times,
-    move_times,
+    grow_times,
+    pack_times,
     spare_blocks,
     times_layout,
 )
@@ -104,10 +105,10 @@ class Leaving:
         clear_times(times)
         return times
 
-    def _move(self, blocks: int) -> None:
+    def _move(self, blocks: int, how: Callable[[Times, Times], None]) -> None:
         old, name = self.times, self._name
         self.times = self._allocate(blocks)
-        move_times(old, self.times)
+        how(old, self.times)
         self._memory.discard(name)
 
     @property
@@ -117,22 +118,20 @@ class Leaving:
     def __len__(self) -> int:
         return int(self.times.lanes[:, LISTED].sum())
 
-    def _needed(self, more: int) -> int:
-        """Blocks that the rows listed and some more may take."""
-        return (len(self) + more) // BLOCK + 2 * self._lanes + 8
-
     def append(self, rows: Rows, slots: Int32s, lane_of: Int64s, start: int, stop: int) -> Int64s:
         """List the rows from `start` to `stop` that have a slot; how many of each side."""
-        if spare_blocks(self.times) < (stop - start) // BLOCK + self._lanes + 1:
-            self._move(self._needed(stop - start) * 3 // 2)
+        missing = (stop - start) // BLOCK + self._lanes + 1 - spare_blocks(self.times)
+        if missing > 0:
+            self._move(self._blocks + max(missing, self._blocks // 2), grow_times)
         stored = np.zeros(2, np.int64)
         append_rows(self.times, rows.side, rows.at, rows.cls, slots, lane_of, start, stop, stored)
         return stored
 
     def settle(self) -> None:
         """Give memory back after the lists have become much shorter."""
-        if len(self.times.after) > 8 * self._needed(0):
-            self._move(2 * self._needed(0))
+        needed = len(self) // BLOCK + 2 * self._lanes + 8
+        if self._blocks > 8 * needed:
+            self._move(2 * needed, pack_times)
 
     def rows_by_age(self, side: Side, now: int) -> list[int]:
         """Rows in each slice of a side, young to old; those that are stale at `now` are in none."""

@@ -126,11 +126,11 @@ def empty_pairs(room: int) -> Pairs:
 
 
 @numba.njit(inline="always")
-def _purge_one(control, slots, slab, slot, side, now, keep, counts):
+def _purge_one(control, slots, slab, slot, side, now, keep, shortest, counts):
     """Take stale rows out of one buffer; the usual case, that there are none, costs one comparison."""
     counts[STALE_CHECKS] += 1
     if count_of(slots, slot, side) > 0:
-        if is_stale(slab, slots[slot, OFF + side] + slots[slot, HEAD + side], side, now, keep):
+        if now - slab[slots[slot, OFF + side] + slots[slot, HEAD + side], 0] >= shortest[side]:
             gone = purge(control, slots, slab, slot, side, now, keep)
             counts[STALE_CHECKS] += gone
             counts[REMOVED + side] += gone
@@ -166,6 +166,7 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
     out_rows, out_ts, out_tag, _ = out
     n, found, room = cursor[0], cursor[1], len(out_ts)
     need, warm = DONE, n
+    shortest = (_least(keep[0]), _least(keep[1]))
     # With one class on each side, whoever is within reach is wanted.
     plain, tabled = horizon.shape[1] == 1 and horizon.shape[2] == 1, horizon.shape[1] > 0
     while n < stop:
@@ -190,9 +191,9 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
             if found + count_of(slots, slot, other) > room:
                 need = NEED_OUTPUT
                 break
-            _purge_one(control, slots, slab, slot, other, now[n], keep, counts)
+            _purge_one(control, slots, slab, slot, other, now[n], keep, shortest, counts)
             if strategy in (PROBE_INSERT, ALL):
-                _purge_one(control, slots, slab, slot, side, at[n], keep, counts)
+                _purge_one(control, slots, slab, slot, side, at[n], keep, shortest, counts)
             if strategy >= PROBE_ALL:
                 _purge_others(control, table, slots, slab, slot, other, now[n], keep, counts)
             if strategy == ALL:
@@ -207,6 +208,7 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
                 off, mask = slots[slot, OFF + other], mask_of(slots, slot, other)
                 newest = slots[slot, HEAD + other] + partners - 1
                 limit, band, edge, back = reach[side, cls[n]], 0, cuts[other, 0], 0
+                window, inner = np.int64(0), windows[other, 0]
                 mine, when, reached, own = row[n], ts[n], now[n], np.int64(cls[n])
                 while back < partners:
                     entry = off + ((newest - back) & mask)
@@ -214,27 +216,27 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
                     back += 1
                     if age >= limit:
                         break
-                    while age >= edge:
-                        band += 1
-                        edge = cuts[other, band]
-                    partner = slab[entry, 1]
-                    theirs = partner & CLASS_MASK
-                    if plain:
-                        wanted = True
-                    elif tabled:
-                        wanted = age < (horizon[1, own, theirs] if other else horizon[0, theirs, own])
-                    else:
-                        window = _window(windows, first, other, band, age)
-                        wanted = _wanted(wants, readers, side, own, theirs, window)
-                    if wanted:
+                    if age >= edge:
+                        while age >= edge:
+                            band += 1
+                            edge = cuts[other, band]
                         window = first[other, band]
-                        if age >= windows[other, window]:
-                            window = _window(windows, first, other, band, age)
-                            counts[ROUTED] += 1
+                        inner = windows[other, window]
+                    partner = slab[entry, 1]
+                    within, wanted = window, True
+                    if not plain and tabled:
+                        theirs = partner & CLASS_MASK
+                        wanted = age < (horizon[1, own, theirs] if other else horizon[0, theirs, own])
+                    if age >= inner and wanted:
+                        within = _window(windows, first, other, band, age)
+                        counts[ROUTED] += 1
+                    if not tabled:
+                        wanted = _wanted(wants, readers, side, own, partner & CLASS_MASK, within)
+                    if wanted:
                         out_rows[side, found] = mine
                         out_rows[other, found] = partner >> CLASS_BITS
                         out_ts[found] = when
-                        out_tag[found] = 2 * window + other
+                        out_tag[found] = 2 * within + other
                         found += 1
                 counts[COMPARISONS] += back
                 counts[CROSSED] += band
@@ -247,6 +249,16 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
         n += 1
     cursor[0], cursor[1] = n, found
     return need
+
+
+@numba.njit(cache=True)
+def _least(keep):
+    """The shortest stay of any class that is stored at all."""
+    least = np.int64(1 << 62)
+    for n in range(len(keep)):
+        if 0 < keep[n] < least:
+            least = keep[n]
+    return least
 
 
 @numba.njit(inline="always")

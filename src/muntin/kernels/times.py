@@ -55,8 +55,9 @@ def spare_blocks(times: Times) -> int:
     return len(times.after) - int(times.control[USED]) + int(times.control[FREE_COUNT])
 
 
-@numba.njit(inline="always")
-def _take_block(control, after):
+@numba.njit(cache=True)
+def _next_block(control, lanes, after, lane):
+    """Give a lane a fresh tail block; the pool must have one to spare."""
     block = control[FREE]
     if block >= 0:
         control[FREE] = after[block]
@@ -65,26 +66,11 @@ def _take_block(control, after):
         block = control[USED]
         control[USED] += 1
     after[block] = -1
-    return block
-
-
-@numba.njit(inline="always")
-def _append(control, lanes, after, at, homes, lane, place, home):
-    """Add an entry; the pool must have a block to spare."""
     if lanes[lane, HEAD] < 0:
-        block = _take_block(control, after)
-        lanes[lane, HEAD] = lanes[lane, TAIL] = block
-        lanes[lane, START] = lanes[lane, END] = 0
-    elif lanes[lane, END] == BLOCK:
-        block = _take_block(control, after)
+        lanes[lane, HEAD], lanes[lane, START] = block, 0
+    else:
         after[lanes[lane, TAIL]] = block
-        lanes[lane, TAIL] = block
-        lanes[lane, END] = 0
-    block, end = lanes[lane, TAIL], lanes[lane, END]
-    at[block, end] = place
-    homes[block, end] = home
-    lanes[lane, END] = end + 1
-    lanes[lane, LIVE] += 1
+    lanes[lane, TAIL], lanes[lane, END] = block, 0
 
 
 @numba.njit(cache=True)
@@ -94,7 +80,16 @@ def append_rows(times, sides, places, classes, slots, lane_of, start, stop, stor
     for n in range(start, stop):
         if slots[n] >= 0:
             side = np.int64(sides[n])
-            _append(control, lanes, after, at, homes, lane_of[side, classes[n]], places[n], slots[n])
+            lane = lane_of[side, classes[n]]
+            end = lanes[lane, END]
+            if end == BLOCK or lanes[lane, HEAD] < 0:
+                _next_block(control, lanes, after, lane)
+                end = 0
+            block = lanes[lane, TAIL]
+            at[block, end] = places[n]
+            homes[block, end] = slots[n]
+            lanes[lane, END] = end + 1
+            lanes[lane, LIVE] += 1
             stored[side] += 1
 
 
@@ -127,20 +122,30 @@ def pop(control, lanes, after, lane, count):
         control[FREE_COUNT] += 1
 
 
+def grow_times(old: Times, new: Times) -> None:
+    """Copy a pool into a larger empty one; blocks keep their numbers."""
+    for was, becomes in zip(old, new, strict=True):
+        becomes[: len(was)] = was
+
+
 @numba.njit(cache=True)
-def move_times(old, new):
-    """Copy all lanes into an empty pool of another size."""
+def pack_times(old, new):
+    """Copy all lanes into an empty pool of another size, tightly."""
+    control, lanes, after, at, homes = new
     for lane in range(len(old.lanes)):
         block, n = old.lanes[lane, HEAD], old.lanes[lane, START]
         while block >= 0:
             last = block == old.lanes[lane, TAIL]
             end = old.lanes[lane, END] if last else BLOCK
             while n < end:
-                _append(
-                    new.control, new.lanes, new.after, new.at, new.homes, lane, old.at[block, n], old.homes[block, n]
-                )
+                if lanes[lane, END] == BLOCK or lanes[lane, HEAD] < 0:
+                    _next_block(control, lanes, after, lane)
+                at[lanes[lane, TAIL], lanes[lane, END]] = old.at[block, n]
+                homes[lanes[lane, TAIL], lanes[lane, END]] = old.homes[block, n]
+                lanes[lane, END] += 1
+                lanes[lane, LIVE] += 1
                 n += 1
-            block, n = (-1 if last else old.after[block]), 0
+            block, n = (np.int64(-1) if last else np.int64(old.after[block])), 0
 
 
 @numba.njit(cache=True)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -146,7 +147,8 @@ def break_even_s(rate: float, match: float, constants: Constants) -> float:
     `rate` is that of the stored rows. One step into a slice is weighed against the pairs that the gap holds for a
     probing row.
     """
-    return constants.slice_ns / (constants.route_ns * rate * match)
+    routing = constants.route_ns * rate * match
+    return constants.slice_ns / routing if routing else inf
 
 
 def rates_between(merged_s: float, apart_s: float, match: float, constants: Constants) -> tuple[float, float]:
@@ -154,5 +156,6 @@ def rates_between(merged_s: float, apart_s: float, match: float, constants: Cons
 
     Table 4 of wang2006 looks as in figure 19 where gaps of 1 s are merged and gaps of 2.5 s are not.
     """
-    rate_at_1_s = constants.slice_ns / (constants.route_ns * match)
+    routing = constants.route_ns * match
+    rate_at_1_s = constants.slice_ns / routing if routing else inf
     return rate_at_1_s / apart_s, rate_at_1_s / merged_s

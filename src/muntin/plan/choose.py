@@ -8,17 +8,11 @@ as long as one fits. Nothing here is random: the same job and the same knowledge
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from muntin.model import JobSpec
-from muntin.plan.predict import (
-    Prediction,
-    Traffics,
-    others,
-    predict,
-    traffics_of,
-    with_cpu_opt,
-)
+from muntin.plan.predict import Prediction, alternatives_to, predict, traffics_of, with_cpu_opt
 from muntin.plan.share import Plan, share
 from muntin.plan.traffic import NOTHING, Knowledge
 
@@ -50,21 +44,39 @@ def make_plan(spec: JobSpec, knowledge: Knowledge | None = None) -> Plan:
     recut = with_cpu_opt(plan, traffics, known.constants)
     if settings.chain == "cpu-opt":
         return recut
-    predictions = (predict(spec, p, traffics, known.constants) for p in (plan, recut))
-    return recut if _recut_pays(spec, *predictions) else plan
+    mem_opt, cpu_opt = (predict(spec, p, traffics, known.constants) for p in (plan, recut))
+    return recut if _recut_pays(spec, mem_opt, cpu_opt) else plan
 
 
 def choose(spec: JobSpec, knowledge: Knowledge | None = None) -> Choice:
-    """The plan for the job's settings beside all that could have been."""
+    """The plan for the job's settings beside all that there could be."""
     known, settings = knowledge or NOTHING, spec.settings
     sliced = share(spec, "state-slice")
-    traffics = traffics_of(sliced, known)
-    every = tuple(others(spec, sliced, traffics, known.constants))
+    every = tuple(alternatives_to(sliced, spec, traffics_of(sliced, known), known.constants))
     mem_opt, cpu_opt, *rest = every
     recut = settings.chain == "cpu-opt" or (settings.chain == "auto" and _recut_pays(spec, mem_opt, cpu_opt))
-    candidates = [cpu_opt if recut else mem_opt, *(p for p in rest if not p.why_not)]
+    candidates = [cpu_opt if recut else mem_opt, *rest]
     if settings.strategy == "auto":
-        chosen = _cheapest(candidates, settings.state_limit_bytes)
+        chosen = _cheapest([p for p in candidates if not p.why_not], settings.state_limit_bytes)
     else:
-        chosen = next((p for p in candidates if p.strategy == settings.strategy), None)
-    return Choice(_plan(spec, sliced, chosen), chosen, every)
+        chosen = next(p for p in candidates if p.strategy == settings.strategy)
+    if chosen.why_not or chosen.strategy == "isolated":
+        plan = share(spec, chosen.strategy)  # an impossible one is refused here, with a hint
+    else:
+        plan = Plan(tuple(load.join for load in chosen.joins), chosen.strategy, chosen.chain, sliced.never)
+    return Choice(plan, chosen, every)
+
+
+def _recut_pays(spec: JobSpec, mem_opt: Prediction, cpu_opt: Prediction) -> bool:
+    limit = spec.settings.state_limit_bytes
+    fits = limit is None or cpu_opt.bytes <= limit
+    return fits and cpu_opt.cpu_ns <= (1 - MARGIN) * mem_opt.cpu_ns
+
+
+def _cheapest(candidates: Sequence[Prediction], limit: int | None) -> Prediction:
+    """The choice of `strategy = auto`; the first of the candidates is that of ties."""
+    fitting = [p for p in candidates if limit is None or p.bytes <= limit] or candidates
+    least_ns = min(p.cpu_ns for p in fitting)
+    near = [p for p in fitting if p.cpu_ns <= (1 + MARGIN) * least_ns]
+    least_bytes = min(p.bytes for p in near)
+    return next(p for p in near if p.bytes <= (1 + SAME) * least_bytes)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,17 +24,8 @@ from muntin.model import Axis, JobSpec, Query, Schema, Side, UsageError
 from muntin.model.types import decimal_parts
 from muntin.plan.chain import Edges, cpu_opt
 from muntin.plan.cost import Constants, Load, checks, resolve, visits
-from muntin.plan.share import MOST_JOINS, MOST_PARTITIONS, Cuts, Plan, SharedJoin, share, signature
-from muntin.plan.traffic import (
-    NOTHING,
-    Floats,
-    Knowledge,
-    Traffic,
-    predicates_of,
-    survivors,
-    traffic_of,
-    wants_of,
-)
+from muntin.plan.share import MOST_JOINS, Cuts, Plan, SharedJoin, share, signature
+from muntin.plan.traffic import NOTHING, Floats, Knowledge, Traffic, assumed, survivors, traffic_of
 
 INDEX_BYTES = 57.0
 """What the index takes for a stored row, its share of the key's slot and of free room included."""
@@ -87,10 +79,10 @@ class StateLoad:
 
 @dataclass(frozen=True, eq=False)
 class JoinLoad:
-    """One join: its two states and what it costs beside them."""
+    """One join under the traffic of its group: its two states and what it costs beside them."""
 
     join: SharedJoin
-    known: str
+    traffic: Traffic
     states: tuple[StateLoad, StateLoad]
     cleaning_ns: float
     standing_ns: float
@@ -146,6 +138,7 @@ class Prediction:
         return sum(j.cpu_ns for j in self.joins)
 
 
+@lru_cache
 def row_bytes(schema: Schema) -> float:
     """What a stored row takes: its share of the index, and its columns."""
     widths = (DECIMAL_BYTES if decimal_parts(f.type) else BYTES[f.type] for f in schema)
@@ -157,11 +150,11 @@ def row_bytes(schema: Schema) -> float:
 
 def predict_join(join: SharedJoin, traffic: Traffic, constants: Constants, invalidation: str = "auto") -> JoinLoad:
     """A join with its own cuts, under the traffic of its group of queries."""
-    edges = [Edges(survivors(join, traffic, side), constants) for side in Side]
+    edges = [Edges(state, constants) for state in survivors(join, traffic)]
     stored = [float(e.inserted(0)) for e in edges]
     return JoinLoad(
         join,
-        traffic.known,
+        traffic,
         (_state(join, Side.LEFT, edges[0]), _state(join, Side.RIGHT, edges[1])),
         _cleaning_ns(stored[0], stored[1], traffic.match, constants, resolve(invalidation)),
         sum(traffic.rates) * ARRIVAL_NS + JOIN_NS,
@@ -221,23 +214,23 @@ def with_cpu_opt(plan: Plan, traffics: Traffics, constants: Constants) -> Plan:
 
 
 def _recut(join: SharedJoin, traffic: Traffic, constants: Constants) -> SharedJoin:
-    left, right = (cpu_opt(Edges(survivors(join, traffic, side), constants)).cuts for side in Side)
+    left, right = (cpu_opt(Edges(state, constants)).cuts for state in survivors(join, traffic))
     return replace(join, cuts=(left, right))
 
 
 def alternatives(spec: JobSpec, knowledge: Knowledge = NOTHING) -> list[Prediction]:
     """State slices by Mem-Opt and by CPU-Opt, pull-up, push-down and isolated queries, in this order."""
     sliced = share(spec, "state-slice")
-    return list(others(spec, sliced, traffics_of(sliced, knowledge), knowledge.constants))
+    return list(alternatives_to(sliced, spec, traffics_of(sliced, knowledge), knowledge.constants))
 
 
-def others(spec: JobSpec, sliced: Plan, traffics: Traffics, constants: Constants) -> Iterator[Prediction]:
-    """The alternatives to a Mem-Opt plan, itself first."""
+def alternatives_to(sliced: Plan, spec: JobSpec, traffics: Traffics, constants: Constants) -> Iterator[Prediction]:
+    """The same, where the Mem-Opt plan and the traffic are at hand."""
     for plan in (sliced, with_cpu_opt(sliced, traffics, constants), pulled_up(sliced)):
         yield predict(spec, plan, traffics, constants)
     try:
         for join in sliced.joins:
-            check_push_down(join)
+            check_push_down(join, traffics[signature(join.queries[0])])
         yield predict(spec, share(spec, "push-down"), traffics, constants)
     except UsageError as error:
         yield Prediction("push-down", "none", (), error.message)
@@ -260,19 +253,15 @@ def alone(sliced: Plan) -> Iterable[SharedJoin]:
     return (replace(j, index=n, queries=(q,), cuts=cuts(q)) for n, (j, q) in enumerate(pairs))
 
 
-def check_push_down(join: SharedJoin) -> None:
-    """Refuse what `share` would refuse, before the parts of the streams are made one by one."""
-    parts = []
-    for side in Side:
-        predicates = predicates_of(join, side)
-        if predicates.combinations > MOST_PARTITIONS:
-            raise UsageError(
-                f"strategy push-down would divide {join.streams[side].name} into up to "
-                f"{predicates.combinations:,} parts; the limit is {MOST_PARTITIONS:,}"
-            )
-        holds = np.unique(np.packbits(predicates.enumerate(), axis=1), axis=0)
-        holds = np.unpackbits(holds, axis=1, count=len(predicates.predicates)).astype(bool)
-        parts.append(wants_of(join, side, predicates, holds).astype(np.float32))
-    joins = int(np.count_nonzero(parts[0] @ parts[1].T))
-    if joins > MOST_JOINS:
-        raise UsageError(f"strategy push-down would make {joins:,} joins of one; the limit is {MOST_JOINS}")
+def check_push_down(join: SharedJoin, traffic: Traffic) -> None:
+    """Refuse what `share` would refuse for its number of joins, before it makes them one by one.
+
+    The classes of a mix that was not measured are the parts of the stream, each of which meets one of the other side.
+    """
+    mixes = traffic.mixes if traffic.known != "measured" else assumed(join).mixes
+    parts = [mix.wants[mix.wants.any(axis=1)] for mix in mixes]
+    least = max(map(len, parts))
+    if least <= MOST_JOINS:
+        least = int(np.count_nonzero(parts[0].astype(np.float32) @ parts[1].astype(np.float32).T))
+    if least > MOST_JOINS:
+        raise UsageError(f"strategy push-down would make at least {least:,} joins of one; the limit is {MOST_JOINS}")

@@ -8,11 +8,12 @@ state is and how much is looked at in it. Three sources, the better one first:
     declared   rates, keys and selectivities that somebody gave
     assumed    nothing is known: 1,000 rows a second, 10,000 keys, and regions of the columns as follows
 
-The constants in the selections divide each column into regions (regions.py). The open ranges between constants are
-equally likely. A constant by itself is rarely met: with ranges about, all of them together are 10% of a column. Where
-a column is only ever tested for equality, a value that some query names is as likely as a ninth of all other values
-together. NULL is 1%. What cannot be indexed is true half of the time. Columns are independent of each other. Up to
-4,096 combinations of regions are enumerated, beyond that as many are drawn at random, always the same.
+The constants in the selections divide each column into regions (regions.py). Where a column is compared by order, the
+ranges from each constant up to the next are equally likely; within a range the constant itself has 10%, or all if
+nothing lies between it and the next. Where a column is only ever tested for equality, a value that some query names is
+as likely as a ninth of all values that none names. NULL is 1%. What cannot be indexed is true half of the time. Columns
+are independent of each other. Up to 4,096 combinations of regions are enumerated, beyond that as many are drawn at
+random, always the same.
 
 Declared selectivities are then fitted: classes that satisfy a predicate are scaled until they have its fraction, the
 others until they have the rest, for one predicate after the other, again and again until nothing changes (iterative
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
@@ -47,11 +48,13 @@ RATE = 1_000.0
 KEYS = 10_000.0
 """Equally frequent keys of a join of which nothing is known."""
 POINTS = 0.1
-"""What all constants of a column with ranges have of it."""
+"""What a constant has of the range that begins with it."""
 OTHERS = 9
-"""How many times as likely as one named value all others together are, where a column is tested for equality only."""
+"""How many times as likely as a named value all that are not named are together."""
 NULLS = 0.01
 MOST_CLASSES = 4096
+DRAWING = 1 << 30
+"""Fewer are drawn where each has very many regions and predicates: this many outcomes are looked up at most."""
 SEED = 2006
 SWEEPS = 200
 """How often all declared selectivities are fitted at most,"""
@@ -67,7 +70,7 @@ class Mix:
     wants: Bools
     weights: Floats
 
-    @property
+    @cached_property
     def fractions(self) -> Floats:
         """For each query, the fraction of the rows that it wants."""
         return self.weights @ self.wants
@@ -110,8 +113,14 @@ class Traffic:
             return uniform(1.0, len(join.queries))
         if join.queries == self.queries:
             return self.mixes[side]
-        number = {q.name: n for n, q in enumerate(self.queries)}
-        return self.mixes[side].only([number[q.name] for q in join.queries])
+        columns = [self._column[q.name] for q in join.queries]
+        if len(columns) == 1:
+            return uniform(float(self.mixes[side].fractions[columns[0]]), 1)
+        return self.mixes[side].only(columns)
+
+    @cached_property
+    def _column(self) -> dict[str, int]:
+        return {q.name: n for n, q in enumerate(self.queries)}
 
     def _wants(self, part: Partition, side: Side) -> Bools:
         truth = {p.sql: holds for p, holds in zip(part.predicates, part.truths, strict=True)}
@@ -200,7 +209,7 @@ def wants_of(join: SharedJoin, side: Side, predicates: Predicates, holds: Bools)
 
 def _assumed_mix(join: SharedJoin, side: Side, declared: Selectivities) -> Mix:
     predicates = predicates_of(join, side)
-    holds, weights = _merged(*_classes(predicates))
+    holds, weights = merged(*_classes(predicates))
     targets: dict[str, list[float]] = {}
     for query in join.queries:
         where: Expr | None = query.where[side]
@@ -218,30 +227,33 @@ def _classes(predicates: Predicates) -> tuple[Bools, Floats]:
     shares += [np.full(len(p), 1 / len(p)) for p in predicates.possible[len(shares) :]]
     if predicates.combinations <= MOST_CLASSES:
         return predicates.enumerate(), reduce(np.multiply.outer, shares, np.ones(1)).ravel()
-    draw = np.random.default_rng(SEED)
-    codes = [draw.choice(p, MOST_CLASSES, p=s) for p, s in zip(predicates.possible, shares, strict=True)]
-    return predicates.holds(codes), np.full(MOST_CLASSES, 1 / MOST_CLASSES)
+    draw, drawn = np.random.default_rng(SEED), min(MOST_CLASSES, DRAWING // (len(shares) * len(predicates.predicates)))
+    codes = [draw.choice(p, drawn, p=s) for p, s in zip(predicates.possible, shares, strict=True)]
+    return predicates.holds(codes), np.full(drawn, 1 / drawn)
 
 
 def _shares(column: Regions) -> Floats:
     """How likely each possible region of a column is."""
-    places = np.flatnonzero(column.possible)
-    null = places == column.size - 1
-    point = (places % 2 == 1 if column.ordered else places < len(column.points)) & ~null
-    points, ranges = point.sum(), (~point & ~null).sum()
-    together = 0.0 if points == 0 else POINTS if column.ordered else points / (points + OTHERS)
-    return np.where(
-        null, NULLS, (1 - NULLS) * np.where(point, together / max(points, 1), (1 - together) / max(ranges, 1))
-    )
+    points = len(column.points)
+    shares = np.ones(column.size)
+    if column.ordered:
+        shares[1:-1:2], shares[2:-1:2] = POINTS, 1 - POINTS
+        shares[1:-1:2][~column.possible[2:-1:2]] = 1
+    else:
+        shares[points] = OTHERS
+    shares[-1] = 0
+    shares *= (1 - NULLS) / shares[column.possible].sum()
+    shares[-1] = NULLS
+    return shares[column.possible]
 
 
-def _merged(holds: Bools, weights: Floats) -> tuple[Bools, Floats]:
+def merged(holds: Bools, weights: Floats) -> tuple[Bools, Floats]:
     """The same with each set of predicates once."""
     if holds.shape[1] == 0:
         return holds[:1], weights.sum(keepdims=True)
     packed = np.ascontiguousarray(np.packbits(holds, axis=1))
     _, first, place = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
-    return holds[first], np.bincount(place.ravel(), weights)
+    return holds[first], np.bincount(place.ravel(), weights).astype(float)
 
 
 def fit(weights: Floats, holds: Bools, fractions: Sequence[float]) -> Floats:
@@ -277,16 +289,21 @@ class Survivors:
     match: float
 
 
-def survivors(join: SharedJoin, traffic: Traffic, side: Side) -> Survivors:
-    """How long the rows of a side stay, and how far those of the other side look; n rows are n / rate seconds."""
+def survivors(join: SharedJoin, traffic: Traffic) -> tuple[Survivors, Survivors]:
+    """How long the rows of each side stay, and how far those of the other look; n rows are n / rate seconds."""
+    mixes = traffic.mix(join, Side.LEFT), traffic.mix(join, Side.RIGHT)
+    return _survivors(join, traffic, mixes, Side.LEFT), _survivors(join, traffic, mixes, Side.RIGHT)
+
+
+def _survivors(join: SharedJoin, traffic: Traffic, mixes: tuple[Mix, Mix], side: Side) -> Survivors:
     windows = join.windows[side]
     place = np.searchsorted(windows, [q.window.side(side) for q in join.queries]) + 1
     per_second = max(traffic.rates[side], 1e-9) if join.axes[side] is Axis.ROWS else 1_000_000
     return Survivors(
         windows,
-        np.array(windows, float) / per_second,
-        _reaching(traffic.mix(join, side), place, len(windows)),
-        _reaching(traffic.mix(join, side.other), place, len(windows)),
+        np.array(windows) / per_second,
+        _reaching(mixes[side], place, len(windows)),
+        _reaching(mixes[side.other], place, len(windows)),
         traffic.rates[side],
         traffic.rates[side.other],
         traffic.match,
@@ -295,8 +312,10 @@ def survivors(join: SharedJoin, traffic: Traffic, side: Side) -> Survivors:
 
 def _reaching(mix: Mix, place: Ints, windows: int) -> Floats:
     """For each window, counted from 1 in `place[query]`: the fraction of rows wanted for it or for a larger one."""
+    if windows == 1:
+        return mix.weights[mix.wants.any(axis=1)].sum(keepdims=True)
     order = np.argsort(-place, kind="stable")
     largest = order[mix.wants[:, order].argmax(axis=1)]
     wanted = mix.wants[np.arange(len(largest)), largest]
-    counts = np.bincount(np.where(wanted, place[largest], 0), mix.weights, windows + 1)
+    counts = np.bincount(np.where(wanted, place[largest], 0), mix.weights, windows + 1).astype(float)
     return counts[::-1].cumsum()[::-1][1:]

@@ -1,7 +1,7 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [RATE n PER SECOND] WITH (option = value, ...)
+    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [RATE n PER SECOND] WITH (option = 'value')
     CREATE QUERY name AS SELECT ... FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS]
     DROP QUERY name
 
@@ -252,6 +252,7 @@ class MuntinParser(SparkParser):
         """`n PER unit` after RATE."""
         start = self._curr
         _ = self._match(TokenType.DASH) or self._match(TokenType.PLUS)
+        self._match(TokenType.DOT)  # .5 is two tokens
         if not self._match(TokenType.NUMBER):
             self._fail("expected a number of rows after RATE", RATE_HINT, start)
         rows = self._read(start, parse_rate, self.sql[start.start : self._prev.end + 1])
