@@ -8,25 +8,28 @@ from dataclasses import astuple, replace
 import pytest
 
 from muntin.bench import calibrate
-from muntin.bench.calibrate import Measurement, constants_file, fit, load, predicted_ns, to_json
+from muntin.bench.calibrate import Measurement, fit, predicted_ns
 from muntin.cli import main
 from muntin.model import MuntinError
 from muntin.plan.cost import Constants
+from muntin.spark.known import constants_file, load_constants, to_json
 
-TRUE = Constants(invalidate_ns=20, scan_ns=3, insert_ns=100, check_ns=2, visit_ns=50)
+TRUE = Constants(invalidate_ns=20, scan_ns=3, insert_ns=100, check_ns=2, visit_ns=50, slice_ns=1, route_ns=4)
 WORK = [
-    (0, 5, 10, 10, 0),
-    (10, 20, 10, 20, 0),
-    (10, 20, 10, 30, 0),
-    (10, 900, 10, 20, 0),
-    (9, 9, 9, 9, 900),
-    (9, 5, 9, 18, 1800),
+    (0, 5, 10, 10, 0, 0, 0),
+    (10, 20, 10, 20, 0, 0, 0),
+    (10, 20, 10, 30, 0, 0, 0),
+    (10, 900, 10, 20, 0, 0, 0),
+    (9, 9, 9, 9, 900, 0, 0),
+    (9, 5, 9, 18, 1800, 0, 0),
+    (10, 900, 10, 20, 0, 500, 0),
+    (10, 900, 10, 20, 0, 0, 880),
 ]
 
 
 def measurements(constants: Constants, noise: float = 0.0) -> list[Measurement]:
     made = [Measurement(str(n), *work, time_ns=1.0) for n, work in enumerate(WORK)]
-    signs = [1, -1, 1, 1, -1, 1]
+    signs = [1, -1, 1, 1, -1, 1, -1, 1]
     return [replace(m, time_ns=predicted_ns(constants, m) * (1 + s * noise)) for m, s in zip(made, signs, strict=True)]
 
 
@@ -56,7 +59,7 @@ def test_the_measured_constants_explain_the_measured_times():
 
 
 def test_settings_mix_the_kinds_of_work_so_that_all_can_be_told_apart():
-    for n in range(5):
+    for n in range(7):
         shares = [m.work[n] / m.inserted for m in (calibrate.run(s) for s in calibrate.SETTINGS)]
         assert n == 2 or max(shares) > 1.5 * min(shares), f"kind {n} always comes with insertion"
 
@@ -65,10 +68,10 @@ def test_the_command_keeps_the_constants_with_the_job_and_prints_them(capsys, mo
     monkeypatch.setattr(calibrate, "calibrate", lambda: TRUE)
     assert main.main(["calibrate", "--json", "--checkpoint", str(tmp_path / "ckpt")]) == 0
     assert json.loads(capsys.readouterr().out)["scan_ns"] == 3
-    assert load(tmp_path / "ckpt") == TRUE
+    assert load_constants(tmp_path / "ckpt") == TRUE
     assert main.main(["calibrate"]) == 0
     assert "100" in capsys.readouterr().out
-    assert load(tmp_path) is None
+    assert load_constants(tmp_path) is None
 
 
 def test_a_damaged_file_of_constants_is_one_clear_message(tmp_path):
@@ -77,4 +80,4 @@ def test_a_damaged_file_of_constants_is_one_clear_message(tmp_path):
     for text in ("", "{}", "[1]", to_json(TRUE).replace("3", '"x"')):
         path.write_text(text)
         with pytest.raises(MuntinError, match="does not hold the constants"):
-            load(tmp_path)
+            load_constants(tmp_path)

@@ -60,7 +60,14 @@ def rows_of(rows: list[tuple[int, int, int]], classes: list[int] | None = None) 
 def one_slice(window: int) -> Slicing:
     """One query with one window on both sides."""
     ends, ones = np.array([[window], [window]], np.int64), np.ones((2, 1, 1), np.uint64)
-    return Slicing(ends, np.array([[0, 1]] * 2), ends, ends, ends, np.full((2, 1, 1), window), Routes(ones, ones))
+    return slicing_of(ends, np.full((2, 1, 1), window), Routes(ones, ones))
+
+
+def slicing_of(ends: np.ndarray, horizon: np.ndarray, routes: Routes) -> Slicing:
+    """A slice for each window and a class for each slice; all ages in one bucket."""
+    windows = ends.shape[1]
+    first, guess = np.array([range(windows + 1)] * 2), np.ones(2, np.int32)
+    return Slicing(ends, first, ends, guess, np.array([62, 62]), ends, ends, horizon, routes)
 
 
 def join(rows: Rows, window: int, strategy: str, index: Index | None = None, slicing: Slicing | None = None):
@@ -180,9 +187,7 @@ def test_rows_that_stay_for_different_times_leave_each_at_its_own_age(seed):
     keep = np.array([KEEP, KEEP], np.int64)
     horizon = np.minimum(*np.meshgrid(KEEP, KEEP))
     bits = np.ones((2, 3, 1), np.uint64)
-    slicing = Slicing(
-        keep, np.array([[0, 1, 2, 3]] * 2), keep, keep, keep, np.stack([horizon, horizon]), Routes(bits, bits)
-    )
+    slicing = slicing_of(keep, np.stack([horizon, horizon]), Routes(bits, bits))
     index, times, lanes = new_index(64, 2048), new_times(6), np.array([[0, 1, 2], [3, 4, 5]])
     part = rows_of(rows, classes)
     found, _, index, slots = join(part, 0, "probe-insert", index, slicing)

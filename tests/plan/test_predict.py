@@ -14,7 +14,10 @@ from muntin.model import Axis, Field, Schema, Side
 from muntin.plan import sharing
 from muntin.plan.cost import DEFAULT
 from muntin.plan.predict import (
+    ARRIVAL_NS,
     INDEX_BYTES,
+    JOIN_NS,
+    OWN_BYTES,
     alternatives,
     match_seen,
     predict,
@@ -144,7 +147,7 @@ def test_a_window_of_rows_holds_its_rows_at_any_rate(job):
 def test_a_row_takes_its_columns_and_its_share_of_the_index():
     types = ("boolean", "tinyint", "int", "double", "timestamp", "string", "decimal(10,2)")
     schema = Schema(tuple(Field(f"c{n}", t) for n, t in enumerate(types)))
-    assert row_bytes(schema) == INDEX_BYTES + 1 / 8 + 1 + 4 + 8 + 8 + 16 + 16
+    assert row_bytes(schema) == INDEX_BYTES + OWN_BYTES + 1 / 8 + 1 + 4 + 8 + 8 + 16 + 16
 
 
 def test_joins_of_their_own_are_predicted_with_their_own_traffic(job):
@@ -198,6 +201,12 @@ def test_costs_follow_the_constants(job):
     known = Knowledge(constants=replace(DEFAULT, insert_ns=DEFAULT.insert_ns + 1))
     (before, *_), (after, *_) = alternatives(spec), alternatives(spec, known)
     assert after.cpu_ns - before.cpu_ns == pytest.approx(2000)
+
+
+def test_every_join_costs_something_for_each_row_that_it_is_sent_wanted_or_not(job):
+    spec = job((1, "v > 10"), (1, "v > 20"), rate=50.0)
+    for found in alternatives(spec, Knowledge(selectivities={"q1": (0.0, None)})):
+        assert {j.standing_ns for j in found.joins} == {100 * ARRIVAL_NS + JOIN_NS}
 
 
 def test_greedy_invalidation_costs_a_visit_of_every_bucket(job):

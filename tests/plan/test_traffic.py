@@ -17,6 +17,7 @@ from muntin.plan.traffic import (
     assumed,
     fit,
     measured,
+    pairs,
     survivors,
     traffic_of,
 )
@@ -240,3 +241,21 @@ def test_ages_are_those_of_the_definition(job, windows, data):
             for got, mix in ((state.kept, mixes[side]), (state.probing, mixes[side.other])):
                 wanted = (mix.wants & large).any(axis=1)
                 assert got[n] == pytest.approx(mix.weights[wanted].sum())
+            both = ((a * b) for wa, a in zip(*_parts(mixes[0]), strict=True)
+                    for wb, b in zip(*_parts(mixes[1]), strict=True) if (wa & wb & large).any())  # fmt: skip
+            assert state.wanted[n] == pytest.approx(sum(both))
+
+
+def _parts(mix: Mix):
+    return mix.wants, mix.weights
+
+
+def test_pairs_of_too_many_classes_are_drawn_always_the_same(job):
+    join = only_join(job(*((n, f"v > {n}", f"v < {n}") for n in range(1, 101))))
+    traffic = assumed(join)
+    assert all(len(mix.weights) > 100 for mix in traffic.mixes)
+    first, second = (pairs(*traffic.mixes) for _ in range(2))
+    assert first.weights.sum() == pytest.approx(1)
+    assert first.fractions.tolist() == second.fractions.tolist()
+    both = np.multiply(*(mix.fractions for mix in traffic.mixes))
+    assert first.fractions == pytest.approx(both, abs=0.03)

@@ -7,6 +7,8 @@ constants are the non-negative ones whose sum over the counters comes nearest to
     plain         few partners: insertion and invalidation, with one or two checks a row
     dense         many partners: scanning
     greedy        every bucket visited for every row
+    sliced        many windows, each in its own slice: probes step over the cuts
+    merged        many windows in one slice: pairs are placed by their age
 
 Noise only ever adds time, so each setting counts with its best round; errors are relative, so that long settings do not
 outvote short ones. The constants hold for a state of some megabytes: one that fits the processor's caches is quicker,
@@ -20,15 +22,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, astuple, dataclass, fields
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
 from muntin.bench.steady import SteadyJoin
-from muntin.model import MuntinError
 from muntin.plan.cost import Constants, Load, visits
 
-ROUNDS = 5
+ROUNDS = 9
+OTHERS = 5
+"""Kinds of work that are fitted together: all but steps and routes."""
+WINDOWS = 12
+"""As many as in table 4 of wang2006."""
 SECOND_NS = 1_000_000_000
 
 
@@ -41,6 +45,8 @@ class Setting:
     invalidation: str = "probe"
     warm_s: float = 0.0
     run_s: float = 1.0
+    windows: int = 1
+    merged: bool = False
 
 
 SETTINGS = (
@@ -51,6 +57,8 @@ SETTINGS = (
     Setting("denser", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5),
     Setting("greedy", Load(2_000, 2_000, 1, 1, 100), "probe-all", warm_s=1.2, run_s=0.2),
     Setting("greedier", Load(2_000, 2_000, 1, 1, 100), "all", warm_s=1.2, run_s=0.2),
+    Setting("sliced", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5, windows=WINDOWS),
+    Setting("merged", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5, windows=WINDOWS, merged=True),
 )
 
 
@@ -64,15 +72,25 @@ class Measurement:
     inserted: int
     checked: int
     visited: int
+    stepped: int
+    routed: int
     time_ns: float
 
     @property
     def work(self) -> tuple[int, ...]:
-        return self.invalidated, self.scanned, self.inserted, self.checked, self.visited
+        return (
+            self.invalidated,
+            self.scanned,
+            self.inserted,
+            self.checked,
+            self.visited,
+            self.stepped,
+            self.routed,
+        )
 
 
 def run(setting: Setting, seed: int = 0) -> Measurement:
-    join = SteadyJoin(setting.load, setting.invalidation, seed)
+    join = SteadyJoin(setting.load, setting.invalidation, seed, windows=setting.windows, merged=setting.merged)
     if setting.warm_s:
         join.advance(setting.warm_s)
     rows, before = join.draw(setting.run_s), json.loads(json.dumps(asdict(join.counters)))
@@ -90,6 +108,8 @@ def run(setting: Setting, seed: int = 0) -> Measurement:
         inserted=inserted,
         checked=checks - visited,
         visited=visited,
+        stepped=after.crossed - before["crossed"],
+        routed=after.routed - before["routed"],
         time_ns=seconds * SECOND_NS,
     )
 
@@ -104,46 +124,44 @@ def measure(rounds: int = ROUNDS) -> list[Measurement]:
 def fit(measurements: Sequence[Measurement]) -> Constants:
     """The constants with the least squared relative error, none of them negative.
 
-    With five unknowns the best of the 31 subsets, each solved freely and taken if it has no negative value, is the
-    exact answer: at the optimum the positive constants solve their own unconstrained problem.
+    Steps and routes are what a setting takes longer than one that does the same work without them: they are a small
+    part of the whole, and would be lost in its error.
     """
-    work = np.array([m.work for m in measurements], float) / np.array([[m.time_ns] for m in measurements])
-    best, least = np.zeros(work.shape[1]), np.inf
-    for size in range(1, work.shape[1] + 1):
-        for chosen in map(list, combinations(range(work.shape[1]), size)):
-            found = np.linalg.lstsq(work[:, chosen], np.ones(len(work)), rcond=None)[0]
-            error = float(np.sum((work[:, chosen] @ found - 1) ** 2))
+    plain = [m for m in measurements if not m.stepped and not m.routed]
+    others = _fit([m.work[:OTHERS] for m in plain], [m.time_ns for m in plain])
+    slices = [_more(m, plain) / m.stepped for m in measurements if m.stepped]
+    routes = [_more(m, plain) / m.routed for m in measurements if m.routed]
+    steps = [max(0.0, float(np.median(more))) for more in (slices, routes)]
+    return Constants(*[*others, *steps])
+
+
+def _more(measurement: Measurement, plain: Sequence[Measurement]) -> float:
+    """Nanoseconds beyond those of the measurement with the same work otherwise."""
+    twin = next(m for m in plain if m.work[:OTHERS] == measurement.work[:OTHERS])
+    return measurement.time_ns - twin.time_ns
+
+
+def _fit(work: Sequence[tuple[int, ...]], times: Sequence[float]) -> list[float]:
+    """The best of the 31 subsets of five unknowns, each solved freely and taken if it has no negative value.
+
+    That is the exact answer: at the optimum the positive constants solve their own unconstrained problem.
+    """
+    shares = np.array(work, float) / np.array(times)[:, None]
+    best, least = np.zeros(OTHERS), np.inf
+    for size in range(1, OTHERS + 1):
+        for chosen in map(list, combinations(range(OTHERS), size)):
+            found = np.linalg.lstsq(shares[:, chosen], np.ones(len(shares)), rcond=None)[0]
+            error = float(np.sum((shares[:, chosen] @ found - 1) ** 2))
             if (found >= 0).all() and error < least:
-                best, least = np.zeros(work.shape[1]), error
+                best, least = np.zeros(OTHERS), error
                 best[chosen] = found
-    return Constants(*map(float, best))
+    return [float(ns) for ns in best]
 
 
 def predicted_ns(constants: Constants, measurement: Measurement) -> float:
-    return sum(n * ns for n, ns in zip(measurement.work, astuple(constants), strict=False))
+    return sum(n * ns for n, ns in zip(measurement.work, astuple(constants), strict=True))
 
 
 def calibrate(rounds: int = ROUNDS) -> Constants:
     """Measure and fit: a few seconds."""
     return fit(measure(rounds))
-
-
-def constants_file(checkpoint: Path) -> Path:
-    return checkpoint / "muntin" / "constants.json"
-
-
-def to_json(constants: Constants) -> str:
-    return json.dumps(asdict(constants), indent=2) + "\n"
-
-
-def load(checkpoint: Path) -> Constants | None:
-    """The constants kept with a job, None where it was never calibrated."""
-    path = constants_file(checkpoint)
-    if not path.exists():
-        return None
-    try:
-        stored = json.loads(path.read_text())
-        given = [f.name for f in fields(Constants) if f.default is MISSING or f.name in stored]
-        return Constants(**{name: float(stored[name]) for name in given})
-    except (ValueError, KeyError, TypeError) as error:
-        raise MuntinError(f"{path} does not hold the constants", hint="run muntin calibrate again") from error

@@ -31,7 +31,10 @@ Clock = Callable[[np.random.Generator, float, int], npt.NDArray[np.int64]]
 
 
 class SteadyJoin:
-    """One query over streams A and B as `load` describes them."""
+    """Queries over streams A and B as `load` describes them.
+
+    They have `windows` windows at even distances up to that of the load, each in a slice of its own, or all in one.
+    """
 
     def __init__(
         self,
@@ -40,10 +43,12 @@ class SteadyJoin:
         seed: int = 0,
         keys: Keys | None = None,
         clock: Clock = poisson,
+        windows: int = 1,
+        merged: bool = False,
     ):
         self.load, self._keys, self._clock = load, keys or _even(int(load.n)), clock
         self._rng = np.random.default_rng(seed)
-        join = _join(load)
+        join = _join(load, windows, merged)
         selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
         self.state = JoinState(join, selections, Policy(invalidation), Heap())
         self.counters = Counters()
@@ -88,11 +93,14 @@ def _even(buckets: int) -> Keys:
     return lambda rng, rows: rng.integers(1, buckets + 1, rows)
 
 
-def _join(load: Load) -> SharedJoin:
+def _join(load: Load, windows: int, merged: bool) -> SharedJoin:
     streams = (Stream("A", Schema(()), "ts"), Stream("B", Schema(()), "ts"))
-    window = Window(round(load.t_a * SECOND_US), round(load.t_b * SECOND_US))
-    query = Query("q", "A", "B", (), window, ())
-    return SharedJoin(0, streams, (), (query,), (True, True), ((window.left,), (window.right,)))
+    left, right = (
+        [round(seconds * SECOND_US * (n + 1) / windows) for n in range(windows)] for seconds in (load.t_a, load.t_b)
+    )
+    queries = [Query(f"q{n}", "A", "B", (), Window(a, b), ()) for n, (a, b) in enumerate(zip(left, right, strict=True))]
+    cuts = (tuple(left[-1:]), tuple(right[-1:])) if merged else (tuple(left), tuple(right))
+    return SharedJoin(0, streams, (), tuple(queries), (True, True), cuts)
 
 
 def _difference(after: dict[str, object], before: dict[str, object]) -> Counters:

@@ -13,6 +13,8 @@ MEANINGS = {
     "invalidate_ns": "a row taken out of the state",
     "check_ns": "a look for stale rows under the same key",
     "visit_ns": "a look for stale rows under another key",
+    "slice_ns": "a cut between two slices that a probe steps over",
+    "route_ns": "a pair of a merged slice, placed by its age",
 }
 
 
@@ -24,8 +26,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from muntin.bench.calibrate import calibrate, constants_file, to_json
+    from muntin.bench.calibrate import calibrate
     from muntin.cli.screen import console, table
+    from muntin.spark.known import constants_file, to_json
 
     constants = calibrate()
     if args.checkpoint is not None:

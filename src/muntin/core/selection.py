@@ -35,6 +35,8 @@ TALLIED = 256
 DENSE = 1 << 20
 """Combinations of regions up to which the class of each is kept in a table."""
 KEY_LIMIT = 1 << 62
+BUCKETS = 1 << 10
+"""Ages that are told apart in the table that leads from an age to its window."""
 HORIZONS = 1 << 18
 """Pairs of classes up to which the age from which nobody wants them is kept in a table."""
 
@@ -259,7 +261,19 @@ def slicing(join: SharedJoin, selections: Sequence[Selections]) -> Slicing:
         first[side, : len(ends) + 1] = np.searchsorted(inside, (0, *ends), side="right")
     reach, keep = (per_class(*(getattr(s, name) for s in selections)) for name in ("reach", "keep"))
     readers = routes(join, [s.wants for s in selections])
-    return Slicing(cuts, first, windows, reach, keep, _horizons(join, selections), readers)
+    guess, bucket = _guesses(join)
+    return Slicing(cuts, first, windows, guess, bucket, reach, keep, _horizons(join, selections), readers)
+
+
+def _guesses(join: SharedJoin) -> tuple[Int32s, Int64s]:
+    """For each side a table from ages to windows, in buckets of a power of two; the last bucket holds the reach."""
+    guesses, bucket = [], np.zeros(2, np.int64)
+    for side in Side:
+        bucket[side] = max(0, join.reach(side).bit_length() - BUCKETS.bit_length() + 1)
+        starts = np.arange(BUCKETS + 1) << bucket[side]
+        places = np.searchsorted(np.array(join.windows[side], np.int64), starts, side="right")
+        guesses.append(2 * places[:-1] + (places[1:] > places[:-1]))
+    return np.concatenate(guesses).astype(np.int32), bucket
 
 
 def _horizons(join: SharedJoin, selections: Sequence[Selections]) -> Int64s:

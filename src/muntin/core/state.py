@@ -66,8 +66,10 @@ Int64s = npt.NDArray[np.int64]
 Judge = Callable[[Pairs], Pairs]
 JUDGED = 1 << 20
 """Pairs that are judged at a time where a predicate has to be evaluated on each."""
-RUN = 1 << 13
-"""Rows after which stale ones are looked for, where rows stay for different times."""
+RUNS = (1 << 7, 1 << 13)
+"""Least and most rows after which stale ones are looked for, where rows stay for different times."""
+PROMPTLY = 8
+"""In between, so many times in the shortest stay."""
 
 _SCRATCH: list[Pairs] = []
 
@@ -141,6 +143,24 @@ class Leaving:
         return [int(n) for n in counts[:-1]]
 
 
+class Stays:
+    """For how long the rows of each class of each side stay."""
+
+    def __init__(self, selections: tuple[Selections, Selections]):
+        self.keep = per_class(selections[0].keep, selections[1].keep)
+        ages = [np.unique(s.keep[s.keep > 0]) for s in selections]
+        self.shortest = [int(a[0]) if len(a) else 1 << 62 for a in ages]
+        self.mixed = [len(a) > 1 for a in ages]
+
+    def run(self, rows: Rows) -> int:
+        """Rows to join before stale ones are looked for: all, unless rows stay for different times."""
+        if not any(self.mixed) or not len(rows.ts):
+            return max(1, len(rows.ts))
+        spans = [max(1, int(max(rows.at[-1], rows.now[-1]) - min(rows.at[0], rows.now[0])))] * 2
+        shares = [short / PROMPTLY / span for short, span in zip(self.shortest, spans, strict=True)]
+        return int(np.clip(len(rows.ts) * min(shares), *RUNS))
+
+
 class JoinState:
     """Insert, probe and forget; knows nothing of streams, frontiers or payload."""
 
@@ -202,7 +222,8 @@ class JoinState:
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
         cuts, lane_of = slicing(self.join, self.selections), self._lanes()
-        run = RUN if probing and any(self._mixed(side) for side in Side) else max(1, total)
+        stays = Stays(self.selections)
+        run = stays.run(rows) if probing else max(1, total)
         out = scratch(block or max(1024, total, self._expected))
         cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
         stop, listed, everything = min(run, total), 0, 0
@@ -218,7 +239,7 @@ class JoinState:
                     counters.inserted[side] += int(stored[side])
                 last, listed, stop = stop - 1, stop, min(stop + run, total)
                 if listed < total:
-                    self._sweep(rows, last, cuts.keep, counters)
+                    self._sweep(rows, last, stays, counters)
                     continue
             found, cursor[1] = int(cursor[1]), 0
             everything += found
@@ -240,36 +261,26 @@ class JoinState:
         counters.crossed += int(counts[CROSSED])
         counters.routed += int(counts[ROUTED])
 
-    def _sweep(self, rows: Rows, last: int, keep: Int64s, counters: Counters) -> None:
+    def _sweep(self, rows: Rows, last: int, stays: Stays, counters: Counters) -> None:
         """Forget what is stale once the rows up to `last` have been joined."""
         for side in Side:
             reached = rows.at[last] if rows.side[last] == side else rows.now[last]
-            self._expire(side, int(reached), keep, counters)
+            self._expire(side, int(reached), stays, counters)
 
     def _lanes(self) -> Int64s:
         """The lane of each class of each side."""
         left, right = (self.selections[side].lanes() + self.leaving.spans[side][0] for side in Side)
         return per_class(left, right)
 
-    def _keeps(self, side: Side) -> Int64s:
-        """The ages at which rows of a side leave, those that enter at all."""
-        keep = self.selections[side].keep
-        return np.unique(keep[keep > 0])
-
-    def _mixed(self, side: Side) -> bool:
-        return len(self._keeps(side)) > 1
-
     def forget(self, side: Side, now: int, counters: Counters) -> None:
         """Take out the rows of a side that are stale when its axis has come to `now`."""
-        left, right = self.selections
-        self._expire(side, now, per_class(left.keep, right.keep), counters)
+        self._expire(side, now, Stays(self.selections), counters)
 
-    def _expire(self, side: Side, now: int, keep: Int64s, counters: Counters) -> None:
-        keeps, span, ends = self._keeps(side), self.leaving.spans[side], self.leaving.ends[side]
-        if len(keeps):
-            counters.expired[side] += expire(
-                self.index, self.leaving.times, int(side), *span, now, ends, keep, keeps[0], len(keeps) > 1
-            )
+    def _expire(self, side: Side, now: int, stays: Stays, counters: Counters) -> None:
+        span, ends, mixed = self.leaving.spans[side], self.leaving.ends[side], stays.mixed[side]
+        counters.expired[side] += expire(
+            self.index, self.leaving.times, int(side), *span, now, ends, stays.keep, stays.shortest[side], mixed
+        )
 
     def top(self, side: Side) -> tuple[int, int]:
         """How many rows the fullest key of a side has, and the number of one of them (-1: none)."""
@@ -291,10 +302,9 @@ class JoinState:
         return sum(a.nbytes for a in self.index) + self.leaving.nbytes
 
     @property
-    def match(self) -> float | None:
-        """The chance that a row of each side have the same key, as the state has it; None without rows of both."""
-        pairs = self.rows(Side.LEFT) * self.rows(Side.RIGHT)
-        return int(self.index.control[MATCHES]) / pairs if pairs else None
+    def matches(self) -> int:
+        """How many pairs of rows of the two sides have the same key."""
+        return int(self.index.control[MATCHES])
 
     def settle(self) -> None:
         """Give memory back after the state has become much smaller; call between two steps."""

@@ -12,7 +12,7 @@ A row stays for as long as a query can want it (`keep`), then it is stale. Which
 the invalidation strategy (kostowski 2 and 4.2); `expire` takes out the rest along the lanes of a time list.
 
 The slice of a pair is found on the way back through the buffer: ages only grow, so each cut is stepped over once per
-probe. Where a slice is merged of several windows, a pair beyond the first of them is placed by bisection.
+probe. Where a slice is merged of several windows, a pair beyond the first of them is looked up by its age.
 
 Where room is missing, `probe_insert` stops before it touches anything of the row at hand and says what it needs; the
 caller makes room and calls again.
@@ -106,7 +106,8 @@ class Slicing(NamedTuple):
     """How each side's state is cut, and what of it is wanted; padded where the sides differ.
 
     `cuts[side, slice]` is where a slice ends, `first[side, slice]` the first of its windows, `windows[side, window]`
-    where each ends. `reach[side, class]` is the age of a partner from which a row of `side` can want it no more, and
+    where each ends. `guess` leads from an age, in buckets of `1 << bucket[side]`, to the first window that holds it: for
+    one side after the other `2 * window`, plus one where a window ends inside the bucket. `reach[side, class]` is the age of a partner from which a row of `side` can want it no more, and
     `keep[side, class]` the age at which such a row is stale itself. `horizon[side, left class, right class]` is the age
     from which nobody wants a pair whose earlier row is of `side`; without room for that table the `routes` tell.
     """
@@ -114,6 +115,8 @@ class Slicing(NamedTuple):
     cuts: Int64s
     first: Int64s
     windows: Int64s
+    guess: Int32s
+    bucket: Int64s
     reach: Int64s
     keep: Int64s
     horizon: Int64s
@@ -161,7 +164,7 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
     """
     control, table, slots, slab = index
     sides, ts, at, now, h1, h2, cls, row, kept = rows
-    cuts, first, windows, reach, keep, horizon, routes = slicing
+    cuts, first, windows, guess, bucket, reach, keep, horizon, routes = slicing
     readers, wants = routes
     out_rows, out_ts, out_tag, _ = out
     n, found, room = cursor[0], cursor[1], len(out_ts)
@@ -208,7 +211,8 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
                 off, mask = slots[slot, OFF + other], mask_of(slots, slot, other)
                 newest = slots[slot, HEAD + other] + partners - 1
                 limit, band, edge, back = reach[side, cls[n]], 0, cuts[other, 0], 0
-                window, inner = np.int64(0), windows[other, 0]
+                window, inner, shift, routed = np.int64(0), windows[other, 0], bucket[other], 0
+                base = np.uint64(other * (len(guess) >> 1))
                 mine, when, reached, own = row[n], ts[n], now[n], np.int64(cls[n])
                 while back < partners:
                     entry = off + ((newest - back) & mask)
@@ -228,8 +232,11 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
                         theirs = partner & CLASS_MASK
                         wanted = age < (horizon[1, own, theirs] if other else horizon[0, theirs, own])
                     if age >= inner and wanted:
-                        within = _window(windows, first, other, band, age)
-                        counts[ROUTED] += 1
+                        routed += 1
+                        entry = np.int64(guess[base + np.uint64(age >> shift)])
+                        within = entry >> 1
+                        if entry & 1:
+                            within = _search(windows, other, within, age)
                     if not tabled:
                         wanted = _wanted(wants, readers, side, own, partner & CLASS_MASK, within)
                     if wanted:
@@ -240,6 +247,7 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
                         found += 1
                 counts[COMPARISONS] += back
                 counts[CROSSED] += band
+                counts[ROUTED] += routed
         homes[n] = -1
         if kept[n]:
             append(control, slots, slab, slot, side, at[n], row[n], cls[n])
@@ -261,16 +269,11 @@ def _least(keep):
     return least
 
 
-@numba.njit(inline="always")
-def _window(windows, first, side, band, age):
-    """The first window of a slice that holds the age, by bisection."""
-    low, high = first[side, band], first[side, band + 1] - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if age >= windows[side, middle]:
-            low = middle + 1
-        else:
-            high = middle
+@numba.njit(cache=True)
+def _search(windows, side, low, age):
+    """The first window from `low` on that holds the age."""
+    while age >= windows[side, low]:
+        low += 1
     return low
 
 

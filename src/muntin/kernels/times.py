@@ -124,7 +124,8 @@ def pop(control, lanes, after, lane, count):
 
 def grow_times(old: Times, new: Times) -> None:
     """Copy a pool into a larger empty one; blocks keep their numbers."""
-    for was, becomes in zip(old, new, strict=True):
+    arrays: list[tuple[Int64s | Int32s, Int64s | Int32s]] = list(zip(old, new, strict=True))
+    for was, becomes in arrays:
         becomes[: len(was)] = was
 
 

@@ -6,24 +6,27 @@ path. Slices are not operators here but ages in one state, which changes what th
 
     probing    a row that survives past window i stays until window j, so a longer slice means more rows to look at
     purge      a row is taken out once, at the end of the slice of its largest window; it never moves between slices
-    system     a probing row takes one step into every slice that it reaches: `slice_ns`
-    routing    in a merged slice, pairs beyond its first window are located among its windows: `route_ns`
+    system     a probing row steps over a cut if one of its partners lies beyond: `slice_ns`
+    routing    in a merged slice, pairs beyond its first window are located among its windows: `route_ns`; a pair that
+               no query wants is dropped before that
     insertion  once per row, in the first slice
 
-A probing row stops at its own reach, also in the middle of a slice. Costs are nanoseconds per second of stream, rows,
-comparisons and pairs are averages of a steady state.
+A probing row stops at its own reach, also in the middle of a slice. It is charged for each slice up to there; where it
+has few partners it really goes no further than the last of them, so that with rare keys steps are overestimated. Costs
+are nanoseconds per second of stream; rows, comparisons and pairs are averages of a steady state.
+
+Partners are taken to come at random: a probing row has one among `n` expected ones with the chance 1 - exp(-n).
 
 Without selections every row stays to the end and looks to the end, and the choice falls apart into one for each window
-but the last: a cut saves the routing of the pairs between it and the next window and costs one step, so it pays where
-the gap to the next window is longer than `break_even_s`. With selections it also saves rows, and gaps depend on each
-other; hence the path.
+but the last: a cut saves the routing of the pairs between it and the next window and costs the steps over it
+(`cut_pays`). With selections it also saves rows, and gaps depend on each other; hence the path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf
+from math import expm1
 
 import numpy as np
 
@@ -47,7 +50,19 @@ class Edges:
         self._kept = np.concatenate([state.kept, [0.0]])
         self._probing = np.concatenate([state.probing, [0.0]])
         self._depth = np.concatenate([[0.0], np.cumsum(state.probing * np.diff(self._ends))])
+        self._found = np.concatenate([[0.0], np.cumsum(state.wanted * np.diff(self._ends))])
         self._pairs = state.rate * state.other_rate * state.match
+        self._steps = state.other_rate * self._crossing()
+
+    def _crossing(self) -> Floats:
+        """For each node, the fraction of the probing rows that step over a cut there; none does at 0."""
+        partners = np.concatenate([[0.0], np.cumsum(self._kept[:-1] * np.diff(self._ends))])
+        partners *= self.state.rate * self.state.match
+        beyond = np.maximum(partners[None, 1:] - partners[:, None], 0.0)
+        stopping = self._probing[:-1] - self._probing[1:]
+        crossing = -np.expm1(-beyond) @ stopping
+        crossing[0] = 0.0
+        return np.asarray(crossing)
 
     @property
     def last(self) -> int:
@@ -62,12 +77,12 @@ class Edges:
         return self._pairs * self._kept[i] * (self._depth[j] - self._depth[i])
 
     def routed(self, i: Nodes, j: Nodes) -> Floats:
-        """Those that lie beyond the slice's first window, and are located by their age."""
-        return self._pairs * self._kept[i] * (self._depth[j] - self._depth[i + 1])
+        """Those that lie beyond the slice's first window and make a pair for some query: it is located by its age."""
+        return self._pairs * (self._found[j] - self._found[i + 1])
 
     def steps(self, i: Nodes) -> Floats:
-        """Rows of the other side that reach the slice, per second."""
-        return self.state.other_rate * self._probing[i]
+        """Rows of the other side that step into the slice, per second."""
+        return self._steps[i]
 
     def removed(self, i: Nodes, j: Nodes) -> Floats:
         """Rows that leave the state at the end of the slice, per second."""
@@ -141,21 +156,10 @@ def rows_of(edges: Edges, cuts: Cuts) -> float:
     return float(edges.rows(*edges.path(cuts)).sum())
 
 
-def break_even_s(rate: float, match: float, constants: Constants) -> float:
-    """Without selections: the gap to the next window, in seconds, from which on a cut costs less than routing.
+def cut_pays(gap_s: float, beyond_s: float, rate: float, match: float, constants: Constants) -> bool:
+    """Without selections: whether a cut costs less than to route the pairs between it and the next window.
 
-    `rate` is that of the stored rows. One step into a slice is weighed against the pairs that the gap holds for a
-    probing row.
+    `gap_s` is the distance to that window, `beyond_s` to the largest one, `rate` that of the stored rows.
     """
-    routing = constants.route_ns * rate * match
-    return constants.slice_ns / routing if routing else inf
-
-
-def rates_between(merged_s: float, apart_s: float, match: float, constants: Constants) -> tuple[float, float]:
-    """Without selections: between which rates windows with gaps up to `merged_s` are merged, and from `apart_s` on not.
-
-    Table 4 of wang2006 looks as in figure 19 where gaps of 1 s are merged and gaps of 2.5 s are not.
-    """
-    routing = constants.route_ns * match
-    rate_at_1_s = constants.slice_ns / routing if routing else inf
-    return rate_at_1_s / apart_s, rate_at_1_s / merged_s
+    partners = rate * match
+    return constants.route_ns * partners * gap_s > constants.slice_ns * -expm1(-partners * beyond_s)

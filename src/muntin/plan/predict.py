@@ -29,6 +29,8 @@ from muntin.plan.traffic import NOTHING, Floats, Knowledge, Traffic, assumed, su
 
 INDEX_BYTES = 57.0
 """What the index takes for a stored row, its share of the key's slot and of free room included."""
+OWN_BYTES = 12.0
+"""What is stored beside its columns: event time and class."""
 TEXT_BYTES = 16.0
 """What a string or binary value is taken to be."""
 BYTES = {"boolean": 1 / 8, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4, "string": TEXT_BYTES,
@@ -140,9 +142,9 @@ class Prediction:
 
 @lru_cache
 def row_bytes(schema: Schema) -> float:
-    """What a stored row takes: its share of the index, and its columns."""
+    """What a stored row takes: its share of the index, its columns and what is kept beside them."""
     widths = (DECIMAL_BYTES if decimal_parts(f.type) else BYTES[f.type] for f in schema)
-    return INDEX_BYTES + sum(widths)
+    return INDEX_BYTES + OWN_BYTES + sum(widths)
 
 
 # -- one join ------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from muntin.model import Axis, Expr, Query, Side
+from muntin.model import Axis, Query, Side
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.regions import Predicates, Regions
 from muntin.plan.share import Cuts, Partition, SharedJoin, signature
@@ -194,31 +194,20 @@ def assumed(
     )
 
 
-def predicates_of(join: SharedJoin, side: Side) -> Predicates:
-    """The distinct selections of one side."""
-    wheres = [q.where[side] for q in join.queries]
-    return Predicates(list({w.sql: w for w in wheres if w is not None}.values()), join.streams[side].schema)
-
-
-def wants_of(join: SharedJoin, side: Side, predicates: Predicates, holds: Bools) -> Bools:
-    """Which queries want rows for which these predicates hold."""
-    number = {p.sql: n for n, p in enumerate(predicates.predicates)}
-    needs = [-1 if (w := q.where[side]) is None else number[w.sql] for q in join.queries]
-    return np.concatenate([holds, np.ones((len(holds), 1), bool)], axis=1)[:, needs]
-
-
 def _assumed_mix(join: SharedJoin, side: Side, declared: Selectivities) -> Mix:
-    predicates = predicates_of(join, side)
-    holds, weights = merged(*_classes(predicates))
-    targets: dict[str, list[float]] = {}
-    for query in join.queries:
-        where: Expr | None = query.where[side]
+    wheres = [q.where[side] for q in join.queries]
+    distinct = {w.sql: w for w in wheres if w is not None}
+    holds, weights = _merged(*_classes(Predicates(list(distinct.values()), join.streams[side].schema)))
+    number = {sql: n for n, sql in enumerate(distinct)}
+    targets: dict[int, list[float]] = {}
+    for query, where in zip(join.queries, wheres, strict=True):
         fraction = declared.get(query.name, (None, None))[side]
         if where is not None and fraction is not None:
-            targets.setdefault(where.sql, []).append(min(max(fraction, 0.0), 1.0))
-    fitted = [n for n, p in enumerate(predicates.predicates) if p.sql in targets]
-    means = [float(np.mean(targets[predicates.predicates[n].sql])) for n in fitted]
-    return Mix(wants_of(join, side, predicates, holds), fit(weights, holds[:, fitted], means))
+            targets.setdefault(number[where.sql], []).append(min(max(fraction, 0.0), 1.0))
+    means = [float(np.mean(given)) for given in targets.values()]
+    always = np.ones((len(holds), 1), bool)
+    wants = np.concatenate([holds, always], axis=1)[:, [-1 if w is None else number[w.sql] for w in wheres]]
+    return Mix(wants, fit(weights, holds[:, list(targets)], means))
 
 
 def _classes(predicates: Predicates) -> tuple[Bools, Floats]:
@@ -247,7 +236,7 @@ def _shares(column: Regions) -> Floats:
     return shares[column.possible]
 
 
-def merged(holds: Bools, weights: Floats) -> tuple[Bools, Floats]:
+def _merged(holds: Bools, weights: Floats) -> tuple[Bools, Floats]:
     """The same with each set of predicates once."""
     if holds.shape[1] == 0:
         return holds[:1], weights.sum(keepdims=True)
@@ -277,13 +266,15 @@ class Survivors:
     """One side's state by age: how its rows get fewer, and how few rows of the other side look that far.
 
     For each of the side's windows, ascending: `kept` is the fraction of the side's rows that some query with this
-    window or a larger one wants, `probing` the fraction of the other side's rows that look as far as this window.
+    window or a larger one wants, `probing` the fraction of the other side's rows that look as far as this window, and
+    `wanted` the fraction of all pairs of rows that one such query wants both of.
     """
 
     windows: Cuts
     seconds: Floats
     kept: Floats
     probing: Floats
+    wanted: Floats
     rate: float
     other_rate: float
     match: float
@@ -291,11 +282,22 @@ class Survivors:
 
 def survivors(join: SharedJoin, traffic: Traffic) -> tuple[Survivors, Survivors]:
     """How long the rows of each side stay, and how far those of the other look; n rows are n / rate seconds."""
-    mixes = traffic.mix(join, Side.LEFT), traffic.mix(join, Side.RIGHT)
+    left, right = traffic.mix(join, Side.LEFT), traffic.mix(join, Side.RIGHT)
+    mixes = left, right, pairs(left, right)
     return _survivors(join, traffic, mixes, Side.LEFT), _survivors(join, traffic, mixes, Side.RIGHT)
 
 
-def _survivors(join: SharedJoin, traffic: Traffic, mixes: tuple[Mix, Mix], side: Side) -> Survivors:
+def pairs(left: Mix, right: Mix) -> Mix:
+    """Pairs of a row of each side, by the queries that want both; where there are too many classes, of some."""
+    if len(left.weights) * len(right.weights) <= MOST_CLASSES:
+        wants = left.wants[:, None] & right.wants
+        return Mix(wants.reshape(-1, wants.shape[-1]), np.multiply.outer(left.weights, right.weights).ravel())
+    draw = np.random.default_rng(SEED)
+    ours, theirs = (draw.choice(len(m.weights), MOST_CLASSES, p=m.weights / m.weights.sum()) for m in (left, right))
+    return Mix(left.wants[ours] & right.wants[theirs], np.full(MOST_CLASSES, 1 / MOST_CLASSES))
+
+
+def _survivors(join: SharedJoin, traffic: Traffic, mixes: tuple[Mix, Mix, Mix], side: Side) -> Survivors:
     windows = join.windows[side]
     place = np.searchsorted(windows, [q.window.side(side) for q in join.queries]) + 1
     per_second = max(traffic.rates[side], 1e-9) if join.axes[side] is Axis.ROWS else 1_000_000
@@ -304,6 +306,7 @@ def _survivors(join: SharedJoin, traffic: Traffic, mixes: tuple[Mix, Mix], side:
         np.array(windows) / per_second,
         _reaching(mixes[side], place, len(windows)),
         _reaching(mixes[side.other], place, len(windows)),
+        _reaching(mixes[2], place, len(windows)),
         traffic.rates[side],
         traffic.rates[side.other],
         traffic.match,

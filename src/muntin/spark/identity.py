@@ -25,12 +25,12 @@ RATE_LIMITS = (
 """Options that decide how much a micro-batch takes, not what the rows are: they may change between runs."""
 
 
-def identity(spec: JobSpec, shards: int, output: str, state_format: int) -> dict[str, Any]:
+def identity(spec: JobSpec, strategy: str, shards: int, output: str, state_format: int) -> dict[str, Any]:
     """All that must stay the same for a checkpoint to stay valid."""
     return {
         "streams": {s.name: _stream(s) for s in spec.streams.values()},
         "queries": {q.name: _query(q) for q in spec.queries.values()},
-        "settings": {"order": spec.settings.order, "shards": shards},
+        "settings": {"strategy": strategy, "order": spec.settings.order, "shards": shards},
         "output": output,
         "state format": state_format,
     }

@@ -54,11 +54,10 @@ class Publisher:
     """The committed output of one checkpoint; `output` is None where rows are only counted or go to a callable."""
 
     def __init__(self, checkpoint: Path, output: Path | None):
-        self.folder = checkpoint / "muntin" / "commits"
+        self.folder = _commits(checkpoint)
         self.output = output
         self.folder.mkdir(parents=True, exist_ok=True)
-        batches = self._batches()
-        self.last = self._read(batches[-1]) if batches else Manifest(-1)
+        self.last = last_manifest(checkpoint)
 
     def recover(self) -> None:
         """Complete the last commit and sweep away what was staged for none."""
@@ -101,7 +100,7 @@ class Publisher:
         write_atomically(self.folder / f"{batch:010d}.json", json.dumps(vars(manifest)))
         self.last = manifest
         self._rename(manifest)
-        for old in self._batches()[:-KEPT_MANIFESTS]:
+        for old in _batches(self.folder)[:-KEPT_MANIFESTS]:
             (self.folder / f"{old:010d}.json").unlink(missing_ok=True)
         return manifest
 
@@ -114,10 +113,20 @@ class Publisher:
                 os.makedirs((self.output / target).parent, exist_ok=True)
                 os.replace(self.output / source, self.output / target)
 
-    def _batches(self) -> list[int]:
-        return sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit())
 
-    def _read(self, batch: int) -> Manifest:
-        stored = json.loads((self.folder / f"{batch:010d}.json").read_text())
-        stored["renames"] = [(a, b) for a, b in stored["renames"]]
-        return Manifest(**stored)
+def last_manifest(checkpoint: Path) -> Manifest:
+    """The last micro-batch that a checkpoint has committed; number -1 where there is none."""
+    batches = _batches(_commits(checkpoint))
+    if not batches:
+        return Manifest(-1)
+    stored = json.loads((_commits(checkpoint) / f"{batches[-1]:010d}.json").read_text())
+    stored["renames"] = [(a, b) for a, b in stored["renames"]]
+    return Manifest(**stored)
+
+
+def _commits(checkpoint: Path) -> Path:
+    return checkpoint / "muntin" / "commits"
+
+
+def _batches(folder: Path) -> list[int]:
+    return sorted(int(p.stem) for p in folder.glob("*.json") if p.stem.isdigit())

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream, UsageError
-from muntin.plan import Plan, share
-from muntin.spark import control, identity, pipeline, sink, source
+from muntin.plan import Plan
+from muntin.spark import control, identity, known, pipeline, sink, source
 from muntin.spark.failure import explain_failure
 from muntin.spark.hot import forget_hot
 from muntin.spark.publish import Publisher
@@ -77,10 +77,11 @@ class Job:
         self.spec = dataclasses.replace(self.spec, queries={**self.spec.queries, name: added})
         return self
 
-    def explain(self) -> str:
+    def explain(self, checkpoint: str | os.PathLike[str] | None = None) -> str:
+        """The shared plan; with a checkpoint, predicted from what its joins have met."""
         from muntin.plan.explain import explain
 
-        return explain(self.spec)
+        return explain(self.spec, known.of_checkpoint(self.spec, Path(checkpoint)) if checkpoint else None)
 
     def start(
         self,
@@ -96,8 +97,8 @@ class Job:
         """
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
-        plan = check_job(self.spec, self._frames)
         place = Place.of(output, checkpoint, sink is not None)
+        plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self, plan, place, sink, mode, progress)
         run._begin()
         return run
@@ -106,7 +107,7 @@ class Job:
         return self._frames.get(stream.name) or source.read_stream(self.spark, stream)
 
 
-def check_job(spec: JobSpec, frames: Collection[str] = ()) -> Plan:
+def check_job(spec: JobSpec, frames: Collection[str] = (), checkpoint: Path | None = None) -> Plan:
     """The plan of a job; refuses one that cannot run. `frames` names the streams that come from DataFrames.
 
     It needs no Spark, so that the command line can ask before it starts one.
@@ -116,7 +117,7 @@ def check_job(spec: JobSpec, frames: Collection[str] = ()) -> Plan:
     for name in spec.queries:
         if name.startswith((".", "_")) or "/" in name or "\0" in name:
             raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
-    plan = share(spec)
+    plan = known.plan_for(spec, checkpoint)
     for stream in plan.streams:
         if stream.name not in frames:
             source.check_source(stream)
@@ -168,7 +169,7 @@ class Run:
         prepare_session(spark)
         shards = spec.settings.shards or self._stored_shards() or default_shards(spark)
         described = self._described_output()
-        wanted = identity.identity(spec, shards, described, STATE_FORMAT)
+        wanted = identity.identity(spec, self.plan.strategy, shards, described, STATE_FORMAT)
         identity.check_checkpoint(checkpoint, wanted)
         self._lock = identity.Lock(checkpoint)
         try:
@@ -183,7 +184,7 @@ class Run:
             publisher.recover()
             self._sink = sink.Sink(topology, publisher, self._callback)
             names = [*(s.name for s in self.plan.streams), control.NAME]
-            self.board = StatusBoard(checkpoint, self.plan, names, self.mode, publisher.last)
+            self.board = StatusBoard(checkpoint, self.plan, spec.settings, names, self.mode, publisher.last)
             frames = {s.name: self.job._frame(s) for s in self.plan.streams}
             self._frame = pipeline.build(spark, topology, frames, checkpoint)
             self._was_ended = control.is_ended(checkpoint)

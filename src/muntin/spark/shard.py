@@ -204,7 +204,9 @@ def report(operator: Operator, shard: int, rebuilt: bool, frames: list[Frame]) -
         "frontiers": [None if f == -FOREVER else "ended" if f == FOREVER else f for f in frontiers],
         "keyless": keyless,
         "bytes": operator.nbytes,
-        "match": operator.state.match,
+        "matches": operator.state.matches,
+        "release": operator.release,
+        "span": [operator.min_ts, max(operator.max_ts)],
         "classes": [s.tally for s in operator.selections],
         "top_keys": [_top_key(operator, side) for side in Side],
     }

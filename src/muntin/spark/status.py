@@ -4,7 +4,10 @@ mode, state        "endless" | "available-now" | "bounded";  "running" | "stoppe
 batch, batches     the last committed micro-batch, and how many this run has done
 sources            per stream: rows of the last micro-batch and in all, as Spark counted them
 queries            per query: rows in all and in the last micro-batch
-joins              per shared join: streams, queries, frontiers, rows kept per slice, held rows, counters
+strategy, chain    how the queries share
+never              queries that can have no rows, planned away
+joins              per shared join: streams, queries, frontiers, rows kept per slice (measured and predicted), held rows,
+                   comparisons per second of stream time (in the last micro-batch, and predicted), counters
 dead_letters       rows per class of reason, in all
 seconds            of the last micro-batch: whole, and Spark's phases
 """
@@ -18,14 +21,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from muntin.model import Side, UsageError
-from muntin.plan import Plan
+from muntin.model import Settings, Side, UsageError
+from muntin.plan import Plan, SharedJoin
+from muntin.plan.cost import DEFAULT
+from muntin.spark import known
 from muntin.spark.durable import write_atomically
 from muntin.spark.identity import FOLDER
 from muntin.spark.letters import iso
 from muntin.spark.publish import Manifest
 
 FILE = "status.json"
+A_LIFETIME = 1 << 32
+"""Seconds of event time that no micro-batch brings: beyond, the release point has come from nowhere, or gone to the end."""
 
 
 def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
@@ -54,9 +61,14 @@ def _is_alive(pid: int) -> bool:
 class StatusBoard:
     """The status of a running job; every change reaches the file."""
 
-    def __init__(self, checkpoint: Path, plan: Plan, names: list[str], mode: str, last: Manifest):
+    def __init__(
+        self, checkpoint: Path, plan: Plan, settings: Settings, names: list[str], mode: str, last: Manifest
+    ):
         self._file = checkpoint / FOLDER / FILE
         self._plan = plan
+        self._invalidation = settings.invalidation
+        self._constants = known.load_constants(checkpoint) or DEFAULT
+        self._done: dict[int, tuple[int, int]] = {}
         self._names = names
         self._lock = threading.Lock()
         self._seen_progress: set[tuple[str, int]] = set()
@@ -69,7 +81,10 @@ class StatusBoard:
             "batch": None,
             "batches": 0,
             "sources": {name: {"rows": 0, "total_rows": 0} for name in names},
-            "queries": {q.name: {"rows": 0, "total_rows": 0} for join in plan.joins for q in join.queries},
+            "queries": {name: {"rows": 0, "total_rows": 0} for name in plan.queries},
+            "strategy": plan.strategy,
+            "chain": plan.chain,
+            "never": [query.name for query in plan.never],
             "joins": [],
             "dead_letters": {},
             "seconds": {},
@@ -123,17 +138,37 @@ class StatusBoard:
             query["rows"] = manifest.rows.get(name, 0)
             query["total_rows"] = manifest.total_rows.get(name, 0)
         self.status["dead_letters"] = dict(manifest.total_letters)
-        self.status["joins"] = [describe(self._plan, index, manifest) for index in range(len(self._plan.joins))]
+        self.status["joins"] = [self._join(join, manifest) for join in self._plan.joins]
+
+    def _join(self, join: SharedJoin, manifest: Manifest) -> dict[str, Any]:
+        reports = known.reports_of(join, manifest)
+        described = describe(join, reports)
+        expected = known.expected(join, reports, self._constants, self._invalidation)
+        described["predicted_bytes"] = expected and round(expected.bytes)
+        described["comparisons_per_second"] = {
+            "measured": self._rate(join, reports),
+            "predicted": expected and round(expected.comparisons, 1),
+        }
+        for side in Side:
+            loads = expected.states[side].rows if expected else [None] * len(described["slices"][side])
+            for piece, rows in zip(described["slices"][side], loads, strict=True):
+                piece["predicted_rows"] = None if rows is None else round(float(rows))
+        return described
+
+    def _rate(self, join: SharedJoin, reports: known.Reports) -> float | None:
+        """Comparisons since the micro-batch before, per second of event time; None where time has not passed."""
+        now = sum(r["counters"]["comparisons"] for r in reports), min((r["release"] for r in reports), default=0)
+        before, self._done[join.index] = self._done.get(join.index), now
+        seconds = (now[1] - before[1]) / known.SECOND_US if before else 0
+        return round((now[0] - before[0]) / seconds, 1) if before and 0 < seconds < A_LIFETIME else None
 
     def _write(self) -> None:
         self.status["updated"] = time.time()
         write_atomically(self._file, json.dumps(self.status))
 
 
-def describe(plan: Plan, index: int, manifest: Manifest) -> dict[str, Any]:
+def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:
     """One shared join: the reports of its shards, added up."""
-    join = plan.joins[index]
-    reports = [r for r in manifest.operators.values() if r["join"] == index]
     slices = [join.slices(side) for side in Side]
     return {
         "streams": [stream.name for stream in join.streams],
@@ -155,14 +190,14 @@ def describe(plan: Plan, index: int, manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _fullest_key(reports: list[dict[str, Any]], side: Side) -> dict[str, Any] | None:
+def _fullest_key(reports: known.Reports, side: Side) -> dict[str, Any] | None:
     """The key with the most rows of a side, and its share of them: near 1 is skew that no number of shards divides."""
     top = max((r["top_keys"][side] for r in reports), key=lambda top: top["rows"], default={"rows": 0})
     total = sum(r["counters"]["state_rows"][side] for r in reports)
     return {**top, "share": top["rows"] / max(1, total)} if top["rows"] else None
 
 
-def _frontier(reports: list[dict[str, Any]], side: Side) -> str | None:
+def _frontier(reports: known.Reports, side: Side) -> str | None:
     """The same in all shards, once each has had a row of the stream."""
     known = [r["frontiers"][side] for r in reports if r["frontiers"][side] is not None]
     return None if not known else known[0] if isinstance(known[0], str) else iso(min(known))

@@ -1,0 +1,110 @@
+"""What a checkpoint knows of its job: the constants of `muntin calibrate`, and the traffic that its joins have met."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from muntin.core.selection import Selections, query_flags
+from muntin.model import JobSpec, MuntinError, Side
+from muntin.plan import Plan, SharedJoin, make_plan, share
+from muntin.plan.cost import DEFAULT, Constants
+from muntin.plan.predict import JoinLoad, predict_join
+from muntin.plan.share import signature
+from muntin.plan.traffic import Knowledge, Traffic, measured
+from muntin.spark.identity import stored_job
+from muntin.spark.publish import Manifest, last_manifest
+
+SECOND_US = 1_000_000
+Reports = Sequence[Mapping[str, Any]]
+"""What the shards of one join last said of themselves (`shard.report`)."""
+
+
+def constants_file(checkpoint: Path) -> Path:
+    return checkpoint / "muntin" / "constants.json"
+
+
+def to_json(constants: Constants) -> str:
+    return json.dumps(asdict(constants), indent=2) + "\n"
+
+
+def load_constants(checkpoint: Path) -> Constants | None:
+    """The constants kept with a job, None where it was never calibrated."""
+    path = constants_file(checkpoint)
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_text())
+        return Constants(**{f.name: float(stored[f.name]) for f in fields(Constants)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise MuntinError(f"{path} does not hold the constants", hint="run muntin calibrate again") from error
+
+
+def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
+    """The plan of a job. On a checkpoint, the strategy that it was begun with and the chains that suit what came since.
+
+    The strategy says which joins there are, so it stays; where the states are cut is open at every start.
+    """
+    stored = stored_job(checkpoint) if checkpoint else None
+    if stored is None or checkpoint is None:
+        return make_plan(spec)
+    settings = spec.settings
+    if settings.strategy == "auto":
+        settings = replace(settings, strategy=_begun_with(stored))
+    return make_plan(replace(spec, settings=settings), of_checkpoint(spec, checkpoint))
+
+
+def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
+    """All that a checkpoint says of a job that has run on it."""
+    met, stored = {}, stored_job(checkpoint)
+    if stored is not None:
+        last = last_manifest(checkpoint)
+        for join in share(spec, _begun_with(stored)).joins:
+            traffic = traffic_met(join, reports_of(join, last))
+            if traffic is not None and join.partitions == (None, None):
+                met[signature(join.queries[0])] = traffic
+    return Knowledge(measured=met, constants=load_constants(checkpoint) or DEFAULT)
+
+
+def _begun_with(stored: Mapping[str, Any]) -> str:
+    return str(stored["settings"].get("strategy", "state-slice"))
+
+
+def reports_of(join: SharedJoin, manifest: Manifest) -> list[Mapping[str, Any]]:
+    return [report for report in manifest.operators.values() if report["join"] == join.index]
+
+
+def traffic_met(join: SharedJoin, reports: Reports) -> Traffic | None:
+    """The traffic of a join as its shards have counted it; None before rows of both streams have come."""
+    spans = [report["span"] for report in reports]
+    seconds = max((high - low for low, high in spans if low <= high), default=0) / SECOND_US
+    if seconds <= 0:
+        return None
+    sides = [_classes(join, side, reports) for side in Side]
+    left, right = (sum(report["counters"]["state_rows"][side] for report in reports) for side in Side)
+    matches = sum(report["matches"] for report in reports)
+    match = matches / (left * right) if left and right else 0.0
+    if not match:
+        match = 1.0 if not join.keys else 1.0 / max(1, sum(report["counters"]["keys"] for report in reports))
+    return measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), match)
+
+
+def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:
+    """Which queries want each class of a side's rows, and how many rows of it have come."""
+    selections = Selections(join, side)
+    for report in reports:
+        tally, before = report["classes"][side], selections.rows.copy()
+        selections.recall(tally)
+        selections.rows[: len(before)] += before
+    return query_flags(selections.wants, len(join.queries)), selections.rows.astype(np.int64)
+
+
+def expected(join: SharedJoin, reports: Reports, constants: Constants, invalidation: str) -> JoinLoad | None:
+    """What a steady state of the traffic met would hold and cost."""
+    traffic = traffic_met(join, reports)
+    return None if traffic is None else predict_join(replace(join, partitions=(None, None)), traffic, constants, invalidation)
