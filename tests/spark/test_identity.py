@@ -23,7 +23,7 @@ CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 s;
 
 def of(sql: str = SQL, **more: object) -> dict[str, object]:
     spec: JobSpec = parse_job(sql)
-    return identity(spec, **({"shards": 2, "output": "out", "state_format": 1} | more))  # type: ignore[arg-type]
+    return identity(spec, **({"strategy": "state-slice", "shards": 2, "output": "out", "state_format": 1} | more))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,8 @@ def test_a_lock_goes_with_its_process(tmp_path: Path):
 def test_settings_are_part_of_the_identity():
     spec = parse_job(SQL)
     keyed = dataclasses.replace(spec, settings=dataclasses.replace(spec.settings, order="key"))
-    assert differences(identity(spec, 2, "o", 1), identity(keyed, 3, "o", 1)) == [
+    assert differences(identity(spec, "state-slice", 2, "o", 1), identity(keyed, "pull-up", 3, "o", 1)) == [
+        "settings strategy: was state-slice, is pull-up",
         "settings order: was global, is key",
         "settings shards: was 2, is 3",
     ]
