@@ -11,11 +11,15 @@ from muntin.model import UsageError
 
 SUMMARY = "measure side by side on this machine, as ratios"
 EXAMPLE = "example: muntin bench core --quick"
+BENCHES = {
+    "core": "the join itself, against DuckDB, and on Spark",
+    "sharing": "500 queries against one, each strategy and chain against the others",
+}
 NOT_YET = ("spark", "flink", "scale")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="*", default=["core"], help="core: the join itself, against DuckDB, and on Spark")
+    parser.add_argument("name", nargs="*", default=["core"], help="; ".join(f"{n}: {t}" for n, t in BENCHES.items()))
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer rounds")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     parser.add_argument("--no-spark", action="store_true", help="leave out what needs Spark")
@@ -23,24 +27,47 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     for name in args.name:
-        if name != "core":
+        if name not in BENCHES:
             what = "is not supported yet" if name in NOT_YET else "does not exist"
-            raise UsageError(f"bench {name} {what}", hint="benches: core")
-    from muntin.bench.core import measure
-
-    figures = measure(args.quick, tell)
+            raise UsageError(f"bench {name} {what}", hint=f"benches: {', '.join(BENCHES)}")
+    spark = None
     if not args.no_spark:
-        from muntin.bench.growth import state_growth
         from muntin.spark.session import open_session
 
-        tell("micro-batches on Spark with one and ten times the state")
         spark = open_session()
-        try:
-            figures["growth"] = state_growth(spark, args.quick)
-        finally:
+    try:
+        figures = {name: {"core": core, "sharing": sharing}[name](args.quick, spark) for name in args.name}
+    finally:
+        if spark is not None:
             spark.stop()
-    print(json.dumps(figures, indent=2) if args.json else render(figures))
+    if args.json:
+        print(json.dumps(figures if len(figures) > 1 else figures[args.name[0]], indent=2))
+    else:
+        print("\n\n".join({"core": render, "sharing": render_sharing}[name](f) for name, f in figures.items()))
     return 0
+
+
+def core(quick: bool, spark: Any) -> dict[str, Any]:
+    from muntin.bench.core import measure
+    from muntin.bench.growth import state_growth
+
+    figures = measure(quick, tell)
+    if spark is not None:
+        tell("micro-batches on Spark with one and ten times the state")
+        figures["growth"] = state_growth(spark, quick)
+    return figures
+
+
+def sharing(quick: bool, spark: Any) -> dict[str, Any]:
+    from muntin.bench.sharing import measure
+
+    return measure(quick, tell, spark)
+
+
+def render_sharing(figures: dict[str, Any]) -> str:
+    from muntin.bench.sharing import render
+
+    return render(figures)
 
 
 def tell(what: str) -> None:

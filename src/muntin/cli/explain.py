@@ -1,17 +1,53 @@
-"""`muntin explain`: the shared plan of a job file, without starting anything."""
+"""`muntin explain`: the shared plan of a job file and what it will cost, without starting anything."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import nan
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-SUMMARY = "show the shared plan of a job: joins, slices, and who reads which"
-EXAMPLE = "example: muntin explain data/job.sql"
+from muntin.model import UsageError
+
+if TYPE_CHECKING:
+    from muntin.model import JobSpec, Query
+    from muntin.plan.traffic import Knowledge, Selectivities
+
+SUMMARY = "show the shared plan of a job: joins, slices, who reads which, and what it costs beside other plans"
+EXAMPLE = """\
+examples:
+  muntin explain data/job.sql
+  muntin explain data/job.sql --rate Temperature=500 --rate Humidity=50 --keys 2000 --selectivity alarm.Humidity=0.1
+  muntin explain data/job.sql --checkpoint ckpt        with what the job has met so far
+
+What is not given is taken from RATE in CREATE STREAM, or else assumed; the text says which."""
+NAMED = 6
+"""Names in a hint."""
+MOST = 1e12
+BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "--rate": ("above 0", lambda rate: 0 < rate <= MOST),
+    "--keys": ("from 1 on", lambda keys: 1 <= keys <= MOST),
+    "--selectivity": ("above 0, at most 1", lambda fraction: 0 < fraction <= 1),
+}
+"""Which numbers an option takes, in words and as a test."""
+Named = TypeVar("Named")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.sql", help="the job file")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    given = parser.add_argument_group("what to predict from").add_argument
+    given("--rate", action="append", default=[], metavar="STREAM=N", help="rows per second of a stream")
+    given("--keys", metavar="N", help="different values of the join key, taken to be equally frequent")
+    given(
+        "--selectivity",
+        action="append",
+        default=[],
+        metavar="QUERY[.STREAM]=F",
+        help="fraction of the rows that a query selects, from above 0 to 1",
+    )
+    given("--checkpoint", type=Path, metavar="DIR", help="what a run of this job has measured, instead of the above")
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -19,5 +55,121 @@ def execute(args: argparse.Namespace) -> int:
     from muntin.plan.explain import explain, explain_json
 
     spec = read_job(args.job)
-    print(explain_json(spec) if args.json else explain(spec))
+    if args.checkpoint is None:
+        knowledge, begun_with = told(spec, args.rate, args.keys, args.selectivity), None
+    elif args.rate or args.keys or args.selectivity:
+        raise UsageError(
+            "--checkpoint goes without --rate, --keys and --selectivity",
+            hint="a checkpoint knows what came; leave it out to ask what would be",
+        )
+    else:
+        knowledge, begun_with = measured(spec, args.checkpoint)
+    print((explain_json if args.json else explain)(spec, knowledge, begun_with))
     return 0
+
+
+# -- from a checkpoint -----------------------------------------------------------------------------------------------
+
+
+def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str]:
+    """What the checkpoint of this very job knows, and the strategy it was begun with."""
+    from muntin.spark import identity, known
+
+    stored = identity.stored_job(checkpoint)
+    if stored is None:
+        raise UsageError(
+            f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run, or leave it out"
+        )
+    begun_with = str(stored["settings"]["strategy"])
+    strategy = begun_with if spec.settings.strategy == "auto" else spec.settings.strategy
+    shards = spec.settings.shards or stored["settings"]["shards"]
+    wanted = identity.identity(spec, strategy, shards, stored["output"], stored["state format"])
+    identity.check_checkpoint(checkpoint, wanted)
+    return known.of_checkpoint(spec, checkpoint), begun_with
+
+
+# -- from arguments --------------------------------------------------------------------------------------------------
+
+
+def told(spec: JobSpec, rates: Sequence[str], keys: str | None, selectivities: Sequence[str]) -> Knowledge:
+    """What somebody says about the streams of a job."""
+    from muntin.plan.traffic import Knowledge
+
+    per_second = {}
+    for given in rates:
+        name, value = divided("--rate", given, "STREAM=N")
+        per_second[stream_named(spec, "--rate", name)] = number("--rate", value)
+    return Knowledge(
+        rates=per_second,
+        keys=None if keys is None else number("--keys", keys),
+        selectivities=fractions(spec, selectivities),
+    )
+
+
+def fractions(spec: JobSpec, given: Iterable[str]) -> Selectivities:
+    found: dict[str, list[float | None]] = {}
+    for text in given:
+        name, value = divided("--selectivity", text, "QUERY=F or QUERY.STREAM=F")
+        query, sides = sides_meant(spec, name)
+        both = found.setdefault(query.name, [None, None])
+        for side in sides:
+            both[side] = number("--selectivity", value)
+    return {name: (left, right) for name, (left, right) in found.items()}
+
+
+def sides_meant(spec: JobSpec, name: str) -> tuple[Query, list[int]]:
+    """The query that `QUERY` or `QUERY.STREAM` names, and the sides whose selection is meant."""
+    query, stream = find(spec.queries, name), None
+    if query is None and "." in name:
+        first, last = name.rsplit(".", 1)
+        query, stream = find(spec.queries, first), stream_named(spec, "--selectivity", last)
+    if query is None:
+        raise UsageError(f"--selectivity: there is no query {name}", hint=known_names("queries", name, spec.queries))
+    streams = (query.left, query.right)
+    sides = [side for side in (0, 1) if query.where[side] is not None and stream in (None, streams[side])]
+    if not sides:
+        of = f" of {stream}" if stream else ""
+        hint = "only where a query has a selection there is a selectivity"
+        raise UsageError(f"--selectivity: {query.name} does not select among the rows{of}", hint=hint)
+    if stream is None and len(sides) == 2:
+        each = " or ".join(f"{query.name}.{name}=F" for name in dict.fromkeys(streams))
+        raise UsageError(f"--selectivity: {query.name} selects on both streams", hint=f"write {each}")
+    return query, sides
+
+
+def stream_named(spec: JobSpec, option: str, name: str) -> str:
+    stream = find(spec.streams, name)
+    if stream is None:
+        raise UsageError(f"{option}: there is no stream {name}", hint=known_names("streams", name, spec.streams))
+    return stream.name
+
+
+def find(known: Mapping[str, Named], name: str) -> Named | None:
+    """By name, in any case."""
+    return next((value for key, value in known.items() if key.lower() == name.lower()), None)
+
+
+def known_names(what: str, name: str, known: Iterable[str]) -> str:
+    from muntin.sql.places import did_you_mean
+
+    names = list(known)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return did_you_mean(name, names, f"{what} are {', '.join(names[:NAMED]) or 'none'}{more}")
+
+
+def divided(option: str, given: str, form: str) -> tuple[str, str]:
+    name, _, value = given.rpartition("=")
+    if not (name and value):
+        raise UsageError(f"{option}: {given} is not {form}", hint=f"write {option} {form}")
+    return name, value
+
+
+def number(option: str, text: str) -> float:
+    least, fits = BOUNDS[option]
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not fits(value):
+        raise UsageError(f"{option} cannot be {text}", hint=f"write a number {least}")
+    return value

@@ -182,9 +182,7 @@ def _parts(spec: JobSpec, queries: list[Query], strategy: str) -> Iterable[_Part
     return parts
 
 
-def _partitions(
-    spec: JobSpec, queries: list[Query], side: Side
-) -> Iterable[tuple[Partition, npt.NDArray[np.bool_]]]:
+def _partitions(spec: JobSpec, queries: list[Query], side: Side) -> Iterable[tuple[Partition, npt.NDArray[np.bool_]]]:
     """The parts of a stream by the selections that hold, each with the queries that want it; wanted ones only."""
     wheres = [q.where[side] for q in queries]
     distinct = list({w.sql: w for w in wheres if w is not None}.values())

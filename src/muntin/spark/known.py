@@ -107,4 +107,8 @@ def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:
 def expected(join: SharedJoin, reports: Reports, constants: Constants, invalidation: str) -> JoinLoad | None:
     """What a steady state of the traffic met would hold and cost."""
     traffic = traffic_met(join, reports)
-    return None if traffic is None else predict_join(replace(join, partitions=(None, None)), traffic, constants, invalidation)
+    return (
+        None
+        if traffic is None
+        else predict_join(replace(join, partitions=(None, None)), traffic, constants, invalidation)
+    )

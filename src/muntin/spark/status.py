@@ -61,9 +61,7 @@ def _is_alive(pid: int) -> bool:
 class StatusBoard:
     """The status of a running job; every change reaches the file."""
 
-    def __init__(
-        self, checkpoint: Path, plan: Plan, settings: Settings, names: list[str], mode: str, last: Manifest
-    ):
+    def __init__(self, checkpoint: Path, plan: Plan, settings: Settings, names: list[str], mode: str, last: Manifest):
         self._file = checkpoint / FOLDER / FILE
         self._plan = plan
         self._invalidation = settings.invalidation

@@ -1,0 +1,232 @@
+"""A plan with what it is predicted to hold and cost, as plain values: the JSON of EXPLAIN, and what its text says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from muntin.model import Axis, JobSpec, Query, Side, Stream
+from muntin.plan.choose import Choice, choose
+from muntin.plan.cost import DEFAULT, resolve
+from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
+from muntin.plan.share import Partition, Plan, SharedJoin, Slice, never_true, signature
+from muntin.plan.traffic import NOTHING, Knowledge, Traffic
+
+NUMBER_BYTES = 8
+"""What each shard receives of each row of a stream whose rows are counted: its event time."""
+Fractions = Mapping[str, Sequence[float]]
+"""For queries by name, the fraction of the left and of the right rows that they select."""
+
+
+def describe(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None) -> dict[str, Any]:
+    """The plan of a job. `begun_with` is the strategy of its checkpoint, which `auto` does not change any more."""
+    known, settings = knowledge or NOTHING, spec.settings
+    kept = begun_with if begun_with and settings.strategy == "auto" else settings.strategy
+    choice = choose(replace(spec, settings=replace(settings, strategy=kept)), known)
+    fractions = _fractions(choice)
+    of_group = {load.traffic: load for load in choice.prediction.joins}
+    traffics = {traffic: _traffic(load, known) for traffic, load in of_group.items()}
+    return {
+        "settings": _settings(spec, choice.plan),
+        "decided_by": {
+            "strategy": "checkpoint" if kept != settings.strategy else _decided_by(settings.strategy),
+            "chain": _decided_by(settings.chain) if choice.plan.strategy == "state-slice" else None,
+        },
+        "streams": [_stream(stream, choice.plan) for stream in spec.streams.values()],
+        "joins": [_join(join, load, traffics[load.traffic], fractions) for join, load in _loads(choice)],
+        "never": _never(spec, choice.plan),
+        "constants": {**asdict(known.constants), "known": "assumed" if known.constants == DEFAULT else "measured"},
+        "alternatives": [_alternative(p, p is choice.prediction) for p in choice.alternatives],
+    }
+
+
+def _decided_by(setting: str) -> str:
+    return "auto" if setting == "auto" else "set"
+
+
+def _settings(spec: JobSpec, plan: Plan) -> dict[str, Any]:
+    """What the job will do, choices of `auto` made; limits only where they are set."""
+    given = spec.settings
+    chosen = {
+        "strategy": plan.strategy,
+        "chain": plan.chain,
+        "order": given.order,
+        "ordering": "sync-filter",
+        "invalidation": resolve(given.invalidation),
+    }
+    limits = {"state_limit_bytes": given.state_limit_bytes, "fan_out_limit": given.fan_out_limit}
+    return chosen | {name: value for name, value in limits.items() if value is not None}
+
+
+def _stream(stream: Stream, plan: Plan) -> dict[str, Any]:
+    asked = {query.stream(side) for query in plan.never for side in Side}
+    joins = [join.index + 1 for join in plan.joins if stream in join.streams]
+    return {
+        "name": stream.name,
+        "time": stream.time,
+        "lateness_us": stream.lateness_us,
+        "read": bool(joins),
+        "asked_in_vain": not joins and stream.name in asked,
+        "joins": joins,
+    }
+
+
+def _never(spec: JobSpec, plan: Plan) -> list[dict[str, Any]]:
+    """The queries that can have no rows, with the selection that is never true.
+
+    Where all are like that they are not planned away: their joins run and keep nothing.
+    """
+    running = [query for join in plan.joins for query in join.queries]
+    hopeless = plan.never or (running if running and never_true(spec, running[0]) else ())
+    found = {query.name: never_true(spec, query) for query in hopeless}
+    return [
+        {"name": name, "selection": expr.text, "planned_away": bool(plan.never)} for name, expr in found.items() if expr
+    ]
+
+
+# -- joins -----------------------------------------------------------------------------------------------------------
+
+
+def _loads(choice: Choice) -> list[tuple[SharedJoin, JoinLoad]]:
+    """The joins of the plan, each with its prediction."""
+    if choice.plan.strategy != "isolated":
+        return [(load.join, load) for load in choice.prediction.joins]
+    of_query = {load.join.queries[0].name: load for load in choice.prediction.joins}
+    return [(join, of_query[join.queries[0].name]) for join in choice.plan.joins]
+
+
+def _fractions(choice: Choice) -> Fractions:
+    met: dict[str, Sequence[float]] = {}
+    for traffic in {load.traffic for load in choice.prediction.joins}:
+        left, right = (mix.fractions.tolist() for mix in traffic.mixes)
+        met |= {query.name: both for query, both in zip(traffic.queries, zip(left, right, strict=True), strict=True)}
+    return met
+
+
+def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: Fractions) -> dict[str, Any]:
+    left, right = (s.name for s in join.streams)
+    return {
+        "join": join.index + 1,
+        "left": left,
+        "right": right,
+        "algorithm": "hash" if join.keys else "nested loops",
+        "on": [{"left": k.left.text, "right": k.right.text, "type": k.type} for k in join.keys],
+        "parts": [_part(part) for part in join.partitions],
+        "selections_checked_on": "rows" if join.selects else "pairs",
+        "queries": [_query(query, fractions[query.name]) for query in join.queries],
+        "state": [_state(join, load, side) for side in Side],
+        "traffic": traffic,
+        "predicted": _work(load),
+    }
+
+
+def _part(part: Partition | None) -> dict[str, list[str]] | None:
+    """The selections that hold for a part of a stream, and those that do not."""
+    if part is None:
+        return None
+    pairs = list(zip(part.predicates, part.truths, strict=True))
+    return {
+        "holds": [p.text for p, holds in pairs if holds],
+        "does_not_hold": [p.text for p, holds in pairs if not holds],
+    }
+
+
+def _query(query: Query, fractions: Sequence[float]) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "streams": [query.stream(side) for side in Side],
+        "window": [{"axis": str(query.window.axes[side]), "from": 0, "to": query.window.side(side)} for side in Side],
+        "selections": [None if w is None else w.text for w in query.where],
+        "selectivities": [round(fraction, 6) for fraction in fractions],
+        "condition": None if query.residual is None else query.residual.text,
+    }
+
+
+def _state(join: SharedJoin, load: JoinLoad, side: Side) -> dict[str, Any]:
+    axis, queries = join.axes[side], {query.name: query for query in join.queries}
+    slices = zip(join.slices(side), load.states[side].slices, strict=True)
+    return {
+        "stream": join.streams[side].name,
+        "axis": str(axis),
+        "reach": join.reach(side),
+        "slices": [_slice(piece, _admits(join, side, queries, piece), held) for piece, held in slices],
+        "sequencing_bytes_per_row_and_shard": NUMBER_BYTES if axis is Axis.ROWS else 0,
+    }
+
+
+def _admits(join: SharedJoin, side: Side, queries: Mapping[str, Query], piece: Slice) -> list[str] | None:
+    """The selections of which a row must satisfy one to be in a slice (wang2006 6.1, cond'); None: every row is.
+
+    They are those of the queries that read the slice. Who reads a later one reads this one too.
+    """
+    wheres = {where.sql: where.text for name in piece.readers if (where := queries[name].where[side])}
+    everything = not join.selects or join.partitions[side] or any(not queries[n].where[side] for n in piece.readers)
+    return None if everything else list(wheres.values())
+
+
+def _slice(piece: Slice, selection: list[str] | None, held: SliceLoad) -> dict[str, Any]:
+    return {
+        "from": piece.lo,
+        "to": piece.hi,
+        "readers": list(piece.readers),
+        "merged": len(piece.windows) > 1,
+        "windows": list(piece.windows),
+        "selection": selection,
+        "predicted": _work(held),
+    }
+
+
+def _work(load: SliceLoad | JoinLoad | Prediction) -> dict[str, float]:
+    """Rows and bytes held on average, and what is done per second of stream time."""
+    return {
+        "rows": round(load.rows, 3),
+        "bytes": round(load.bytes),
+        "comparisons_per_second": round(load.comparisons, 3),
+        "routed_by_age_per_second": round(load.routed, 3),
+        "cpu_ms_per_second": round(load.cpu_ns / 1e6, 6),
+    }
+
+
+def _alternative(prediction: Prediction, chosen: bool) -> dict[str, Any]:
+    named = {"strategy": prediction.strategy, "chain": prediction.chain, "chosen": chosen}
+    if prediction.why_not:
+        return {**named, "impossible": prediction.why_not}
+    return {**named, "joins": len(prediction.joins), **_work(prediction)}
+
+
+# -- what predictions rest on ----------------------------------------------------------------------------------------
+
+
+def _traffic(load: JoinLoad, known: Knowledge) -> dict[str, Any]:
+    """What is taken to come to the joins of a group of queries, and how that is known."""
+    join, traffic = load.join, load.traffic
+    seen = signature(join.queries[0]) in known.measured
+    rates = [
+        {"stream": stream.name, "rows_per_second": rate, "known": "measured" if seen else _rate_known(stream, known)}
+        for stream, rate in zip(join.streams, traffic.rates, strict=True)
+    ]
+    declared = known.keys is not None or known.match is not None
+    return {
+        "rates": rates,
+        "match": traffic.match if join.keys else None,
+        "match_known": "measured" if seen else "declared" if declared else "assumed",
+        "selectivities_known": _selectivities_known(traffic, seen, known),
+    }
+
+
+def _rate_known(stream: Stream, known: Knowledge) -> str:
+    return "declared" if stream.name in known.rates or stream.rate is not None else "assumed"
+
+
+def _selectivities_known(traffic: Traffic, seen: bool, known: Knowledge) -> str | None:
+    """None where no query has a selection."""
+    asked = [(query, side) for query in traffic.queries for side in Side if query.where[side] is not None]
+    if not asked:
+        return None
+    if traffic.known == "measured":
+        return "measured"
+    if seen:
+        return "partly measured"
+    told = [known.selectivities.get(query.name, (None, None))[side] is not None for query, side in asked]
+    return "declared" if all(told) else "partly declared" if any(told) else "assumed"
