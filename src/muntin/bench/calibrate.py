@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import MISSING, asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass
 from itertools import combinations
 
 import numpy as np

@@ -59,7 +59,7 @@ def queries(windows: int, thresholds: int) -> str:
 
 
 def selective(windows: int, thresholds: int) -> tuple[str, dict[str, tuple[float | None, float | None]]]:
-    """The longer the window, the fewer rows of A it is for; each window with several thresholds on B. With fractions."""
+    """The longer the window, the fewer rows of A; each window with several thresholds on B. And the fractions."""
     text, fractions = "", dict[str, tuple[float | None, float | None]]()
     for w in range(windows):
         for t in range(thresholds):
@@ -157,7 +157,7 @@ def on_spark(spark: Any, quick: bool) -> dict[str, Any]:
             (Path(folder) / stream).mkdir()
             for batch in range(warm + steady):
                 pq.write_table(rows(batch, stream, KEYS), Path(folder) / stream / f"{batch:04d}.parquet")
-        for name, text in (("one", ONE), ("five_hundred", FIVE_HUNDRED)):
+        for name, text in (("warm_up", ONE), ("one", ONE), ("five_hundred", FIVE_HUNDRED)):
             seconds: list[float] = []
             run = Job(spark, job(text, folder)).start(
                 mode="available-now",
@@ -262,8 +262,9 @@ def render(figures: Mapping[str, Any]) -> str:
             f"  on Spark             {many['median_s']:.2f} s a micro-batch against {one['median_s']:.2f} s: ratio "
             f"{f['ratio']:.2f}, with {many['rows_out']:,} rows counted against {one['rows_out']:,}"
         )
-    lines += ["", "24 queries: 6 windows, each for fewer rows of A than the one before, and 4 thresholds on B", f"  {'':<21}{'joins':>6}{'s a batch':>10}"
-              f"{'state rows':>12}{'predicted':>11}{'compared/s':>12}{'predicted':>11}"]  # fmt: skip
+    heads = f"{'joins':>6}{'s a batch':>10}{'state rows':>12}{'predicted':>11}{'compared/s':>12}{'predicted':>11}"
+    title = "24 queries: 6 windows, each for fewer rows of A than the one before, and 4 thresholds on B"
+    lines += ["", title, f"  {'':<21}{heads}"]
     for name, f in figures["strategies"].items():
         lines.append(
             f"  {name:<21}{f['joins']:>6}{f['seconds']:>10.3f}{f['state_rows']:>12,}{f['predicted_rows']:>11,}"

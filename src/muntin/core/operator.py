@@ -6,8 +6,8 @@ lateness`:
     held[side]    rows that arrived on time with  ts > R: the other stream may still bring earlier ones
     joined[side]  rows with  ts <= R  that some query can still want: later rows can match them
 
-How long a row can be wanted follows from its class (wang2006 6.1): the largest window of the queries whose selections it
-satisfies, up to the end of the slice that this window lies in.
+How long a row can be wanted follows from its class (wang2006 6.1): the largest window of the queries whose selections
+it satisfies, up to the end of the slice that this window lies in.
 
 Rows wait until both frontiers have passed them and are then joined in (ts, left first) order: hammad2005's Sync-Filter,
 so that results leave in timestamp order and the join itself never sees disorder. A row is written to the durable log

@@ -7,8 +7,8 @@ that key from oldest to newest, in a circular buffer of a power of two of entrie
     table  --hash-->  slot (one cache line)  --side-->  slab[off : off + cap]  of  (place, row and class)
 
 How long a row stays depends on its class: `keep[side, class]` is the age at which it is stale. Rows that stay equally
-long leave in order, so that taking one out moves the head of its buffer; where rows of one key stay for different times,
-the older ones that stay are moved up.
+long leave in order, so that taking one out moves the head of its buffer; where rows of one key stay for different
+times, the older ones that stay are moved up.
 
 A slot is one cache line and an entry sixteen bytes, since a probe costs what it touches: measured on 1.2 million live
 rows, fields in arrays of their own took two and a half times as long.

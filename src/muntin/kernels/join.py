@@ -60,8 +60,8 @@ PROBE, PROBE_INSERT, PROBE_ALL, ALL = 0, 1, 2, 3
 STRATEGIES = {"probe": PROBE, "probe-insert": PROBE_INSERT, "probe-all": PROBE_ALL, "all": ALL}
 """Invalidation by name (kostowski 4.2): the buffers from which an arriving row takes stale rows out."""
 PROBES, COMPARISONS, STALE_CHECKS, REMOVED, TOUCHED, CROSSED, ROUTED = 0, 1, 2, 3, 5, 6, 7
-"""Where `counts` adds up: rows that probed, partners looked at, checks for stale rows, stale rows of (left, right), cuts
-between slices stepped over, pairs placed by their age in a merged slice."""
+"""Where `counts` adds up: rows that probed, partners looked at, checks for stale rows, stale rows of (left, right),
+cuts between slices stepped over, pairs placed by their age in a merged slice."""
 COUNTS = 8
 
 
@@ -106,10 +106,11 @@ class Slicing(NamedTuple):
     """How each side's state is cut, and what of it is wanted; padded where the sides differ.
 
     `cuts[side, slice]` is where a slice ends, `first[side, slice]` the first of its windows, `windows[side, window]`
-    where each ends. `guess` leads from an age, in buckets of `1 << bucket[side]`, to the first window that holds it: for
-    one side after the other `2 * window`, plus one where a window ends inside the bucket. `reach[side, class]` is the age of a partner from which a row of `side` can want it no more, and
-    `keep[side, class]` the age at which such a row is stale itself. `horizon[side, left class, right class]` is the age
-    from which nobody wants a pair whose earlier row is of `side`; without room for that table the `routes` tell.
+    where each ends. `guess` leads from an age, in buckets of `1 << bucket[side]`, to the first window that holds it:
+    for one side after the other `2 * window`, plus one where a window ends inside the bucket. `reach[side, class]` is
+    the age of a partner from which a row of `side` can want it no more, and `keep[side, class]` the age at which such a
+    row is stale itself. `horizon[side, left class, right class]` is the age from which nobody wants a pair whose
+    earlier row is of `side`; without room for that table the `routes` tell.
     """
 
     cuts: Int64s
@@ -132,11 +133,11 @@ def empty_pairs(room: int) -> Pairs:
 def _purge_one(control, slots, slab, slot, side, now, keep, shortest, counts):
     """Take stale rows out of one buffer; the usual case, that there are none, costs one comparison."""
     counts[STALE_CHECKS] += 1
-    if count_of(slots, slot, side) > 0:
-        if now - slab[slots[slot, OFF + side] + slots[slot, HEAD + side], 0] >= shortest[side]:
-            gone = purge(control, slots, slab, slot, side, now, keep)
-            counts[STALE_CHECKS] += gone
-            counts[REMOVED + side] += gone
+    oldest = slots[slot, OFF + side] + slots[slot, HEAD + side]
+    if count_of(slots, slot, side) > 0 and now - slab[oldest, 0] >= shortest[side]:
+        gone = purge(control, slots, slab, slot, side, now, keep)
+        counts[STALE_CHECKS] += gone
+        counts[REMOVED + side] += gone
 
 
 @numba.njit(cache=True)

@@ -1,7 +1,7 @@
 """When each row leaves: lists of (place, slot) in order of place, one *lane* for each age at which rows leave.
 
-Rows of one lane stay equally long, so those that are due are a prefix of it. A lane is a chain of blocks; all lanes take
-their blocks from one pool, so that many lanes cost no more than one:
+Rows of one lane stay equally long, so those that are due are a prefix of it. A lane is a chain of blocks; all lanes
+take their blocks from one pool, so that many lanes cost no more than one:
 
     lanes[lane] = head block, first live entry in it, tail block, entries in the tail, live entries
 
@@ -155,7 +155,7 @@ def ages(times, first, last, now, ends, counts):
 
     A block that lies in one slice counts as a whole.
     """
-    control, lanes, after, at, homes = times
+    _control, lanes, after, at, _homes = times
     for lane in range(first, last):
         block, n = lanes[lane, HEAD], lanes[lane, START]
         band = len(ends) - 1

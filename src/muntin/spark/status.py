@@ -6,8 +6,8 @@ sources            per stream: rows of the last micro-batch and in all, as Spark
 queries            per query: rows in all and in the last micro-batch
 strategy, chain    how the queries share
 never              queries that can have no rows, planned away
-joins              per shared join: streams, queries, frontiers, rows kept per slice (measured and predicted), held rows,
-                   comparisons per second of stream time (in the last micro-batch, and predicted), counters
+joins              per shared join: streams, queries, frontiers, rows kept per slice (measured and predicted), held
+                   rows, comparisons per second of stream time (in the last micro-batch, and predicted), counters
 dead_letters       rows per class of reason, in all
 seconds            of the last micro-batch: whole, and Spark's phases
 """
@@ -32,7 +32,7 @@ from muntin.spark.publish import Manifest
 
 FILE = "status.json"
 A_LIFETIME = 1 << 32
-"""Seconds of event time that no micro-batch brings: beyond, the release point has come from nowhere, or gone to the end."""
+"""Seconds of event time that no micro-batch brings: the release point has come from nowhere, or gone to the end."""
 
 
 def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
