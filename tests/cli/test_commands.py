@@ -39,12 +39,31 @@ STATUS = {
     ],
     "dead_letters": {"late": 2, "null_time": 1},
 }
+"""As jobs wrote it before anything was predicted."""
+PREDICTING = {
+    **STATUS,
+    "strategy": "state-slice",
+    "chain": "cpu-opt",
+    "never": ["frozen", "boiling"],
+    "joins": [
+        {
+            **STATUS["joins"][0],
+            "predicted_bytes": 5000,
+            "comparisons_per_second": {"measured": 1234.5, "predicted": 1300.2},
+            "slices": [
+                [{"lo": 0, "hi": 5_000_000, "rows": 11, "predicted_rows": 12}],
+                [{"lo": n, "hi": n + 1, "rows": n, "predicted_rows": 10 * n} for n in range(100)],
+            ],
+            "axes": ["time", "rows"],
+        }
+    ],
+}
 
 
 @pytest.fixture
 def spark(monkeypatch):
     """A runner that remembers how it was called and finishes at once."""
-    calls = SimpleNamespace(started=None, stopped=0, waits=lambda: None)
+    calls = SimpleNamespace(started=None, stopped=0, waits=lambda: None, shown=STATUS)
 
     class Run:
         def await_termination(self):
@@ -54,7 +73,7 @@ def spark(monkeypatch):
             calls.stopped += 1
 
         def status(self):
-            return STATUS
+            return calls.shown
 
     class Job:
         @classmethod
@@ -67,7 +86,7 @@ def spark(monkeypatch):
             options["progress"](STATUS)
             return Run()
 
-    runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, read_status=lambda checkpoint: STATUS)
+    runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, read_status=lambda checkpoint: calls.shown)
     session = SimpleNamespace(open_session=lambda master=None: SimpleNamespace(stop=lambda: None))
     monkeypatch.setitem(sys.modules, "muntin.spark.runner", runner)
     monkeypatch.setitem(sys.modules, "muntin.spark.session", session)
@@ -126,6 +145,41 @@ def test_status_shows_queries_slices_frontiers_and_dead_letters(spark, capsys):
     assert "[5 s, 1 min) 13" in lines
     assert "Humidity no rows yet 0 [0 s, 1 min) 17" in lines
     assert "late 2" in lines
+
+
+def test_status_of_a_job_that_predicted_nothing_has_no_column_for_it(spark, capsys):
+    assert main.main(["status", "--checkpoint", "ckpt"]) == 0
+    out = capsys.readouterr().out
+    assert "predicted" not in out and "planned away" not in out
+    assert "4,096 bytes of state\n" in out
+
+
+def test_status_shows_what_was_predicted_beside_what_is(spark, capsys):
+    spark.shown = PREDICTING
+    assert main.main(["status", "--checkpoint", "ckpt"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "strategy state-slice, chain cpu-opt" in lines
+    assert "planned away, since no row can satisfy the selection: frozen, boiling" in lines
+    assert "Temperature 2024-01-01T00:10:00+00:00 7 [0 s, 5 s) 11 12" in lines
+    assert "[18 rows, 19 rows) 18 180" in lines
+    assert "[19 rows, 100 rows) in 81 slices 4,779 47,790" in lines
+    assert "4,096 bytes of state, 5,000 predicted" in lines
+    assert "1,234 comparisons per second of stream in the last micro-batch, 1,300 predicted" in lines
+
+
+def test_status_of_very_many_joins_counts_most_of_them(spark, capsys):
+    spark.shown = {**PREDICTING, "chain": "none", "joins": 500 * PREDICTING["joins"]}
+    assert main.main(["status", "--checkpoint", "ckpt"]) == 0
+    out = capsys.readouterr().out
+    assert "strategy state-slice\n" in out
+    assert "and 492 more joins, which --json lists" in out
+    assert len(out.splitlines()) < 300
+
+
+def test_run_names_the_queries_that_were_planned_away(spark, capsys):
+    spark.shown = PREDICTING
+    started_with(spark, "--output", "out", "--bounded")
+    assert "planned away, since no row can satisfy the selection: frozen, boiling\n" in capsys.readouterr().out
 
 
 def test_generate_says_what_it_wrote_and_what_to_do_next(tmp_path, capsys):

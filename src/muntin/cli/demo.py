@@ -58,9 +58,10 @@ def show_job(out: Console, made: Generated) -> JobSpec:
     spec = read_job(made.job)
     for query in spec.queries.values():
         out.print()
-        out.print("\n".join("  " + line for line in query.text.strip().splitlines()), markup=False, soft_wrap=True)
+        text = query.text.strip().replace(" AS SELECT ", " AS\nSELECT ", 1)
+        out.print("\n".join("  " + line for line in text.splitlines()), markup=False, soft_wrap=True)
     heading(out, "2  The shared plan: one join, its state cut by age at the queries' windows")
-    out.print(explain(spec), markup=False)
+    out.print(explain(spec), markup=False, soft_wrap=True)
     return spec
 
 
@@ -118,9 +119,9 @@ def show_savings(out: Console, spec: JobSpec, made: Generated, status: dict[str,
 METHOD = """\
 Measured, not estimated: the operator of the job ran again in this process, without Spark, over the same {batches}
 micro-batches, once with all {queries} queries and once for each of them alone. Rows kept are the most after any
-micro-batch. Seconds are of join and routing on one core. The Spark job itself counted {pairs:,} pairs found and
-{comparisons:,} rows compared. Shared, more rows are compared than pairs found: what is kept for one query is passed
-by for another whose selection it fails."""
+micro-batch: shared, a row is kept once, until the last query that wants it no longer does. Seconds are of join and
+routing on one core. The Spark job itself counted {pairs:,} pairs found and {comparisons:,} rows compared. Shared,
+some rows are compared that make no pair: those that are kept for a query other than the one that is asking."""
 
 
 def micro_batches(made: Generated) -> list[dict[str, pa.Table]]:

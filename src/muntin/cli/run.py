@@ -69,9 +69,12 @@ def run_job(
 
 def summarise(status: dict[str, Any], seconds: float) -> None:
     from muntin.cli.screen import console, rows_in, table
+    from muntin.cli.status import planned_away
 
     out, letters = console(), status["dead_letters"]
     out.print(table(["query", "rows"], [(name, query["total_rows"]) for name, query in status["queries"].items()]))
+    if status.get("never"):
+        out.print(planned_away(status["never"]), markup=False)
     totals = {
         "input rows": rows_in(status),
         "dead letters": sum(letters.values()),

@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-SUMMARY = "show the progress of a job: rows per query, state per slice, frontiers, dead letters"
+SUMMARY = (
+    "show the progress of a job: rows per query, state per slice, frontiers, dead letters, beside what was predicted"
+)
+EXAMPLE = "example: muntin status --checkpoint ckpt"
 SKEWED = 0.2
 """Share of a stream's rows from which one key is reported."""
-EXAMPLE = "example: muntin status --checkpoint ckpt"
+JOINS, SLICES = 8, 20
+"""Joins, and slices of a state, are shown up to this many, then counted."""
+PREDICTED = "predicted: on average, if the streams go on as they have been so far"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -35,23 +40,61 @@ def show(status: dict[str, Any]) -> None:
     from muntin.cli.screen import console, rows_in, table
 
     out = console()
-    out.print(f"{status['state']} ({status['mode']}), {since(status['updated'])}", markup=False)
-    if status.get("error"):
-        out.print(status["error"], markup=False)
-    out.print(f"{rows_in(status):,} rows read, micro-batch {status['batch']}", markup=False)
+    for line in headlines(status, rows_in(status)):
+        out.print(line, markup=False)
     out.print(table(["query", "rows", "of the last micro-batch"], query_rows(status)))
-    for join in status["joins"]:
-        title = f"join of {' and '.join(join['streams'])}"
-        out.print(table(["stream", "frontier", "held", "slice", "rows kept"], list(slice_rows(join)), title))
-        out.print(f"{join['bytes']:,} bytes of state", markup=False)
-        for stream, top in zip(join["streams"], join["fullest_keys"], strict=True):
-            if top and top["share"] >= SKEWED:
-                out.print(skew(stream, top), markup=False)
+    for number, join in enumerate(status["joins"][:JOINS], 1):
+        header = ["stream", "frontier", "held", "slice", "rows kept", "predicted"]
+        lines = list(slice_rows(join))
+        if all(line[-1] is None for line in lines):
+            header, lines = header[:-1], [line[:-1] for line in lines]
+        out.print(table(header, lines, f"join {number}: {' and '.join(join['streams'])}"))
+        for line in work(join):
+            out.print(line, markup=False)
+    if (more := len(status["joins"]) - JOINS) > 0:
+        out.print(f"and {more:,} more joins, which --json lists", markup=False)
+    if any(join.get("predicted_bytes") is not None for join in status["joins"]):
+        out.print(PREDICTED, markup=False)
     letters = status["dead_letters"]
     if letters:
         out.print(table(["dead letters", "rows"], list(letters.items())))
     else:
         out.print("no dead letters", markup=False)
+
+
+def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
+    """What concerns the whole job."""
+    yield f"{status['state']} ({status['mode']}), {since(status['updated'])}"
+    if status.get("error"):
+        yield status["error"]
+    if status.get("strategy"):
+        chain = status.get("chain", "none")
+        yield f"strategy {status['strategy']}" + (f", chain {chain}" if chain != "none" else "")
+    if status.get("never"):
+        yield planned_away(status["never"])
+    yield f"{rows:,} rows read, micro-batch {status['batch']}"
+
+
+def planned_away(names: list[str]) -> str:
+    """The queries that can have no rows, in one line."""
+    shown = ", ".join(names[:JOINS]) + (f" and {len(names) - JOINS:,} more" if len(names) > JOINS else "")
+    return f"planned away, since no row can satisfy the selection: {shown}"
+
+
+def work(join: dict[str, Any]) -> Iterator[str]:
+    """What a join holds and does, beside what was predicted, and keys that have too much of it."""
+    bytes_ = join.get("predicted_bytes")
+    yield f"{join['bytes']:,} bytes of state" + (f", {bytes_:,} predicted" if bytes_ is not None else "")
+    rates = join.get("comparisons_per_second", {})
+    now, then = rates.get("measured"), rates.get("predicted")
+    if now is not None:
+        beside = f", {then:,.0f} predicted" if then is not None else ""
+        yield f"{now:,.0f} comparisons per second of stream in the last micro-batch{beside}"
+    elif then is not None:
+        yield f"{then:,.0f} comparisons per second of stream predicted"
+    for stream, top in zip(join["streams"], join["fullest_keys"], strict=True):
+        if top and top["share"] >= SKEWED:
+            yield skew(stream, top)
 
 
 def skew(stream: str, top: dict[str, Any]) -> str:
@@ -67,16 +110,35 @@ def query_rows(status: dict[str, Any]) -> list[tuple[str, int, int]]:
     return [(name, query["total_rows"], query["rows"]) for name, query in status["queries"].items()]
 
 
-def slice_rows(join: dict[str, Any]) -> Iterator[tuple[str, str, int | None, str, int]]:
+def slice_rows(join: dict[str, Any]) -> Iterator[list[str | int | None]]:
     """A line per slice; the stream's own figures stand on the first of them."""
+    for side, stream in enumerate(join["streams"]):
+        frontier = str(join["frontiers"][side] or "no rows yet")
+        own: list[str | int | None] = [stream, frontier, join["held_rows"][side]]
+        for piece in folded(join["slices"][side]):
+            yield [*own, ages(piece, join["axes"][side]), piece["rows"], piece.get("predicted_rows")]
+            own = ["", "", None]
+
+
+def folded(slices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The slices of a state; where there are many, the older ones as one."""
+    if len(slices) <= SLICES:
+        return slices
+    young, old = slices[: SLICES - 1], slices[SLICES - 1 :]
+    predicted = [piece["predicted_rows"] for piece in old if piece.get("predicted_rows") is not None]
+    together = {
+        "lo": old[0]["lo"],
+        "hi": old[-1]["hi"],
+        "slices": len(old),
+        "rows": sum(piece["rows"] for piece in old),
+        "predicted_rows": sum(predicted) if predicted else None,
+    }
+    return [*young, together]
+
+
+def ages(piece: dict[str, Any], axis: str) -> str:
     from muntin.model.duration import format_us
 
-    for side, stream in enumerate(join["streams"]):
-        for n, piece in enumerate(join["slices"][side]):
-            shown = format_us if join["axes"][side] == "time" else "{:,} rows".format
-            ages = f"[{shown(piece['lo'])}, {shown(piece['hi'])})"
-            if n == 0:
-                frontier = str(join["frontiers"][side] or "no rows yet")
-                yield stream, frontier, join["held_rows"][side], ages, piece["rows"]
-            else:
-                yield "", "", None, ages, piece["rows"]
+    shown = format_us if axis == "time" else "{:,} rows".format
+    several = f" in {piece['slices']:,} slices" if "slices" in piece else ""
+    return f"[{shown(piece['lo'])}, {shown(piece['hi'])}){several}"

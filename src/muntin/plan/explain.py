@@ -25,8 +25,8 @@ FIRST, LAST = 10, 2
 """beyond it only so many from the young end and from the old one."""
 WAYS = {
     "state-slice": (
-        "a join keeps each row once, to the end of the last slice in which some query wants it, and finds each pair once:",
-        "its age and its two rows say which queries it goes to",
+        "a join keeps each row once, to the end of the last slice in which some query wants it, and finds each pair",
+        "once: its age and its two rows say which queries it goes to",
     ),
     "pull-up": ("a join keeps each row once, for its largest window; selections and windows are checked on the pairs",),
     "push-down": (

@@ -179,7 +179,7 @@ def _parts(spec: JobSpec, queries: list[Query], strategy: str) -> Iterable[_Part
             f"strategy push-down would make {len(parts):,} joins of one; the limit is {MOST_JOINS}",
             hint="use SET strategy = 'state-slice', which keeps one join for any number of selections",
         )
-    return parts
+    return parts or [(queries, (None, None))]  # where no row can be wanted, as above
 
 
 def _partitions(spec: JobSpec, queries: list[Query], side: Side) -> Iterable[tuple[Partition, npt.NDArray[np.bool_]]]:
