@@ -89,6 +89,11 @@ def test_the_worked_example_of_the_semantics_is_what_the_oracle_says():
     assert len(pairs) - 1 == len(lefts) * len(rights), "every pair is discussed"
 
 
+def test_the_alternatives_that_the_readme_shows_are_those_of_a_golden_text():
+    (shown,) = re.findall(r"^strategy .*?(?=^```)", read("README.md"), re.DOTALL | re.MULTILINE)
+    assert shown in read("tests/plan/golden/three_windows_with_selections.txt")
+
+
 # -- commands and programs --------------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,8 @@ STATUS = {
 """As jobs wrote it before anything was predicted."""
 PREDICTING = {
     **STATUS,
+    "mode": "endless",
+    "state": "running",
     "strategy": "state-slice",
     "chain": "cpu-opt",
     "never": ["frozen", "boiling"],
@@ -165,6 +167,14 @@ def test_status_shows_what_was_predicted_beside_what_is(spark, capsys):
     assert "[19 rows, 100 rows) in 81 slices 4,779 47,790" in lines
     assert "4,096 bytes of state, 5,000 predicted" in lines
     assert "1,234 comparisons per second of stream in the last micro-batch, 1,300 predicted" in lines
+
+
+def test_of_a_job_that_has_ended_nothing_is_predicted_any_more(spark, capsys):
+    spark.shown = {**PREDICTING, "state": "ended"}
+    assert main.main(["status", "--checkpoint", "ckpt"]) == 0
+    out = capsys.readouterr().out
+    assert "predicted" not in out
+    assert "4,096 bytes of state\n" in out
 
 
 def test_status_of_very_many_joins_counts_most_of_them(spark, capsys):

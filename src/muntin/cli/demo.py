@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "the whole idea in two minutes, on an embedded Spark, with no input files"
 EXAMPLE = "example: muntin demo --keep muntin-demo"
+SECONDS, LOCATIONS = 600, 1000
 SAMPLES = 2
 
 
@@ -33,7 +34,7 @@ def execute(args: argparse.Namespace) -> int:
     out = console()
     with ExitStack() as stack:
         folder = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="muntin-demo-")))
-        made = generate("sensors", folder / "data")
+        made = generate("sensors", folder / "data", duration_s=SECONDS, locations=LOCATIONS)
         spec = show_job(out, made)
         status = run_shared(out, made, folder)
         show_results(out, spec, status, folder / "out")
@@ -51,17 +52,19 @@ def show_job(out: Console, made: Generated) -> JobSpec:
     """The question: two streams, several queries, and the plan they become."""
     from muntin.cli.jobfile import read_job
     from muntin.plan.explain import explain
+    from muntin.plan.traffic import Knowledge
 
     heading(out, "1  Two streams of a data centre, and what people want to know about them")
     for name, rows in made.rows.items():
-        out.print(f"  {name:<12} {rows:>8,} rows over 10 minutes, 1,000 locations", markup=False)
+        out.print(f"  {name:<12} {rows:>8,} rows over {SECONDS // 60} minutes, {LOCATIONS:,} locations", markup=False)
     spec = read_job(made.job)
     for query in spec.queries.values():
         out.print()
         text = query.text.strip().replace(" AS SELECT ", " AS\nSELECT ", 1)
         out.print("\n".join("  " + line for line in text.splitlines()), markup=False, soft_wrap=True)
     heading(out, "2  The shared plan: one join, its state cut by age at the queries' windows")
-    out.print(explain(spec), markup=False, soft_wrap=True)
+    rates = {name: rows / SECONDS for name, rows in made.rows.items()}
+    out.print(explain(spec, Knowledge(rates=rates, keys=LOCATIONS)), markup=False, soft_wrap=True)
     return spec
 
 
@@ -119,9 +122,9 @@ def show_savings(out: Console, spec: JobSpec, made: Generated, status: dict[str,
 METHOD = """\
 Measured, not estimated: the operator of the job ran again in this process, without Spark, over the same {batches}
 micro-batches, once with all {queries} queries and once for each of them alone. Rows kept are the most after any
-micro-batch: shared, a row is kept once, until the last query that wants it no longer does. Seconds are of join and
-routing on one core. The Spark job itself counted {pairs:,} pairs found and {comparisons:,} rows compared. Shared,
-some rows are compared that make no pair: those that are kept for a query other than the one that is asking."""
+micro-batch. Shared, a row is kept once, as long as some query wants it; for another query, whose selection it fails,
+it may be compared in vain, which is why more rows are compared than pairs found. Seconds are of join and routing on
+one core. The Spark job itself found {pairs:,} pairs."""
 
 
 def micro_batches(made: Generated) -> list[dict[str, pa.Table]]:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 
 from muntin import __version__
-from muntin.cli import bench, calibrate, demo, explain, generate, run, status
+from muntin.cli import bench, calibrate, demo, explain, generate, query, run, status
 from muntin.model import MuntinError, UsageError
 
 COMMANDS = {
@@ -21,11 +21,12 @@ COMMANDS = {
     "run": run,
     "explain": explain,
     "status": status,
+    "query": query,
     "generate": generate,
     "calibrate": calibrate,
     "bench": bench,
 }
-NOT_YET = ("query", "study")
+NOT_YET = ("study",)
 FAILED, INTERRUPTED = 1, 130
 
 

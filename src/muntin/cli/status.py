@@ -43,7 +43,8 @@ def show(status: dict[str, Any]) -> None:
     for line in headlines(status, rows_in(status)):
         out.print(line, markup=False)
     out.print(table(["query", "rows", "of the last micro-batch"], query_rows(status)))
-    for number, join in enumerate(status["joins"][:JOINS], 1):
+    joins = [without_prediction(join) for join in status["joins"]] if status["state"] == "ended" else status["joins"]
+    for number, join in enumerate(joins[:JOINS], 1):
         header = ["stream", "frontier", "held", "slice", "rows kept", "predicted"]
         lines = list(slice_rows(join))
         if all(line[-1] is None for line in lines):
@@ -51,9 +52,9 @@ def show(status: dict[str, Any]) -> None:
         out.print(table(header, lines, f"join {number}: {' and '.join(join['streams'])}"))
         for line in work(join):
             out.print(line, markup=False)
-    if (more := len(status["joins"]) - JOINS) > 0:
+    if (more := len(joins) - JOINS) > 0:
         out.print(f"and {more:,} more joins, which --json lists", markup=False)
-    if any(join.get("predicted_bytes") is not None for join in status["joins"]):
+    if any(join.get("predicted_bytes") is not None for join in joins):
         out.print(PREDICTED, markup=False)
     letters = status["dead_letters"]
     if letters:
@@ -73,6 +74,12 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     if status.get("never"):
         yield planned_away(status["never"])
     yield f"{rows:,} rows read, micro-batch {status['batch']}"
+
+
+def without_prediction(join: dict[str, Any]) -> dict[str, Any]:
+    """A join that is over: its state is empty, whatever was to come."""
+    slices = [[{**piece, "predicted_rows": None} for piece in side] for side in join["slices"]]
+    return {**join, "slices": slices, "predicted_bytes": None, "comparisons_per_second": {}}
 
 
 def planned_away(names: list[str]) -> str:

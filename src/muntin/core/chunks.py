@@ -23,15 +23,22 @@ class Kind(StrEnum):
 
 
 class ChunkLog:
-    """Names of the live chunks, each with the latest event time in it and the age at which the last row has left."""
+    """Names of the live chunks, each with the latest event time in it, the age at which its last row has left, and how
+    many rows it has."""
 
     def __init__(self, live: Mapping[str, Sequence[int]]):
-        self.live = {name: (last_ts, keep) for name, (last_ts, keep) in live.items()}
+        self.live = {name: (last_ts, keep, rows) for name, (last_ts, keep, rows) in live.items()}
 
-    def add(self, kind: Kind, side: Side, base: int, last_ts: int, keep: int) -> str:
+    def add(self, kind: Kind, side: Side, base: int, last_ts: int, keep: int, rows: int) -> str:
         name = f"{'lr'[side]}{kind}{base:0{_DIGITS}d}"
-        self.live[name] = last_ts, keep
+        self.live[name] = last_ts, keep, rows
         return name
+
+    def restay(self, keep: Callable[[Kind, Side, int, int], int]) -> None:
+        """Ask anew for the age at which the last row of each chunk has left: by kind, side, first number and rows."""
+        for kind, side, base, name in list(self):
+            last_ts, _, rows = self.live[name]
+            self.live[name] = last_ts, keep(kind, side, base, rows), rows
 
     def __iter__(self) -> Iterator[tuple[Kind, Side, int, str]]:
         """Kind, side, first number and name of each chunk, in the order in which they came: ties are joined in it."""
@@ -56,7 +63,7 @@ class ChunkLog:
         ends: dict[tuple[Side, int], int] = {}
         gone = []
         for kind, side, _, name in self:
-            last, keep = self.live[name]
+            last, keep, _ = self.live[name]
             if (side, keep) not in ends:
                 ends[side, keep] = stale_before(side, keep)
             if last <= release and (kind is Kind.VISITORS or last < ends[side, keep]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,10 @@ class Held:
         if not len(self):
             self._memory.discard(self._name)
         return [column[start : self._start] for column in self._columns]
+
+    def update(self, column: int, values: Callable[[Arrays], npt.NDArray[Any]]) -> None:
+        """Replace one column by what follows from all of them."""
+        self._columns[column][:] = values(self._columns)
 
 
 def pass_all(runs: list[Held], release: int, kinds: Sequence[str]) -> Arrays:

@@ -50,6 +50,7 @@ GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
 VISITORS = GROUPS
 """The range of rows that only probe here."""
+HELD_CLASS, HELD_ROW = 4, 5
 HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
 """Of held rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
 
@@ -68,7 +69,21 @@ class Step:
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
 
 
+@dataclass(frozen=True)
+class Changed:
+    """What a change of queries did to one shard."""
+
+    applied_from: int
+    """Results from this event time on follow the new queries."""
+    complete_from: dict[str, int | None]
+    """For each new query, the event time from which it gets all its rows; None where that cannot be foretold."""
+    freed_rows: int
+    freed_bytes: int
+
+
 class Operator:
+    complete: dict[str, int | None]
+    """Queries that came while the job ran, and from when on they get all their rows."""
     chunks: ChunkLog
     counters: Counters
     max_ts: list[int]
@@ -108,6 +123,61 @@ class Operator:
         if image:
             for side in Side:
                 self._held[side].extend(Held.open(memory, held, HELD_KINDS) for held in image["held"][side])
+
+    # -- queries come and go --------------------------------------------------------------------------------------
+
+    def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> Changed:
+        """Go on with other queries over the same streams and key, from the next result on.
+
+        `covered` names the queries that are new, and says whether the queries before kept all that they want.
+        """
+        rows, size = sum(self.state.rows(side) for side in Side), self.nbytes
+        selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
+        moved = [self._adopt(side, selections[side]) for side in Side]
+        since = self.release + 1
+        seen = max(self.max_ts)
+        waits = max((ts for ts in self.complete.values() if ts is not None), default=since)
+        for query in join.queries:
+            if query.name in covered:
+                full = seen + 1 + max(query.window.left, query.window.right) if seen > -FOREVER else since
+                counted = Axis.ROWS in query.window.axes and seen > -FOREVER
+                after = None if counted else full
+                self.complete[query.name] = max(since, waits) if covered[query.name] else after
+        self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
+        self.join, self.selections = join, selections
+        self.verdicts = Classes([q.residual for q in join.queries], len(join.queries))
+        self.state.change(join, selections, any(moved), [self._now(side) for side in Side], self.counters)
+        self.chunks.restay(self._stay)
+        for side in Side:
+            if (sequencer := self.sequencers[side]) is not None:
+                sequencer.window = join.reach(side)
+        self.state.settle()
+        freed = rows - sum(self.state.rows(side) for side in Side)
+        return Changed(since, {name: self.complete.get(name) for name in covered}, freed, max(0, size - self.nbytes))
+
+    def _adopt(self, side: Side, selections: Selections) -> bool:
+        """Classify the rows of a side anew where predicates are new; whether that was so."""
+        new = selections.adopt(self.selections[side])
+        if not new:
+            return False
+        payload = self.payload[side]
+        payload.reclassify(selections.refined(new))
+        bases, starts, classes = payload.classes()
+        self.state.reclass(side, bases, starts, classes)
+
+        def by_number(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+            tables = np.searchsorted(bases, columns[HELD_ROW], side="right") - 1
+            return classes[starts[tables] + columns[HELD_ROW] - bases[tables]]
+
+        for run in self._held[side]:
+            run.update(HELD_CLASS, by_number)
+        return True
+
+    def _stay(self, kind: Kind, side: Side, base: int, rows: int) -> int:
+        """The age at which the last row of a chunk leaves."""
+        if kind is Kind.CLOCK:
+            return self.join.reach(side)
+        return int(self.selections[side].keep[self.payload[side].classes_of(base, rows)].max())
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
 
@@ -193,7 +263,7 @@ class Operator:
             return rows
         base, ts, arrivals = sequencer.receive(clock, frontier)
         if len(ts):
-            name = self.chunks.add(Kind.CLOCK, side, base, int(ts[-1]), self.join.reach(side))
+            name = self.chunks.add(Kind.CLOCK, side, base, int(ts[-1]), self.join.reach(side), len(ts))
             puts[name] = pa.table({TS: ts, ARRIVAL: arrivals})
         at = rows.column_names.index(ARRIVAL)
         return rows.set_column(at, ARRIVAL, pc.add(rows[ARRIVAL], base))
@@ -211,12 +281,12 @@ class Operator:
             self._next_row[side][number] += part.num_rows
             part, kind = part.combine_chunks(), Kind.VISITORS if number == VISITORS else Kind.ROWS
             keep = int(selections.keep[own].max())
-            puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep)] = part
+            puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep, part.num_rows)] = part
             self._hold(kind, side, base, part, own)
 
     def _hold(self, kind: Kind, side: Side, base: int, table: pa.Table, classes: npt.NDArray[np.int32]) -> None:
         own = [f.name for f in own_columns(self.join, side) if f.name != TS]
-        self.payload[side].add(base, table.drop_columns(own).add_column(1, CLASS, pa.array(classes)))
+        self.payload[side].add(base, table.drop_columns(own), classes)
         numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
         ts, h1, h2 = (np.asarray(table[c]) for c in (TS, H1, H2))
         arrivals = np.asarray(table[ARRIVAL]) if ARRIVAL in own else numbers
@@ -241,6 +311,7 @@ class Operator:
             mine, theirs = numbered[side], numbered[side.other]
             at = mine.numbers(arrivals) if mine else ts
             now = theirs.reached(ts, inclusive=side is Side.RIGHT) if theirs else ts
+            others[-1] &= self.selections[side].keep[others[2]] > 0  # of no use to anyone since a query has left
             sides.append((np.full(len(ts), side, np.uint8), ts, at, now, *others))
         joined = [np.concatenate(columns) for columns in zip(*sides, strict=True)]
         order = np.lexsort((joined[2], joined[0], joined[1])) if any(numbered) else np.argsort(joined[1], kind="stable")
@@ -331,6 +402,7 @@ class Operator:
             "next_row": self._next_row,
             "chunks": self.chunks.live,
             "classes": [s.tally for s in self.selections],
+            "complete": self.complete,
             "sequences": [s and [s.counted, s.arrived] for s in self.sequencers],
             "counters": dataclasses.asdict(self.counters),
         }
@@ -341,6 +413,7 @@ class Operator:
         self._next_row = [list(numbers) for numbers in meta["next_row"]]
         self.chunks = ChunkLog(meta["chunks"])
         self.counters = Counters(**meta["counters"])
+        self.complete = dict(meta["complete"])
         for selections, tally in zip(self.selections, meta["classes"], strict=True):
             selections.recall(tally)
         for sequencer, numbers in zip(self.sequencers, meta["sequences"], strict=True):
@@ -408,6 +481,7 @@ _NEW: dict[str, Any] = {
     "next_row": [_FIRST_ROWS, _FIRST_ROWS],
     "chunks": {},
     "classes": [[], []],
+    "complete": {},
     "sequences": [None, None],
     "counters": {},
 }

@@ -8,13 +8,13 @@ same whether the rows came in large or in tiny micro-batches.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.core.memory import Memory
+from muntin.core.memory import Layout, Memory
 from muntin.kernels.route import renumber, spans
 
 Int64s = npt.NDArray[np.int64]
@@ -26,50 +26,79 @@ MERGED_ROWS = 1 << 18
 
 
 class Payload:
-    def __init__(self, schema: pa.Schema, memory: Memory, image: Sequence[tuple[int, str]] = ()):
+    """Rows by number: what never changes as tables, and the class of each row, which does when queries come and go."""
+
+    def __init__(self, schema: pa.Schema, memory: Memory, image: Sequence[tuple[int, str, str]] = ()):
         self.schema = schema
         self._memory = memory
-        self._bases = [base for base, _ in image]
-        self._names = [name for _, name in image]
-        self._tables = [memory.table(name) for name in self._names]
+        self._bases = [base for base, *_ in image]
+        self._names = [(table, classes) for _, table, classes in image]
+        self._tables = [memory.table(name) for name, _ in self._names]
+        self._classes = [
+            memory.arrays(name, _layout(table.num_rows))[0]
+            for (_, name), table in zip(self._names, self._tables, strict=True)
+        ]
 
     @property
-    def image(self) -> list[tuple[int, str]]:
+    def image(self) -> list[tuple[int, str, str]]:
         """What another process needs to go on with these rows, beside the memory."""
-        return list(zip(self._bases, self._names, strict=True))
+        return [(base, *names) for base, names in zip(self._bases, self._names, strict=True)]
 
     def __len__(self) -> int:
         return sum(t.num_rows for t in self._tables)
 
     @property
     def nbytes(self) -> int:
-        return sum(t.nbytes for t in self._tables)
+        return sum(t.nbytes for t in self._tables) + sum(c.nbytes for c in self._classes)
 
-    def add(self, base: int, table: pa.Table) -> None:
+    def add(self, base: int, table: pa.Table, classes: Int32s) -> None:
         """Take in rows numbered from `base`."""
         if table.num_rows == 0:
             return
         at = bisect.bisect(self._bases, base)
-        together = [table]
+        together, numbers = [table], [classes]
         while at > 0 and self._joins_up(at - 1, base, sum(t.num_rows for t in together)):
             at -= 1
             base = self._bases[at]
-            together.insert(0, self._remove(at))
-        name = self._memory.name("payload")
+            before = self._remove(at)
+            together.insert(0, before[0])
+            numbers.insert(0, before[1])
+        names = self._memory.name("payload"), self._memory.name("classes")
         merged = pa.concat_tables(together).combine_chunks() if len(together) > 1 else table
+        (kept,) = self._memory.allocate(names[1], _layout(merged.num_rows))
+        kept[:] = np.concatenate(numbers)
         self._bases.insert(at, base)
-        self._names.insert(at, name)
-        self._tables.insert(at, self._memory.keep(name, merged))
+        self._names.insert(at, names)
+        self._tables.insert(at, self._memory.keep(names[0], merged))
+        self._classes.insert(at, kept)
 
     def _joins_up(self, at: int, base: int, rows: int) -> bool:
         """Whether a table is adjacent to `rows` rows from `base` and of their size or smaller."""
         last = self._tables[at].num_rows
         return self._bases[at] + last == base and last < 2 * rows and last + rows <= MERGED_ROWS
 
-    def _remove(self, at: int) -> pa.Table:
-        self._memory.discard(self._names.pop(at))
+    def _remove(self, at: int) -> tuple[pa.Table, Int32s]:
+        for name in self._names.pop(at):
+            self._memory.discard(name)
         self._bases.pop(at)
-        return self._tables.pop(at)
+        return self._tables.pop(at), self._classes.pop(at)
+
+    def reclassify(self, becomes: Callable[[pa.Table, Int32s], Int32s]) -> None:
+        """Give every row the class that follows from its columns and the class it had."""
+        for table, classes in zip(self._tables, self._classes, strict=True):
+            classes[:] = becomes(table, classes)
+
+    def classes(self) -> tuple[Int64s, Int64s, Int32s]:
+        """First number, place of the first class, and the classes of all tables, one after the other."""
+        sizes = np.array([len(c) for c in self._classes], np.int64)
+        every = np.concatenate([np.zeros(0, np.int32), *self._classes])
+        return np.array(self._bases, np.int64), np.cumsum(sizes) - sizes, every
+
+    def classes_of(self, first: int, rows: int) -> Int32s:
+        """The classes of rows that came together, and so lie in one table."""
+        at = bisect.bisect_right(self._bases, first) - 1
+        start = first - self._bases[at]
+        return self._classes[at][start : start + rows]
 
     def forget(self, needed: Mapping[int, int]) -> None:
         """Give back the tables of which nothing is needed: `needed` is the first number needed in each range."""
@@ -91,11 +120,19 @@ class Payload:
         last = bisect.bisect_right(self._bases, int(rows[-1])) - 1
         cuts = np.searchsorted(rows, self._bases[first + 1 : last + 1])
         parts = [
-            self._tables[n].take(pa.array(part - self._bases[n]))
+            self._take(n, part - self._bases[n])
             for n, part in zip(range(first, last + 1), np.split(rows, cuts), strict=True)
             if len(part)
         ]
         return pa.concat_tables(parts).combine_chunks()
+
+    def _take(self, at: int, places: Int64s) -> pa.Table:
+        rows = self._tables[at].take(pa.array(places))
+        return rows.add_column(1, self.schema.field(1), pa.array(self._classes[at][places]))
+
+
+def _layout(rows: int) -> Layout:
+    return [((rows,), "int32")]
 
 
 def _distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:

@@ -10,7 +10,7 @@ How many queries there are hardly matters: a row is placed in one region of each
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -65,7 +65,10 @@ class Classes:
         numbers = {sql: n for n, sql in enumerate(distinct)}
         self._needs = [-1 if w is None else numbers[w.sql] for w in wheres]
         self._classes: dict[bytes, int] = {}
+        self.holds: Bools = np.zeros((0, len(distinct)), bool)
+        """Per class: the predicates that hold."""
         self.wants: UInt64s = np.zeros((0, -(-queries // 64)), np.uint64)
+        """Per class: the queries that want it."""
         size = prod(self.index.sizes)
         self._known = np.full(size, -1, np.int32) if size <= DENSE else None
         if not self.predicates:
@@ -107,18 +110,20 @@ class Classes:
 
     def _learn(self, holds: Bools) -> Int32s:
         """Numbers of sets of satisfied predicates, new ones added."""
-        names = [row.tobytes() for row in np.packbits(holds, axis=1, bitorder="little")]
-        before = len(self._classes)
-        new: list[int] = []
-        for n, name in enumerate(names):
-            if name not in self._classes:
-                self._classes[name] = before + len(new)
-                new.append(n)
-        if len(self._classes) > CLASS_MASK:
-            raise MuntinError(f"the selections divide the rows into more than {CLASS_MASK:,} classes")
+        names = _names(holds)
+        new = {name: n for n, name in reversed(list(enumerate(names))) if name not in self._classes}
         if new:
-            self._extend(self._wanted(holds[new]))
+            self._append(holds[sorted(new.values())])
         return np.array([self._classes[name] for name in names], np.int32)
+
+    def _append(self, holds: Bools) -> None:
+        """Take in classes with the next numbers, also where there is one of the same predicates already."""
+        for n, name in enumerate(_names(holds)):
+            self._classes.setdefault(name, len(self.holds) + n)
+        self.holds = np.concatenate([self.holds, holds])
+        if len(self.holds) > CLASS_MASK:
+            raise MuntinError(f"the selections divide the rows into more than {CLASS_MASK:,} classes")
+        self._extend(self._wanted(holds))
 
     def _wanted(self, holds: Bools) -> Bools:
         """The queries that want rows for which these predicates hold."""
@@ -131,13 +136,27 @@ class Classes:
     @property
     def image(self) -> list[str]:
         """The classes in order of their numbers."""
-        return [packed.hex() for packed in self._classes]
+        return [name.hex() for name in _names(self.holds)]
 
     def remember(self, image: Sequence[str]) -> None:
         """Give the classes of an `image` their numbers back."""
-        if self.predicates and image:
-            packed = np.array([np.frombuffer(bytes.fromhex(name), np.uint8) for name in image])
-            self._learn(np.unpackbits(packed, axis=1, count=len(self.predicates), bitorder="little").astype(bool))
+        self._append(self._unpacked(image[len(self.holds) :]))
+
+    def _unpacked(self, names: Sequence[str]) -> Bools:
+        size = -(-len(self.predicates) // 8)
+        packed = np.array([list(bytes.fromhex(name)) for name in names], np.uint8).reshape(len(names), size)
+        return np.unpackbits(packed, axis=1, count=len(self.predicates), bitorder="little").astype(bool)
+
+
+def _named(rows: pa.Table, columns: list[str], prefix: str) -> pa.Table:
+    """Columns as expressions name them; without any, as many rows of nothing."""
+    if not columns:
+        return pa.table({"_": pa.nulls(rows.num_rows)})
+    return rows.select(columns).rename_columns([prefix + name for name in columns])
+
+
+def _names(holds: Bools) -> list[bytes]:
+    return [row.tobytes() for row in np.packbits(holds, axis=1, bitorder="little")]
 
 
 def _placed(regions: Regions, values: pa.ChunkedArray) -> Int64s:
@@ -185,14 +204,13 @@ class Selections(Classes):
         """Per class: the age at which its rows leave the state, the end of a slice; 0 where they do not enter it."""
         self.rows: Int64s = np.zeros(0, np.int64)
         """Per class: how many rows have come."""
+        self._schema = join.streams[side].schema
         wheres = [q.where[side] for q in join.queries] if partition is None else partition.predicates
-        super().__init__(wheres, len(join.queries), join.streams[side].schema, side.prefix)
+        super().__init__(wheres, len(join.queries), self._schema, side.prefix)
 
     def classify(self, rows: pa.Table) -> Int32s:
         """The class of each row of the side."""
-        names = self.columns(self.side)
-        table = rows.select(names).rename_columns([self.side.prefix + n for n in names])
-        return self.numbers(table if names else pa.table({"_": pa.nulls(rows.num_rows)}))
+        return self.numbers(_named(rows, self.columns(self.side), self._prefix))
 
     def note(self, classes: Int32s) -> None:
         """Count rows that have come."""
@@ -206,9 +224,40 @@ class Selections(Classes):
 
     def recall(self, tally: Sequence[tuple[str, int]]) -> None:
         """Go on counting from a tally."""
-        self.remember([name for name, _ in tally])
-        for name, rows in tally:
-            self.rows[self._classes[bytes.fromhex(name)]] = rows
+        if tally:
+            numbers = self._learn(self._unpacked([name for name, _ in tally]))
+            self.rows[:] = 0
+            np.add.at(self.rows, numbers, [rows for _, rows in tally])
+
+    def adopt(self, old: Selections) -> list[int]:
+        """Take over the classes of the queries before, with their numbers; which of the predicates are new.
+
+        Classes say nothing of new predicates: they count as not true, until the rows themselves are asked (`refined`).
+        """
+        numbers = {p.sql: n for n, p in enumerate(old.predicates)}
+        columns = [numbers.get(p.sql, -1) for p in self.predicates]
+        known = np.concatenate([old.holds, np.zeros((len(old.holds), 1), bool)], axis=1)
+        self._classes.clear()
+        self.holds, self.wants = self.holds[:0], self.wants[:0]
+        self.keep, self.reach, self.rows = self.keep[:0], self.reach[:0], self.rows[:0]
+        self._append(known[:, columns])
+        self.rows[:] = old.rows
+        if not len(self.holds) and not self.predicates:
+            self._learn(np.ones((1, 0), bool))
+        return [n for n, column in enumerate(columns) if column < 0]
+
+    def refined(self, new: Sequence[int]) -> Callable[[pa.Table, Int32s], Int32s]:
+        """The classes of rows that were classified before some of the predicates were there."""
+        asked = Classes([self.predicates[n] for n in new], len(new), self._schema, self._prefix)
+
+        def becomes(rows: pa.Table, classes: Int32s) -> Int32s:
+            outcomes = asked.numbers(_named(rows, asked.columns(self.side), self._prefix))
+            found, inverse = np.unique(classes * np.int64(len(asked.holds)) + outcomes, return_inverse=True)
+            holds = self.holds[found // len(asked.holds)]
+            holds[:, new] = asked.holds[found % len(asked.holds)]
+            return self._learn(holds)[inverse.ravel()]
+
+        return becomes
 
     def lanes(self) -> Int64s:
         """Per class: the slice with whose end its rows leave."""

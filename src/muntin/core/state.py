@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,12 @@ from muntin.kernels.index import (
     SIZE_BITS,
     TOP,
     Index,
+    clean,
     clear_index,
+    entries,
     index_layout,
     packed_entries,
+    reclass,
     repack,
 )
 from muntin.kernels.join import (
@@ -50,10 +53,12 @@ from muntin.kernels.times import (
     BLOCK,
     Times,
     ages,
+    append_listed,
     append_rows,
     clear_times,
     grow_times,
     pack_times,
+    relabel_times,
     spare_blocks,
     times_layout,
 )
@@ -84,7 +89,9 @@ def scratch(room: int) -> Pairs:
 class Leaving:
     """Which rows leave when (ding2004 4.1): one lane for each slice of each side, with whose end its rows leave."""
 
-    def __init__(self, join: SharedJoin, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(
+        self, join: SharedJoin, memory: Memory, image: Mapping[str, Any] | None = None, blocks: int | None = None
+    ):
         self._memory = memory
         self.ends = tuple(np.array(join.cuts[side], np.int64) for side in Side)
         starts = (0, len(self.ends[0]))
@@ -94,7 +101,7 @@ class Leaving:
             self._name, self._blocks = image["name"], image["blocks"]
             self.times = Times(*memory.arrays(self._name, times_layout(self._lanes, self._blocks)))
         else:
-            self.times = self._allocate(self._lanes + 8)
+            self.times = self._allocate(blocks or self._lanes + 8)
 
     @property
     def image(self) -> dict[str, Any]:
@@ -128,6 +135,24 @@ class Leaving:
         stored = np.zeros(2, np.int64)
         append_rows(self.times, rows.side, rows.at, rows.cls, slots, lane_of, start, stop, stored)
         return stored
+
+    @classmethod
+    def relabelled(cls, old: Leaving, join: SharedJoin, becomes: Mapping[int, int]) -> Leaving:
+        """The same lists with lanes for other slices: no entry is touched."""
+        self = cls(join, old._memory, blocks=old._blocks)
+        relabel_times(old.times, self.times, becomes)
+        return self
+
+    @classmethod
+    def listing(cls, join: SharedJoin, memory: Memory, lanes: Int64s, places: Int64s, slots: Int32s) -> Leaving:
+        """Lists of rows in any order, given by lane, place and slot."""
+        self = cls(join, memory, blocks=len(lanes) // BLOCK + 2 * sum(map(len, join.cuts)) + 8)
+        order = np.lexsort((places, lanes))
+        append_listed(self.times, lanes[order], places[order], slots[order])
+        return self
+
+    def discard(self) -> None:
+        self._memory.discard(self._name)
 
     def settle(self) -> None:
         """Give memory back after the lists have become much shorter."""
@@ -271,6 +296,62 @@ class JoinState:
         """The lane of each class of each side."""
         left, right = (self.selections[side].lanes() + self.leaving.spans[side][0] for side in Side)
         return per_class(left, right)
+
+    def reclass(self, side: Side, bases: Int64s, starts: Int64s, classes: Int32s) -> None:
+        """Give the rows of a side the classes that they have by number (`Payload.classes`)."""
+        reclass(self.index, int(side), bases, starts, classes)
+
+    def change(
+        self,
+        join: SharedJoin,
+        selections: tuple[Selections, Selections],
+        moved: bool,
+        now: Sequence[int],
+        counters: Counters,
+    ) -> None:
+        """Go on with other queries: slices are split and merged, rows that nobody wants leave at once.
+
+        Slices are ages, so rows stay where they are; what changes is when they leave. Where all rows that left together
+        go on to leave together, not even the lists of who leaves when are touched. `moved`: classes of rows changed.
+        """
+        becomes = None if moved else self._relabelling(join, selections)
+        self.join, self.selections, old = join, selections, self.leaving
+        if becomes is not None:
+            self.leaving = Leaving.relabelled(old, join, becomes)
+        else:
+            self.leaving = self._listed(now, counters)
+        old.discard()
+        for side in Side:
+            self.forget(side, now[side], counters)
+
+    def _relabelling(self, join: SharedJoin, selections: tuple[Selections, Selections]) -> dict[int, int] | None:
+        """Where each lane goes; None where its rows part, or meet others."""
+        becomes: dict[int, int] = {}
+        base = (0, len(join.cuts[0]))
+        for side in Side:
+            old, new = self.selections[side], selections[side]
+            lanes = zip(old.keep, old.lanes(), new.keep, new.lanes(), strict=False)
+            for was, lane, keep, target in lanes:
+                if was and (not keep or becomes.setdefault(self.leaving.spans[side][0] + lane, base[side] + target)
+                            != base[side] + target):  # fmt: skip
+                    return None
+        return becomes if len(set(becomes.values())) == len(becomes) else None
+
+    def _listed(self, now: Sequence[int], counters: Counters) -> Leaving:
+        """Lists made anew from the index, after what is stale has left it."""
+        stays, lanes = Stays(self.selections), per_class(*(s.lanes() for s in self.selections))
+        lanes[1] += len(self.join.cuts[0])
+        found = []
+        for side in Side:
+            counters.expired[side] += clean(self.index, int(side), now[side], stays.keep)
+            rows = self.rows(side)
+            places, homes, classes = np.zeros(rows, np.int64), np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+            entries(self.index, int(side), places, homes, classes)
+            found.append((lanes[side, classes], places, homes))
+        left, right = found
+        return Leaving.listing(
+            self.join, self._memory, *(np.concatenate(pair) for pair in zip(left, right, strict=True))
+        )
 
     def forget(self, side: Side, now: int, counters: Counters) -> None:
         """Take out the rows of a side that are stale when its axis has come to `now`."""

@@ -333,3 +333,52 @@ def repack(old, new, moved):
     new.control[SLOTS], new.control[BUMP] = slot, bump
     for side in range(2):
         new.control[TOP + side] = moved[old.control[TOP + side]]
+
+
+@numba.njit(cache=True)
+def reclass(index, side, bases, starts, classes):
+    """Give the rows of one side the classes that they have by number: `classes[starts[n] + row - bases[n]]`."""
+    slots, slab = index.slots, index.slab
+    for at in range(len(index.table)):
+        slot = index.table[at]
+        if slot >= 0:
+            rows = count_of(slots, slot, side)
+            if rows > 0:
+                off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
+                for i in range(rows):
+                    entry = off + ((head + i) & mask)
+                    row = slab[entry, 1] >> CLASS_BITS
+                    n = np.searchsorted(bases, row, side="right") - 1
+                    slab[entry, 1] = row << CLASS_BITS | np.int64(classes[starts[n] + row - bases[n]])
+
+
+@numba.njit(cache=True)
+def clean(index, side, now, keep):
+    """Take every stale row of one side out of every buffer; how many there were."""
+    control, table, slots, slab = index
+    gone = 0
+    for slot in range(control[SLOTS]):
+        if count_of(slots, slot, side) > 0:
+            taken = compact(control, slots, slab, slot, side, now, keep, np.int64(1) << 62)
+            if taken > 0:
+                drop_if_empty(control, table, slots, slot)
+            gone += taken
+    return gone
+
+
+@numba.njit(cache=True)
+def entries(index, side, places, homes, classes):
+    """List the place, slot and class of every row of one side, key after key."""
+    slots, slab = index.slots, index.slab
+    n = 0
+    for at in range(len(index.table)):
+        slot = index.table[at]
+        if slot >= 0:
+            rows = count_of(slots, slot, side)
+            if rows > 0:
+                off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
+                for i in range(rows):
+                    entry = off + ((head + i) & mask)
+                    places[n], homes[n] = slab[entry, 0], slot
+                    classes[n] = slab[entry, 1] & CLASS_MASK
+                    n += 1

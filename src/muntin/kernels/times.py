@@ -10,6 +10,7 @@ All memory is in plain arrays (`Times`), so that it can lie in a file. Nothing h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numba
@@ -120,6 +121,27 @@ def pop(control, lanes, after, lane, count):
         after[block] = control[FREE]
         control[FREE] = block
         control[FREE_COUNT] += 1
+
+
+@numba.njit(cache=True)
+def append_listed(times, lanes_of, places, slots):
+    """List entries that are in order of place within each lane; the pool must have room."""
+    control, lanes, after, at, homes = times
+    for n in range(len(places)):
+        lane = lanes_of[n]
+        if lanes[lane, END] == BLOCK or lanes[lane, HEAD] < 0:
+            _next_block(control, lanes, after, lane)
+        end, block = lanes[lane, END], lanes[lane, TAIL]
+        at[block, end], homes[block, end] = places[n], slots[n]
+        lanes[lane, END] = end + 1
+        lanes[lane, LIVE] += 1
+
+
+def relabel_times(old: Times, new: Times, becomes: Mapping[int, int]) -> None:
+    """Copy a pool into an empty one of the same size whose lanes are numbered otherwise; lanes left out are empty."""
+    new.control[:], new.after[:], new.at[:], new.homes[:] = old.control, old.after, old.at, old.homes
+    for was, lane in becomes.items():
+        new.lanes[lane] = old.lanes[was]
 
 
 def grow_times(old: Times, new: Times) -> None:

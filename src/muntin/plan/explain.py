@@ -6,6 +6,7 @@ The text stays short enough to read: what there are many of is listed up to a li
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -44,6 +45,8 @@ DECIDED = {
     "checkpoint": ", with which the checkpoint was begun",
     None: "",
 }
+SEVERAL = re.compile(r"\s(AND|OR)\s", re.IGNORECASE)
+RANGE = re.compile(r"BETWEEN\s+\S+\s+AND", re.IGNORECASE)
 HINT = (
     "what is assumed can be declared: RATE 500 PER SECOND in CREATE STREAM, or muntin explain --rate STREAM=500",
     "--keys 2000 --selectivity QUERY=0.1; or measured, after a run: muntin explain --checkpoint DIR",
@@ -304,7 +307,7 @@ def _any_of(selections: Sequence[str]) -> str:
 
 def _grouped(selections: Sequence[str]) -> list[str]:
     """Selections in parentheses where they are more than one comparison."""
-    return [s if s[:1] + s[-1:] == "()" or not {"AND", "OR"} & set(s.upper().split()) else f"({s})" for s in selections]
+    return [f"({s})" if SEVERAL.search(RANGE.sub("", s)) and s[:1] + s[-1:] != "()" else s for s in selections]
 
 
 def _place(number: int, axis: str) -> str:

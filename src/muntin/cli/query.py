@@ -1,0 +1,256 @@
+"""`muntin query`: adding, dropping and listing the queries of a job from another process, while it runs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muntin.model import MuntinError, UsageError
+
+if TYPE_CHECKING:
+    from muntin.spark.requests import Answer
+
+SUMMARY = "add, drop and list the queries of a running job"
+EXAMPLE = """\
+examples:
+  muntin query add --checkpoint ckpt "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k AND A.v > 30 WINDOW 1 min"
+  muntin query add --checkpoint ckpt @hot.sql
+  muntin query drop --checkpoint ckpt hot
+  muntin query list --checkpoint ckpt
+
+A change applies from one event time on, which the answer names. Sent to a job that is not running, it waits in the
+job's log and takes effect when the job runs next."""
+ADD_EXAMPLE = """\
+examples:
+  muntin query add --checkpoint ckpt "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k AND A.v > 30 WINDOW 1 min"
+  muntin query add --checkpoint ckpt @hot.sql"""
+DROP_EXAMPLE = "example: muntin query drop --checkpoint ckpt hot"
+LIST_EXAMPLE = "example: muntin query list --checkpoint ckpt"
+TIMEOUT_S = 120.0
+LOOK_EVERY_S, CHECK_EVERY_S = 0.1, 1.0
+"""How often to look for an answer, and whether the job is still there."""
+CREATE = re.compile(r"(\s|--[^\n]*(\n|$)|/\*.*?\*/)*CREATE\s+(OR\s+REPLACE\s+)?QUERY\b", re.IGNORECASE | re.DOTALL)
+"""How a text begins that may be a new query; comments may come first."""
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+IN_LOG = "the request waits in the job's log and will be taken up"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    add = action(actions, "add", "add a query to a job, or put it in the place of the one with its name", ADD_EXAMPLE)
+    add.add_argument("sql", metavar="SQL", help="CREATE [OR REPLACE] QUERY name AS SELECT ..., or @FILE with that text")
+    drop = action(actions, "drop", "drop a query of a job, with the state that only it needs", DROP_EXAMPLE)
+    drop.add_argument("name", metavar="NAME", help="the query")
+    for changing in (add, drop):
+        changing.add_argument(
+            "--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="how long to wait (%(default)g)"
+        )
+        changing.add_argument("--now", action="store_true", help="refuse to leave the change for a later run")
+    action(actions, "list", "list the queries of a job, and the changes that it has not made yet", LIST_EXAMPLE)
+
+
+def action(actions: Any, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = actions.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--verbose", action="store_true", help="show the traceback of a failure")
+    made.add_argument("--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint of the job")
+    made.add_argument("--json", action="store_true", help="as JSON, for programs")
+    return made
+
+
+def execute(args: argparse.Namespace) -> int:
+    if args.action == "list":
+        return show_list(args.checkpoint, args.json)
+    if not 0 <= args.timeout < math.inf:
+        raise UsageError(f"--timeout cannot be {args.timeout:g}", hint="write a number of seconds from 0 on")
+    return change(args, new_query(args.sql) if args.action == "add" else f"DROP QUERY {checked_name(args.name)};")
+
+
+# -- what is sent -----------------------------------------------------------------------------------------------------
+
+
+def new_query(text: str) -> str:
+    """The statement of `add`; what clearly is another one is refused here, the rest is for the job to judge."""
+    sql = read_sql(Path(text[1:])) if text.startswith("@") else text
+    if CREATE.match(sql) is None:
+        raise UsageError("this is not CREATE QUERY", hint="write CREATE [OR REPLACE] QUERY name AS SELECT ...")
+    if any("\ud800" <= c <= "\udfff" for c in sql):
+        raise UsageError("the query is not UTF-8 text")
+    return sql
+
+
+def read_sql(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise UsageError(f"cannot read {path}: {reason}", hint="write @FILE, or the query itself") from None
+
+
+def checked_name(name: str) -> str:
+    if NAME.fullmatch(name) is None:
+        raise UsageError(f"{name!r} cannot name a query", hint="`muntin query list` shows the names")
+    return name
+
+
+# -- sending and waiting ----------------------------------------------------------------------------------------------
+
+
+def change(args: argparse.Namespace, sql: str) -> int:
+    """Send a statement to the job and wait until it is in force; whoever waits no longer leaves it to the job."""
+    from muntin.spark import requests
+
+    running = job_status(args.checkpoint)["state"] == "running"
+    if args.now and not running:
+        raise UsageError(f"the job of {args.checkpoint} is not running", hint="leave out --now to let the change wait")
+    id = requests.submit(args.checkpoint, sql)
+    if not running:
+        later = "the job is not running: the request waits in its log and takes effect when the job runs next"
+        print(as_json(id, None) if args.json else later)
+        return 0
+    answer, reason = wait(args.checkpoint, id, args.timeout)
+    if args.json:
+        print(as_json(id, answer))
+    if reason is not None:
+        raise MuntinError(reason, hint="`muntin query list` shows what has become of it")
+    assert answer is not None
+    requests.forget(args.checkpoint, id)
+    if answer.state == "refused":
+        raise MuntinError(answer.error or "the job refused the request", hint=answer.hint)
+    if not args.json:
+        print(sentence(answer))
+    return 0
+
+
+def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:
+    """The last answer, or the one so far and why there is no use, or no time, in waiting for more."""
+    from muntin.spark.requests import read_answer
+
+    began = checked = time.monotonic()
+    answer, running = None, True
+    try:
+        while True:
+            before, answer = answer, read_answer(checkpoint, id)
+            if answer is not None and answer.state != "accepted":
+                return answer, None
+            if answer is not None and before is None:
+                print("accepted, and in force with a micro-batch to come", file=sys.stderr)
+            if not running:
+                return answer, f"the job has stopped: {left(answer)} when it runs next"
+            now = time.monotonic()
+            if now - began >= timeout:
+                return answer, f"not in force after {timeout:g} s: {left(answer)}"
+            if now - checked >= CHECK_EVERY_S:
+                checked, running = now, job_status(checkpoint)["state"] == "running"
+            else:
+                time.sleep(min(LOOK_EVERY_S, began + timeout - now))
+    except KeyboardInterrupt:
+        return answer, f"interrupted: {left(answer)}"
+
+
+def left(answer: Answer | None) -> str:
+    """What becomes of a request that nobody waits for."""
+    return IN_LOG if answer is None else "the request is accepted and comes into force"
+
+
+def job_status(checkpoint: Path) -> dict[str, Any]:
+    """The status of a job; one that has not begun to count has no queries yet."""
+    from muntin.spark import identity, status
+
+    folder = checkpoint / identity.FOLDER
+    if (folder / status.FILE).exists():
+        return status.read_status(checkpoint)
+    if not (folder / "job.json").exists():
+        raise UsageError(f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run")
+    return {"state": "not begun", "queries": {}}
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def as_json(id: str, answer: Answer | None) -> str:
+    found = {"state": "waiting"} if answer is None else dataclasses.asdict(answer)
+    return json.dumps({"id": id, **found}, indent=2)
+
+
+def sentence(answer: Answer) -> str:
+    """A change that is in force, in one line."""
+    parts = [dropped(answer)] if answer.kind == "dropped" else [applies(answer), complete(answer)]
+    return f"{answer.kind} {answer.name}: {', '.join(parts)}"
+
+
+def applies(answer: Answer) -> str:
+    since = answer.applied_from
+    return "applies from the beginning" if since is None else f"applies to results after {since}"
+
+
+def complete(answer: Answer) -> str:
+    at_once = answer.complete_from in (None, answer.applied_from)
+    return "complete at once" if at_once else f"complete from {answer.complete_from}"
+
+
+def dropped(answer: Answer) -> str:
+    until = "no results" if answer.applied_from is None else f"no results after {answer.applied_from}"
+    rows, size = answer.freed_rows, answer.freed_bytes
+    freed = [f"{n:,} {unit}" for n, unit in ((rows, "rows"), (size, "bytes")) if n is not None]
+    return f"{until}, freed {' and '.join(freed)} of state" if freed else until
+
+
+def show_list(checkpoint: Path, as_json: bool) -> int:
+    from muntin.cli.screen import console, table
+    from muntin.spark.requests import answers, waiting
+
+    status, open_requests = job_status(checkpoint), waiting(checkpoint)
+    unread = {id: answer for id, answer in answers(checkpoint).items() if answer.state != "in force"}
+    if as_json:
+        requests = [{**dataclasses.asdict(r), "state": "waiting"} for r in open_requests]
+        requests += [{"id": id, **dataclasses.asdict(answer)} for id, answer in unread.items()]
+        print(json.dumps({"state": status["state"], "queries": status["queries"], "requests": requests}, indent=2))
+        return 0
+    out = console()
+    out.print(f"the job is {status['state']}", markup=False)
+    out.print(table(*query_table(status["queries"])))
+    for request in open_requests:
+        out.print(f"waiting: {one_line(request.sql)}", markup=False)
+    for answer in unread.values():
+        out.print(outcome(answer), markup=False)
+    return 0
+
+
+def query_table(queries: dict[str, dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows; a column that the job says nothing about is left out."""
+    header = ["query", "rows", "results after", "complete from"]
+    rows = [[name, query.get("total_rows"), *since(query)] for name, query in queries.items()]
+    if any(query.get("text") for query in queries.values()):
+        header.append("text")
+        rows = [[*row, one_line(query.get("text") or "")] for row, query in zip(rows, queries.values(), strict=True)]
+    return header, rows
+
+
+def since(query: dict[str, Any]) -> tuple[str, str]:
+    """Since when a query runs, and from when on its answer is complete."""
+    applied = query.get("applied_from") or "the beginning"
+    return applied, query.get("complete_from") or applied
+
+
+def outcome(answer: Answer) -> str:
+    """A request whose sender did not wait for its end."""
+    if answer.state == "accepted":
+        return f"accepted, not yet in force: {answer.name} ({answer.kind})"
+    return f"refused: {answer.error}" + (f"\n  hint: {answer.hint}" if answer.hint else "")
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
