@@ -68,7 +68,8 @@ def test_five_hundred_selections_are_answered_by_an_index(monkeypatch, tabled):
         monkeypatch.setattr(selection, "DENSE", 0)
     limits = [n for n in range(500)]
     queries = [
-        f" AND A.v > {n}" + (f" AND A.s = 'n{n % 50}'" if n % 3 == 0 else "") + " WINDOW 50 microseconds" for n in limits
+        f" AND A.v > {n}" + (f" AND A.s = 'n{n % 50}'" if n % 3 == 0 else "") + " WINDOW 50 microseconds"
+        for n in limits
     ]
     found, local = answers(queries)
     every, _ = answers([" WINDOW 50 microseconds"])

@@ -130,7 +130,7 @@ def test_among_very_many_queries_a_few_are_named(explain):
 def checkpoint(tmp_path):
     """The checkpoint of a job that has met 40 rows of Left and 20 of Right in ten seconds, half of them of one key."""
 
-    def make(spec: JobSpec, strategy: str = "state-slice"):
+    def make(spec: JobSpec, strategy: str = "state-slice", ended: bool = False):
         path = tmp_path / "ckpt"
         identity.claim_checkpoint(path, identity.identity(spec, strategy, 1, "none", 0))
         local, rows = LocalJob(spec), {}
@@ -138,7 +138,7 @@ def checkpoint(tmp_path):
             times = [10_000_000 * n // (count - 1) for n in range(count)]
             columns = [times, [n % 2 for n in range(count)], [float(n % 10) for n in range(count)]]
             rows[name] = pa.table([pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)], schema=ROW)
-        local.push(rows)
+        local.push(rows, ended)
         operators = {"0/0": report(local.shards[0][0].operator, 0, False, [])}
         Publisher(path, None).publish(0, [], {}, {}, json.loads(json.dumps(operators)))
         return path
@@ -154,6 +154,12 @@ def test_with_a_checkpoint_what_was_measured_is_what_the_prediction_rests_on(exp
     assert {r["known"] for r in traffic["rates"]} == {traffic["selectivities_known"], "measured"} == {"measured"}
     assert [q["selectivities"][0] for q in plan["joins"][0]["queries"]] == [1, 0.4, 0.1]
     assert plan["constants"]["known"] == "assumed"
+
+
+def test_what_was_met_is_known_after_the_end_too(explain, checkpoint):
+    (join,) = described(explain, "--checkpoint", checkpoint(parse_job(JOB), ended=True))["joins"]
+    assert join["traffic"]["match"] == pytest.approx(0.5, rel=0.2)
+    assert join["traffic"]["match_known"] == "measured"
 
 
 def test_the_constants_of_a_checkpoint_are_used(explain, checkpoint):

@@ -18,25 +18,23 @@ if TYPE_CHECKING:
     from muntin.spark.requests import Answer
 
 SUMMARY = "add, drop and list the queries of a running job"
-EXAMPLE = """\
+ADD = """\
+  muntin query add --checkpoint ckpt "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 min"
+  muntin query add --checkpoint ckpt @hot.sql"""
+DROP = "  muntin query drop --checkpoint ckpt hot"
+LIST = "  muntin query list --checkpoint ckpt"
+EXAMPLE = f"""\
 examples:
-  muntin query add --checkpoint ckpt "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k AND A.v > 30 WINDOW 1 min"
-  muntin query add --checkpoint ckpt @hot.sql
-  muntin query drop --checkpoint ckpt hot
-  muntin query list --checkpoint ckpt
+{ADD}
+{DROP}
+{LIST}
 
 A change applies from one event time on, which the answer names. Sent to a job that is not running, it waits in the
 job's log and takes effect when the job runs next."""
-ADD_EXAMPLE = """\
-examples:
-  muntin query add --checkpoint ckpt "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k AND A.v > 30 WINDOW 1 min"
-  muntin query add --checkpoint ckpt @hot.sql"""
-DROP_EXAMPLE = "example: muntin query drop --checkpoint ckpt hot"
-LIST_EXAMPLE = "example: muntin query list --checkpoint ckpt"
 TIMEOUT_S = 120.0
 LOOK_EVERY_S, CHECK_EVERY_S = 0.1, 1.0
 """How often to look for an answer, and whether the job is still there."""
-CREATE = re.compile(r"(\s|--[^\n]*(\n|$)|/\*.*?\*/)*CREATE\s+(OR\s+REPLACE\s+)?QUERY\b", re.IGNORECASE | re.DOTALL)
+CREATE = re.compile(r"(?>\s+|--[^\n]*|/\*.*?\*/)*+CREATE\s+(OR\s+REPLACE\s+)?QUERY\b", re.IGNORECASE | re.DOTALL)
 """How a text begins that may be a new query; comments may come first."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 IN_LOG = "the request waits in the job's log and will be taken up"
@@ -44,16 +42,16 @@ IN_LOG = "the request waits in the job's log and will be taken up"
 
 def declare(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = action(actions, "add", "add a query to a job, or put it in the place of the one with its name", ADD_EXAMPLE)
+    add = action(actions, "add", "add a query to a job, or put it in the place of the one with its name", ADD)
     add.add_argument("sql", metavar="SQL", help="CREATE [OR REPLACE] QUERY name AS SELECT ..., or @FILE with that text")
-    drop = action(actions, "drop", "drop a query of a job, with the state that only it needs", DROP_EXAMPLE)
+    drop = action(actions, "drop", "drop a query of a job, with the state that only it needs", DROP)
     drop.add_argument("name", metavar="NAME", help="the query")
     for changing in (add, drop):
         changing.add_argument(
             "--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="how long to wait (%(default)g)"
         )
         changing.add_argument("--now", action="store_true", help="refuse to leave the change for a later run")
-    action(actions, "list", "list the queries of a job, and the changes that it has not made yet", LIST_EXAMPLE)
+    action(actions, "list", "list the queries of a job, and the changes that it has not made yet", LIST)
 
 
 def action(actions: Any, name: str, summary: str, example: str) -> argparse.ArgumentParser:
@@ -61,7 +59,7 @@ def action(actions: Any, name: str, summary: str, example: str) -> argparse.Argu
         name,
         help=summary,
         description=summary[0].upper() + summary[1:] + ".",
-        epilog=example,
+        epilog=f"examples:\n{example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--verbose", action="store_true", help="show the traceback of a failure")
@@ -208,30 +206,31 @@ def dropped(answer: Answer) -> str:
     return f"{until}, freed {' and '.join(freed)} of state" if freed else until
 
 
-def show_list(checkpoint: Path, as_json: bool) -> int:
+def show_list(checkpoint: Path, for_programs: bool) -> int:
     from muntin.cli.screen import console, table
     from muntin.spark.requests import answers, waiting
 
     status, open_requests = job_status(checkpoint), waiting(checkpoint)
     unread = {id: answer for id, answer in answers(checkpoint).items() if answer.state != "in force"}
-    if as_json:
+    if for_programs:
         requests = [{**dataclasses.asdict(r), "state": "waiting"} for r in open_requests]
         requests += [{"id": id, **dataclasses.asdict(answer)} for id, answer in unread.items()]
         print(json.dumps({"state": status["state"], "queries": status["queries"], "requests": requests}, indent=2))
         return 0
     out = console()
-    out.print(f"the job is {status['state']}", markup=False)
-    out.print(table(*query_table(status["queries"])))
+    out.print(f"job: {status['state']}", markup=False)
+    if status["queries"]:
+        out.print(table(*query_table(status["queries"])))
     for request in open_requests:
-        out.print(f"waiting: {one_line(request.sql)}", markup=False)
+        out.print(f"waiting: {one_line(request.sql)}", markup=False, soft_wrap=True)
     for answer in unread.values():
-        out.print(outcome(answer), markup=False)
+        out.print(outcome(answer), markup=False, soft_wrap=True)
     return 0
 
 
 def query_table(queries: dict[str, dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     """Header and rows; a column that the job says nothing about is left out."""
-    header = ["query", "rows", "results after", "complete from"]
+    header = ["query", "rows", "since", "complete from"]
     rows = [[name, query.get("total_rows"), *since(query)] for name, query in queries.items()]
     if any(query.get("text") for query in queries.values()):
         header.append("text")

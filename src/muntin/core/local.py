@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from muntin.core.arrival import shard_rows
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
-from muntin.core.operator import Operator
+from muntin.core.operator import FOREVER, Changed, Operator
 from muntin.core.policy import Policy
 from muntin.core.results import Run, route, unite
 from muntin.model import Axis, JobSpec, Side, Stream
-from muntin.plan import Plan, SharedJoin, make_plan
+from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
 
 
 @dataclass
@@ -39,6 +39,10 @@ class Shard:
         self.operator.tidy()
         return run, step.late
 
+    def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> Changed:
+        self.join = join
+        return self.operator.change(join, covered)
+
     def restart(self) -> None:
         """Forget all but what is durable."""
         meta, policy = json.loads(json.dumps(self.operator.meta)), self.operator.policy
@@ -51,8 +55,8 @@ class LocalJob:
     def __init__(self, spec: JobSpec, shards: int = 1, plan: Plan | None = None):
         self.spec = spec
         self.plan = plan or make_plan(spec)
-        policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
-        self.shards = [[Shard(j, Operator(j, policy=policy)) for _ in range(shards)] for j in self.plan.joins]
+        self._policy, self._count = Policy.of(spec.settings, shards * max(1, len(self.plan.joins))), shards
+        self.shards = [[Shard(j, Operator(j, policy=self._policy)) for _ in range(shards)] for j in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
 
     def push(self, batch: Mapping[str, pa.Table], ended: bool = False) -> dict[str, pa.Table]:
@@ -75,6 +79,29 @@ class LocalJob:
             for query, table in route(join, Run.merge(runs)):
                 found[query.name].append(table)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
+
+    def change(self, spec: JobSpec) -> dict[str, Changed]:
+        """Go on with other queries; for each that is new, what the change did in its join."""
+        plan, before = evolve(self.plan, spec), self.plan
+        seen = {s.name: o.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
+        new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
+        done: dict[str, Changed] = {}
+        engines = []
+        for join in plan.joins:
+            old, mine = before.join(join.index), [q for q in join.queries if q.name in new]
+            if old is None:
+                shards = [Shard(join, Operator(join, policy=self._policy)) for _ in range(self._count)]
+                changes = [s.operator.begin([seen.get(t.name, -FOREVER) for t in join.streams]) for s in shards]
+            else:
+                shards = self.shards[before.joins.index(old)]
+                changes = [s.change(join, {q.name: covers(old, q) for q in mine}) for s in shards]
+            engines.append(shards)
+            done |= {q.name: changes[0] for q in mine}
+        self.spec, self.plan, self.shards = spec, plan, engines
+        return done
+
+    def _operators(self) -> list[Operator]:
+        return [shard.operator for shards in self.shards for shard in shards]
 
     def restart(self) -> None:
         for shards in self.shards:

@@ -19,7 +19,7 @@ that a short stay gives its bytes back.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ from muntin.core.selection import Classes, Selections, per_class, routes
 from muntin.core.sequence import Numbered, Sequencer
 from muntin.core.state import JoinState
 from muntin.kernels.join import Pairs, Rows
-from muntin.model import Axis, Side
+from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
 from muntin.plan.share import Cuts
 
@@ -134,15 +134,11 @@ class Operator:
         rows, size = sum(self.state.rows(side) for side in Side), self.nbytes
         selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
         moved = [self._adopt(side, selections[side]) for side in Side]
+        waits = max((ts for ts in self.complete.values() if ts is not None), default=-FOREVER)
         since = self.release + 1
-        seen = max(self.max_ts)
-        waits = max((ts for ts in self.complete.values() if ts is not None), default=since)
         for query in join.queries:
             if query.name in covered:
-                full = seen + 1 + max(query.window.left, query.window.right) if seen > -FOREVER else since
-                counted = Axis.ROWS in query.window.axes and seen > -FOREVER
-                after = None if counted else full
-                self.complete[query.name] = max(since, waits) if covered[query.name] else after
+                self.complete[query.name] = max(since, waits) if covered[query.name] else self._full(query)
         self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
         self.join, self.selections = join, selections
         self.verdicts = Classes([q.residual for q in join.queries], len(join.queries))
@@ -154,6 +150,21 @@ class Operator:
         self.state.settle()
         freed = rows - sum(self.state.rows(side) for side in Side)
         return Changed(since, {name: self.complete.get(name) for name in covered}, freed, max(0, size - self.nbytes))
+
+    def begin(self, max_ts: Sequence[int]) -> Changed:
+        """Start in the middle of streams that have come to `max_ts`: what is late for others is late here."""
+        self.max_ts = list(max_ts)
+        self.min_ts = max(self.max_ts) if max(self.max_ts) > -FOREVER else FOREVER
+        self.release = self._release_point()
+        self.complete = {query.name: self._full(query) for query in self.join.queries}
+        return Changed(self.release + 1, dict(self.complete), 0, 0)
+
+    def _full(self, query: Query) -> int | None:
+        """The event time from which a query gets all its rows if it has to wait until its windows have filled."""
+        seen = max(self.max_ts)
+        if seen == -FOREVER:
+            return self.release + 1
+        return None if Axis.ROWS in query.window.axes else seen + 1 + max(query.window.left, query.window.right)
 
     def _adopt(self, side: Side, selections: Selections) -> bool:
         """Classify the rows of a side anew where predicates are new; whether that was so."""

@@ -116,6 +116,15 @@ class Plan:
     strategy: str
     chain: str
     never: tuple[Query, ...] = ()
+    unused: int = 0
+    """The first number that no join has had, where queries have come and gone."""
+
+    @property
+    def next_join(self) -> int:
+        return max([self.unused, *(join.index + 1 for join in self.joins)])
+
+    def join(self, index: int) -> SharedJoin | None:
+        return next((join for join in self.joins if join.index == index), None)
 
     @property
     def streams(self) -> tuple[Stream, ...]:

@@ -14,9 +14,9 @@ from muntin.core.selection import Selections, query_flags
 from muntin.model import JobSpec, MuntinError, Side
 from muntin.plan import Plan, SharedJoin, make_plan, share
 from muntin.plan.cost import DEFAULT, Constants
-from muntin.plan.predict import JoinLoad, predict_join
+from muntin.plan.predict import JoinLoad, match_seen, predict_join
 from muntin.plan.share import signature
-from muntin.plan.traffic import Knowledge, Traffic, measured
+from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.identity import stored_job
 from muntin.spark.publish import Manifest, last_manifest
 
@@ -88,10 +88,14 @@ def traffic_met(join: SharedJoin, reports: Reports) -> Traffic | None:
     sides = [_classes(join, side, reports) for side in Side]
     left, right = (sum(report["counters"]["state_rows"][side] for report in reports) for side in Side)
     matches = sum(report["matches"] for report in reports)
-    match = matches / (left * right) if left and right else 0.0
-    if not match:
-        match = 1.0 if not join.keys else 1.0 / max(1, sum(report["counters"]["keys"] for report in reports))
-    return measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), match)
+    met = measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), 1.0)
+    if not join.keys:
+        return met
+    if matches and left and right:
+        return replace(met, match=matches / (left * right))
+    # An empty state, as after the end of the streams: what was looked at on the way tells.
+    compared = sum(report["counters"]["comparisons"] for report in reports)
+    return replace(met, match=match_seen(join, met, compared / seconds) or 1 / KEYS)
 
 
 def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:

@@ -1,0 +1,80 @@
+"""Tiny worlds for properties: queries over two streams as SQL and in the oracle's terms, and rows for them.
+
+Tiny domains on purpose (3 keys, few times, ties, NULLs, duplicates): they meet the corners more often than large ones.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from muntin.model import Axis, Window
+
+EXAMPLES = int(os.environ.get("MUNTIN_EXAMPLES", "60"))
+"""Of the first property; more for a long soak."""
+STREAMS = """
+CREATE STREAM A (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT) TIMESTAMP BY ts LATENESS {late} microseconds
+  WITH (format = 'parquet', path = 'a');
+CREATE STREAM B (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT) TIMESTAMP BY ts LATENESS {late} microseconds
+  WITH (format = 'parquet', path = 'b');
+"""
+ROW = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64())]
+)
+SELECTIONS = {
+    "TRUE": lambda r: True,
+    "{}.v > 1": lambda r: None if r["v"] is None else r["v"] > 1,
+    "{}.v IS NULL OR {}.g = 'x'": lambda r: r["v"] is None or (None if r["g"] is None else r["g"] == "x"),
+    "{}.v IN (0, 3)": lambda r: None if r["v"] is None else r["v"] in (0, 3),
+    "{}.v > 100": lambda r: None if r["v"] is None else r["v"] > 100,
+}
+RESIDUALS = {
+    "TRUE": lambda a, b: True,
+    "A.v < B.v": lambda a, b: None if a["v"] is None or b["v"] is None else a["v"] < b["v"],
+    "(A.g = 'x' OR B.v IS NULL)": lambda a, b: a["g"] == "x" or b["v"] is None,
+    "A.v + B.v > 100": lambda a, b: False,
+}
+KEYS = {"TRUE": None, "A.k = B.k": ("k",), "A.k = B.k AND A.g = B.g": ("k", "g"), "B.g = A.g": ("g",)}
+
+
+@st.composite
+def queries(draw: st.DrawFn, name: str) -> dict:
+    """A query as SQL and as the oracle's terms."""
+    key = draw(st.sampled_from(list(KEYS)))
+    wheres = [draw(st.sampled_from(list(SELECTIONS))) for _ in "AB"]
+    residual = draw(st.sampled_from(list(RESIDUALS)[1 if key == "TRUE" else 0 :]))
+    axes = tuple(draw(st.sampled_from(Axis)) for _ in "AB")
+    window = Window(draw(st.integers(1, 8)), draw(st.integers(1, 8)), axes)
+    left, right = (f"ROWS {n}" if axis is Axis.ROWS else f"RANGE {n} microseconds" for n, axis in
+                   zip((window.left, window.right), axes, strict=True))  # fmt: skip
+    selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(wheres, "AB", strict=True))
+    sql = (
+        f"CREATE QUERY {name} AS SELECT A.id AS a, B.id AS b, A.v + B.v AS s "
+        f"FROM A [{left}] A, B [{right}] B "
+        f"WHERE {key} AND {selection} AND {residual};"
+    )
+    keeps = [SELECTIONS[w] for w in wheres]
+    return {"name": name, "sql": sql, "window": window, "key": KEYS[key], "keeps": keeps, "pairs": RESIDUALS[residual]}
+
+
+def rows(low: int) -> st.SearchStrategy[list[dict]]:
+    row = st.fixed_dictionaries(
+        {
+            "ts": st.integers(low, low + 5),
+            "id": st.integers(0, 1000),
+            "k": st.sampled_from([1, 2, 3, None]),
+            "g": st.sampled_from(["x", "y", None]),
+            "v": st.sampled_from([0, 1, 2, 3, None]),
+        }
+    )
+    return st.lists(row, max_size=5)
+
+
+def summed(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def order_of(row: tuple) -> tuple:
+    return tuple((x is None, x) for x in row)
