@@ -38,7 +38,7 @@ def stories(draw: st.DrawFn) -> dict:
         "lateness": draw(st.sampled_from([0, 2, 20])),
         "shards": draw(st.sampled_from([1, 2])),
         "strategy": draw(st.sampled_from([s for s in SHARING if s != "push-down"])),
-        "first": [draw(queries(f"q{n}")) for n in range(draw(st.integers(1, 3)))],
+        "first": [draw(queries(f"q{n}", alike=True)) for n in range(draw(st.integers(1, 3)))],
         "steps": [],
     }
     for n in range(steps):
@@ -48,7 +48,8 @@ def stories(draw: st.DrawFn) -> dict:
                 "rows": (draw(rows(2 * n)), draw(rows(2 * n))),
                 "drop": draw(st.lists(st.sampled_from(names), max_size=2, unique=True)),
                 "add": [
-                    draw(queries(name)) for name in draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+                    draw(queries(name, alike=True))
+                    for name in draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
                 ],
                 "restart": draw(st.booleans()),
             }
@@ -79,9 +80,11 @@ def play(story: dict) -> tuple[list[Asked], LocalJob]:
         if step is None:
             break
         release = {q.name: shards[0].operator.release for shards in local.shards for q in shards[0].join.queries}
-        for name in {*step["drop"], *(q["name"] for q in step["add"])} & set(present):
+        adds = [q for q in step["add"] if q["name"] not in present or present[q["name"]].terms["sql"] != q["sql"]]
+        same = {q["name"] for q in step["add"]} - {q["name"] for q in adds}
+        for name in ({*step["drop"], *(q["name"] for q in adds)} & set(present)) - same:
             present.pop(name).until = release.get(name, BEGINNING) + 1
-        added = {q["name"]: Asked(q) for q in step["add"]}
+        added = {q["name"]: Asked(q) for q in adds}
         present |= added
         told += added.values()
         for name, changed in local.change(spec_of(story, present, keep)).items():

@@ -40,12 +40,12 @@ KEYS = {"TRUE": None, "A.k = B.k": ("k",), "A.k = B.k AND A.g = B.g": ("k", "g")
 
 
 @st.composite
-def queries(draw: st.DrawFn, name: str) -> dict:
-    """A query as SQL and as the oracle's terms."""
-    key = draw(st.sampled_from(list(KEYS)))
+def queries(draw: st.DrawFn, name: str, alike: bool = False) -> dict:
+    """A query as SQL and as the oracle's terms; those that are `alike` usually share a join."""
+    key = draw(st.sampled_from(["A.k = B.k"] * 6 * alike + list(KEYS)))
     wheres = [draw(st.sampled_from(list(SELECTIONS))) for _ in "AB"]
     residual = draw(st.sampled_from(list(RESIDUALS)[1 if key == "TRUE" else 0 :]))
-    axes = tuple(draw(st.sampled_from(Axis)) for _ in "AB")
+    axes = tuple(draw(st.sampled_from([Axis.TIME] * 6 * alike + list(Axis))) for _ in "AB")
     window = Window(draw(st.integers(1, 8)), draw(st.integers(1, 8)), axes)
     left, right = (f"ROWS {n}" if axis is Axis.ROWS else f"RANGE {n} microseconds" for n, axis in
                    zip((window.left, window.right), axes, strict=True))  # fmt: skip

@@ -134,6 +134,31 @@ def test_a_dropped_query_is_gone_and_its_name_is_free() -> None:
     assert list(again.queries) == ["A"]
 
 
+def test_a_replaced_query_keeps_its_position_and_the_spelling_of_its_name() -> None:
+    short = QUERY.replace("1 min", "1 s")
+    text = f"{STREAMS} CREATE QUERY Hot AS {QUERY}; CREATE QUERY b AS {QUERY}; create or replace query hot AS {short};"
+    job = parse_job(text)
+    assert [(name, q.name, q.window.left) for name, q in job.queries.items()] == [
+        ("Hot", "Hot", 1_000_000),
+        ("b", "b", 60_000_000),
+    ]
+    assert job.queries["Hot"].text == f"CREATE QUERY Hot AS {short}"
+
+
+def test_or_replace_creates_a_query_that_there_is_not() -> None:
+    job = parse_job(
+        f"{STREAMS} CREATE OR REPLACE QUERY a AS {QUERY}; DROP QUERY a; CREATE OR REPLACE QUERY A AS {QUERY}"
+    )
+    assert job.queries == parse_job(f"{STREAMS} CREATE QUERY A AS {QUERY}").queries
+
+
+def test_a_query_after_its_replacement_says_where_that_is() -> None:
+    first = f"{STREAMS}CREATE QUERY q AS {QUERY};\nCREATE OR REPLACE QUERY Q AS {QUERY};\n"
+    with pytest.raises(SqlError, match="query q is already there in line 7"):
+        parse_job(f"{first}CREATE QUERY q AS {QUERY};")
+    assert list(parse_job(f"{first}DROP QUERY q; CREATE QUERY Q AS {QUERY}").queries) == ["Q"]
+
+
 def test_keywords_may_name_queries_and_columns(spec: JobSpec) -> None:
     for name in ("all", "both", "like", "order", "select"):
         query = parse_query(f"CREATE QUERY {name} AS {QUERY}", spec)
@@ -268,8 +293,9 @@ def test_a_bare_star_takes_both_streams() -> None:
 
 def test_an_added_query_may_not_take_a_name_that_is_there() -> None:
     job = parse_job(f"{STREAMS} CREATE QUERY q AS {QUERY}")
-    with pytest.raises(SqlError, match="already a query Q"):
-        parse_query(f"CREATE QUERY Q AS {QUERY}", job)
+    for create in ("CREATE", "CREATE OR REPLACE"):
+        with pytest.raises(SqlError, match="already a query Q"):
+            parse_query(f"{create} QUERY Q AS {QUERY}", job)
 
 
 def test_the_evaluator_is_asked_at_most_once_for_a_query(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
     DEFAULT_SETTINGS,
     Axis,
+    Change,
     Comparison,
     Expr,
     JobSpec,
@@ -21,6 +22,7 @@ from muntin.model.types import Field, Schema, common_type, is_numeric
 __all__ = [
     "DEFAULT_SETTINGS",
     "Axis",
+    "Change",
     "Comparison",
     "Expr",
     "Field",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import Literal
 
 from muntin.model.types import Schema
 
@@ -181,3 +182,12 @@ class JobSpec:
     streams: Mapping[str, Stream] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     settings: Settings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one statement does to the queries of a running job; `query` is the new one, None where one is dropped."""
+
+    kind: Literal["add", "replace", "drop"]
+    name: str
+    query: Query | None = None

@@ -2,7 +2,8 @@
 
     SET name = value
     CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [RATE n PER SECOND] WITH (option = 'value')
-    CREATE QUERY name AS SELECT ... FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS]
+    CREATE [OR REPLACE] QUERY name AS SELECT ...
+      FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS]
     DROP QUERY name
 
 Here is only form. What the language has but this version does not (`EMIT`, `IDLE AFTER`, ...) is recognised here when
@@ -42,6 +43,10 @@ class GrammarError(ParseError):
         self.description = message
         self.span = span
         self.hint = hint
+
+
+class UnknownStatement(GrammarError):
+    """A statement that there is not; what could stand in its place, the reader of the text knows."""
 
 
 class Duration(exp.Expression):
@@ -96,7 +101,9 @@ class CreateStream(exp.Expression):
 
 
 class CreateQuery(exp.Expression):
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+    """A named SELECT; with `replace` it may take the place of a query of that name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "replace": False}
 
 
 class DropQuery(exp.Expression):
@@ -176,11 +183,13 @@ class MuntinParser(SparkParser):
             return self._parse_create_stream()
         if self._match_text_seq("QUERY"):
             return self._parse_create_query()
-        if self._is_word("OR") and self._next and self._next.text.upper() == "REPLACE":
-            self._refuse("CREATE OR REPLACE", "DROP QUERY first, then CREATE QUERY")
+        if self._match_text_seq("OR", "REPLACE"):
+            if self._match_text_seq("QUERY"):
+                return self._parse_create_query(replace=True)
+            self._fail("only queries can be replaced", "write CREATE OR REPLACE QUERY name AS SELECT ...")
         what = f"CREATE {self._curr.text.upper()}" if self._curr else "CREATE"
-        hint = "a job file has SET, CREATE STREAM, CREATE QUERY and DROP QUERY"
-        self._fail(f"{what} is not a statement of a job file", hint)
+        at = self._curr or self._prev
+        raise UnknownStatement(f"{what} is not a statement here", Span(at.start, at.end + 1))
 
     def _parse_drop(self, exists: bool = False, kind: str | None = None) -> Any:
         if self._match_text_seq("QUERY"):
@@ -189,7 +198,7 @@ class MuntinParser(SparkParser):
             return self.expression(DropQuery(this=self._parse_name("the query's name")))
         self._fail("only queries can be dropped", "write DROP QUERY name")
 
-    def _parse_create_query(self) -> CreateQuery:
+    def _parse_create_query(self, replace: bool = False) -> CreateQuery:
         if self._is_word("IF") and self._next and self._next.text.upper() == "NOT":
             self._refuse("IF NOT EXISTS")
         name = self._parse_name("the query's name")
@@ -202,7 +211,7 @@ class MuntinParser(SparkParser):
         mark(select, start.start, self._prev.end + 1)
         if self._is_word("EMIT", "EVERY"):
             self._refuse(f"{self._curr.text.upper()} (aggregates)")
-        return self.expression(CreateQuery(this=name, expression=select))
+        return self.expression(CreateQuery(this=name, expression=select, replace=replace))
 
     def _parse_create_stream(self) -> CreateStream:
         name = self._parse_name("the stream's name")

@@ -1,4 +1,4 @@
-"""The statements of a job file, in the order of the text, and the two doors of the front end."""
+"""The statements of a job file, in the order of the text, and the three doors of the front end."""
 
 from __future__ import annotations
 
@@ -9,18 +9,31 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from muntin.model import Field, JobSpec, Query, Schema, Settings, SqlError, Stream, UsageError
+from muntin.model import Change, Field, JobSpec, Query, Schema, Settings, SqlError, Stream, UsageError
 from muntin.sql.amounts import BYTES_HINT, parse_bytes
 from muntin.sql.bind import bind_query
 from muntin.sql.casts import type_name
-from muntin.sql.dialect import CreateQuery, CreateStream, DropQuery, GrammarError, Muntin, SetOption
+from muntin.sql.dialect import (
+    CreateQuery,
+    CreateStream,
+    DropQuery,
+    GrammarError,
+    Muntin,
+    SetOption,
+    UnknownStatement,
+)
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 
 MAX_TEXT = 1_000_000
 MAX_NAME = 100
 MAX_SHARDS = 1024
 MAX_FAN_OUT = 10**15
+MOST_LISTED = 6
+"""How many queries a hint names; a job may have hundreds."""
+
 _STATEMENTS = "a job file has SET, CREATE STREAM, CREATE QUERY and DROP QUERY"
+_NEW = "write one CREATE QUERY name AS SELECT ..."
+_CHANGES = "write CREATE QUERY name AS SELECT ..., CREATE OR REPLACE QUERY name AS SELECT ... or DROP QUERY name"
 
 _VALUES: Mapping[str, tuple[str, ...]] = {
     "strategy": ("auto", "state-slice", "pull-up", "push-down", "isolated"),
@@ -56,13 +69,9 @@ def parse_job(text: str, source: str | None = None) -> JobSpec:
 
 
 def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str | None = None) -> Query:
-    """One `CREATE QUERY name AS SELECT ...`, or a bare SELECT where `name` is given, over the streams of `spec`."""
+    """One new query: `CREATE QUERY name AS SELECT ...`, or a bare SELECT where `name` is given, over `spec`."""
     sql = SqlText(text, source)
-    statements = _parse(sql)
-    if len(statements) != 1:
-        at = statements[1] if statements else None
-        raise sql.error("expected one query", at, "write one CREATE QUERY name AS SELECT ...")
-    (statement,) = statements
+    statement = _only(sql, "expected one query", _NEW)
     if not isinstance(statement, CreateQuery):
         if name is None or not isinstance(statement, exp.Query):
             raise sql.error("expected CREATE QUERY", statement, "write CREATE QUERY name AS SELECT ...")
@@ -73,8 +82,35 @@ def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str |
     return _query(sql, spec, statement)
 
 
-def _parse(sql: SqlText) -> list[exp.Expr]:
-    """The statements of a text; whatever sqlglot raises becomes one message with a place."""
+def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
+    """One statement that changes the queries of a running job: CREATE [OR REPLACE] QUERY or DROP QUERY."""
+    sql = SqlText(text, source)
+    statement = _only(sql, "expected CREATE QUERY or DROP QUERY, and one only", _CHANGES)
+    if isinstance(statement, DropQuery):
+        return Change("drop", _known(sql, spec.queries, statement.this))
+    if not isinstance(statement, CreateQuery):
+        raise sql.error("expected CREATE QUERY or DROP QUERY", statement, _CHANGES)
+    old = _find(spec.queries, statement.name)
+    if old is not None and not statement.args.get("replace"):
+        hint = f"write CREATE OR REPLACE QUERY {old} to put this in its place, or DROP QUERY {old} first"
+        raise sql.error(f"there is already a query {old}", statement.this, hint)
+    query = _query(sql, spec, statement, old)
+    return Change("add" if old is None else "replace", query.name, query)
+
+
+def _only(sql: SqlText, message: str, hint: str) -> exp.Expr:
+    """The one statement of a text; of several, the second is pointed at."""
+    statements = _parse(sql, hint)
+    if len(statements) != 1:
+        raise sql.error(message, statements[1] if statements else None, hint)
+    return statements[0]
+
+
+def _parse(sql: SqlText, expected: str = _STATEMENTS) -> list[exp.Expr]:
+    """The statements of a text; whatever sqlglot raises becomes one message with a place.
+
+    `expected` is the hint where what stands there is no statement at all.
+    """
     if len(sql.text) > MAX_TEXT:
         raise sql.error(f"the text is longer than {MAX_TEXT} characters", None, "split the job")
     dialect = Muntin()
@@ -84,17 +120,19 @@ def _parse(sql: SqlText) -> list[exp.Expr]:
         found = parser.parse(tokens, sql.text)
     except TokenError as error:
         raise _token_error(sql, error) from error
+    except UnknownStatement as error:
+        raise sql.error(error.description, error.span, expected) from error
     except GrammarError as error:
         hint = error.hint or _hint(sql, error.span)
         raise sql.error(_message(sql, error), error.span, hint) from error
     except ParseError as error:
-        raise sql.error(str(error).splitlines()[0], None, _STATEMENTS) from error
+        raise sql.error(str(error).splitlines()[0], None, expected) from error
     except RecursionError as error:
         raise sql.error("the text is nested too deeply", None, "write it flatter, or as several queries") from error
     except Exception as error:  # sqlglot stumbles over some malformed texts
         token = parser._curr or parser._prev
         span = Span(token.start, token.end + 1) if token else None
-        raise sql.error("this cannot be read", span, _STATEMENTS) from error
+        raise sql.error("this cannot be read", span, expected) from error
     return [s for s in found if s is not None and not isinstance(s, exp.Semicolon)]
 
 
@@ -140,8 +178,20 @@ def _find(known: Mapping[str, Any], name: str) -> str | None:
     return next((k for k in known if k.lower() == name.lower()), None)
 
 
-def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery) -> Query:
-    name = _check_name(sql, "query", statement.this)
+def _known(sql: SqlText, queries: Mapping[str, Query], node: exp.Expr) -> str:
+    """The name of a query that there is, as it was first spelled."""
+    name = _find(queries, node.name)
+    if name is None:
+        names = [*queries][:MOST_LISTED]
+        more = f" and {len(queries) - len(names)} more" if len(queries) > len(names) else ""
+        hint = f"{did_you_mean(node.name, queries, '')} queries are {listing(names)}{more}".strip()
+        raise sql.error(f"there is no query {node.name}", node, hint)
+    return name
+
+
+def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None = None) -> Query:
+    """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
+    name = old or _check_name(sql, "query", statement.this)
     select = statement.expression
     return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
 
@@ -304,15 +354,14 @@ class _Job:
     # queries
 
     def _create_query(self, statement: CreateQuery) -> None:
-        _check_name(self.sql, "query", statement.this)
+        name = _check_name(self.sql, "query", statement.this)
+        if statement.args.get("replace"):
+            self._first.pop(("query", name.lower()), None)
         self._once("query", statement.this)
-        query = _query(self.sql, self._so_far(), statement)
+        query = _query(self.sql, self._so_far(), statement, _find(self.queries, name))
         self.queries[query.name] = query
 
     def _drop_query(self, statement: DropQuery) -> None:
-        name = _find(self.queries, statement.this.name)
-        if name is None:
-            hint = did_you_mean(statement.this.name, self.queries, f"queries are {listing(self.queries)}")
-            raise self.sql.error(f"there is no query {statement.this.name}", statement.this, hint)
+        name = _known(self.sql, self.queries, statement.this)
         del self.queries[name]
         del self._first[("query", name.lower())]
