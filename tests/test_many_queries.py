@@ -1,4 +1,4 @@
-"""Hundreds of queries over one join: indexed selections, equal windows, windows a microsecond apart; answers and work."""
+"""Hundreds of queries over one join: indexed selections, equal windows, windows a microsecond apart."""
 
 from __future__ import annotations
 
