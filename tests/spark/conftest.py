@@ -81,6 +81,10 @@ class Lab:
     tables: dict[str, list[pa.Table]] = field(default_factory=lambda: {"A": [], "B": []})
 
     @property
+    def queries(self) -> dict[str, Any]:
+        return dict(QUERIES)
+
+    @property
     def output(self) -> Path:
         return self.root / "out"
 

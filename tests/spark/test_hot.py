@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.spark import hot as hot_module
-from muntin.spark.hot import STAMP, HotState
+from muntin.spark.hot import FORMAT, STAMP, HotState
 
 LAYOUT = [((3,), "int64"), ((2, 2), "int32")]
 
@@ -66,7 +66,7 @@ def damage_stamp(folder):
 
 
 def damage_format(folder):
-    body = (folder / STAMP).read_text()[8:].replace('"format": 1', '"format": 0')
+    body = (folder / STAMP).read_text()[8:].replace(f'"format": {FORMAT}', '"format": 0')
     (folder / STAMP).write_text(f"{zlib.crc32(body.encode()):08x}{body}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from muntin.model import JobSpec, UsageError
+from muntin.plan import share
+from muntin.spark import changes
 from muntin.spark.identity import Lock, claim_checkpoint, claim_output, differences, identity
 from muntin.sql import parse_job
 
@@ -21,9 +22,9 @@ CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 s;
 """
 
 
-def of(sql: str = SQL, **more: object) -> dict[str, object]:
+def of(sql: str = SQL, strategy: str = "state-slice", shards: int = 2) -> dict[str, object]:
     spec: JobSpec = parse_job(sql)
-    return identity(spec, **({"strategy": "state-slice", "shards": 2, "output": "out", "state_format": 1} | more))  # type: ignore[arg-type]
+    return identity(spec.streams.values(), strategy, spec.settings, shards, "out", 1)
 
 
 @pytest.mark.parametrize(
@@ -38,15 +39,27 @@ def test_rate_limits_and_spelling_do_not_make_another_job(other: str):
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("QUERY q", "QUERY p"),
+        ("WINDOW 1 s", "WINDOW 2 s"),
+        ("WINDOW 1 s", "WINDOW 1000000 ROWS"),
+        ("A.k = B.k", "A.k = B.k AND A.k > 3"),
+        ("A.k = B.k", "A.k = B.k AND A.ts < B.ts"),
+    ],
+)
+def test_queries_may_change_and_are_told_apart_by_what_they_mean(old: str, new: str):
+    assert of() == of(SQL.replace(old, new))
+    told = changes.differences(share(parse_job(SQL)), parse_job(SQL.replace(old, new)))
+    assert told == (["query p: new", "query q: gone"] if old == "QUERY q" else ["query q: changed"])
+
+
+@pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("path = 'a'", "path = 'c'", "streams A options path: was a, is c"),
         ("BY ts WITH", "BY ts LATENESS 1 s WITH", "streams B lateness_us: was 0, is 1000000"),
-        ("QUERY q", "QUERY p", "queries q: gone"),
-        ("WINDOW 1 s", "WINDOW 2 s", "queries q: was "),
-        ("WINDOW 1 s", "WINDOW 1000000 ROWS", "queries q: was "),
-        ("A.k = B.k", "A.k = B.k AND A.k > 3", "queries q: was "),
-        ("A.k = B.k", "A.k = B.k AND A.ts < B.ts", "queries q: was "),
+        ("STREAM B (ts TIMESTAMP, k BIGINT)", "STREAM B (ts TIMESTAMP, k INT)", "streams B columns: was "),
     ],
 )
 def test_what_makes_another_job_is_said(old: str, new: str, said: str, tmp_path: Path):
@@ -84,9 +97,8 @@ def test_a_lock_goes_with_its_process(tmp_path: Path):
 
 
 def test_settings_are_part_of_the_identity():
-    spec = parse_job(SQL)
-    keyed = dataclasses.replace(spec, settings=dataclasses.replace(spec.settings, order="key"))
-    assert differences(identity(spec, "state-slice", 2, "o", 1), identity(keyed, "pull-up", 3, "o", 1)) == [
+    keyed = "SET order = 'key';" + SQL
+    assert differences(of(), of(keyed, "pull-up", 3)) == [
         "settings strategy: was state-slice, is pull-up",
         "settings order: was global, is key",
         "settings shards: was 2, is 3",

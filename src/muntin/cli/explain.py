@@ -83,7 +83,8 @@ def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str]:
     begun_with = str(stored["settings"]["strategy"])
     strategy = begun_with if spec.settings.strategy == "auto" else spec.settings.strategy
     shards = spec.settings.shards or stored["settings"]["shards"]
-    wanted = identity.identity(spec, strategy, shards, stored["output"], stored["state format"])
+    reads = [spec.streams[name] for name in stored["streams"] if name in spec.streams]
+    wanted = identity.identity(reads, strategy, spec.settings, shards, stored["output"], stored["state format"])
     identity.check_checkpoint(checkpoint, wanted)
     return known.of_checkpoint(spec, checkpoint), begun_with
 

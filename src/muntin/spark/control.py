@@ -1,7 +1,10 @@
 """The control stream: messages to a running job as files of its checkpointed input, so that a replay sees them again.
 
 A message is a JSON object with a "type", one file each under `CHECKPOINT/control/`, numbered in the order in which they
-were sent. This step knows only `end`: the named streams will bring nothing more.
+were sent:
+
+    end    the named streams will bring nothing more
+    plan   from here on the plan of an epoch is in force (`plans.py`)
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import pyarrow as pa
 from muntin.spark.codec import Kind, encode
 from muntin.spark.durable import write_atomically
 from muntin.spark.ingest import Packed, as_batches
+from muntin.spark.publish import manifests
 from muntin.spark.topology import Topology
 
 FOLDER = "control"
@@ -39,9 +43,22 @@ class ControlIngest:
 def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
     """One frame per message and operator."""
     for line in lines:
-        frame = encode(Kind.CONTROL, json.loads(line))
+        message = json.loads(line)
+        if message["type"] == "plan" and topology.checkpoint is not None:
+            message["seen"] = seen_before(Path(topology.checkpoint), message["epoch"])
+        frame = encode(Kind.CONTROL, message)
         for group in topology.groups():
             yield group, frame
+
+
+def seen_before(checkpoint: Path, epoch: int) -> dict[str, int]:
+    """How far each stream had come when an epoch began, for joins that begin with it: what is late for others is late
+    for them. The last commit says so, unless it is that of this very micro-batch, which is then a replay."""
+    for manifest in manifests(checkpoint):
+        reports = [r for r in manifest.operators.values() if r["epoch"] < epoch]
+        if len(reports) == len(manifest.operators):
+            return {name: ts for r in reports for name, ts in zip(r["streams"], r["max_ts"], strict=True)}
+    return {}
 
 
 def folder(checkpoint: Path) -> Path:
@@ -61,6 +78,10 @@ def send(checkpoint: Path, message: dict[str, Any]) -> dict[str, Any]:
     target = folder(checkpoint) / f"{sequence:010d}.json"
     write_atomically(target, json.dumps(numbered) + "\n")
     return numbered
+
+
+def send_plan(checkpoint: Path, epoch: int) -> None:
+    send(checkpoint, {"type": "plan", "epoch": epoch})
 
 
 def send_end(checkpoint: Path, streams: list[str]) -> None:

@@ -6,10 +6,11 @@ import fcntl
 import json
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from muntin.model import JobSpec, Query, Side, Stream, UsageError
+from muntin.model import Query, Settings, Side, Stream, UsageError
 from muntin.spark.durable import write_atomically
 
 FOLDER = "muntin"
@@ -25,12 +26,16 @@ RATE_LIMITS = (
 """Options that decide how much a micro-batch takes, not what the rows are: they may change between runs."""
 
 
-def identity(spec: JobSpec, strategy: str, shards: int, output: str, state_format: int) -> dict[str, Any]:
-    """All that must stay the same for a checkpoint to stay valid."""
+def identity(
+    streams: Iterable[Stream], strategy: str, settings: Settings, shards: int, output: str, state_format: int
+) -> dict[str, Any]:
+    """All that must stay the same for a checkpoint to stay valid; `streams` are those that it reads.
+
+    Queries may come and go (`changes.py`).
+    """
     return {
-        "streams": {s.name: _stream(s) for s in spec.streams.values()},
-        "queries": {q.name: _query(q) for q in spec.queries.values()},
-        "settings": {"strategy": strategy, "order": spec.settings.order, "shards": shards},
+        "streams": {s.name: _stream(s) for s in streams},
+        "settings": {"strategy": strategy, "order": settings.order, "shards": shards},
         "output": output,
         "state format": state_format,
     }
@@ -46,7 +51,7 @@ def _stream(stream: Stream) -> dict[str, Any]:
     }
 
 
-def _query(query: Query) -> str:
+def canonical(query: Query) -> str:
     """A query in one canonical line: what it means, not how it was typed."""
     keys = " AND ".join(f"{k.left.sql} = {k.right.sql} ({k.type})" for k in query.keys)
     wheres = [w.sql for w in (*query.where, query.residual) if w is not None]
@@ -54,6 +59,13 @@ def _query(query: Query) -> str:
     units = [axis.name.lower() for axis in query.window.axes]
     windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} of {units[side]}" for side in Side)
     return f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
+
+
+def check_names(queries: Iterable[str]) -> None:
+    """Refuse names that cannot be those of folders."""
+    for name in queries:
+        if name.startswith((".", "_")) or "/" in name or "\0" in name:
+            raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
 
 
 def differences(stored: Any, wanted: Any, where: str = "") -> list[str]:

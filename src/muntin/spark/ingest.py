@@ -88,8 +88,9 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     """Frames of one table of input rows for all shards of all joins that read the stream."""
     rows, turned_away = admit(stream, table)
     place = {"stream": stream.name, "partition": partition, "sequence": sequence}
-    if turned_away.num_rows:
-        group = topology.group(topology.reporter(stream), partition % topology.shards)
+    reporter = topology.reporter(stream)
+    if turned_away.num_rows and reporter is not None:
+        group = topology.group(reporter.index, partition % topology.shards)
         yield group, encode(Kind.LETTERS, place, table_bytes(turned_away))
     if not rows.num_rows:
         return
@@ -127,11 +128,11 @@ def _pack_side(
         for n, piece in enumerate(_pieces(part)):
             header = head | {"piece": n, "rows": piece.num_rows, "keyless": dropped if n == 0 else 0}
             body = table_bytes(piece) if piece.num_rows else b""
-            yield topology.group(join, shard), encode(Kind.ROWS, header, body)
+            yield topology.group(join.index, shard), encode(Kind.ROWS, header, body)
     if join.axes[side] is Axis.ROWS:
         times = table_bytes(rows.select([TS]))
         for shard in range(topology.shards):
-            yield topology.group(join, shard), encode(Kind.CLOCK, head | {"rows": rows.num_rows}, times)
+            yield topology.group(join.index, shard), encode(Kind.CLOCK, head | {"rows": rows.num_rows}, times)
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

@@ -12,12 +12,13 @@ import numpy as np
 
 from muntin.core.selection import Selections, query_flags
 from muntin.model import JobSpec, MuntinError, Side
-from muntin.plan import Plan, SharedJoin, make_plan, share
+from muntin.plan import Plan, SharedJoin, make_plan
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.predict import JoinLoad, match_seen, predict_join
 from muntin.plan.share import signature
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.identity import stored_job
+from muntin.spark.plans import PlanLog
 from muntin.spark.publish import Manifest, last_manifest
 
 SECOND_US = 1_000_000
@@ -61,10 +62,11 @@ def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
 
 def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
     """All that a checkpoint says of a job that has run on it."""
-    met, stored = {}, stored_job(checkpoint)
-    if stored is not None:
+    met, log, stored = {}, PlanLog(checkpoint, spec), stored_job(checkpoint)
+    if log.latest() is not None and stored is not None and set(stored["streams"]) <= set(spec.streams):
         last = last_manifest(checkpoint)
-        for join in share(spec, _begun_with(stored)).joins:
+        reached = min((r["epoch"] for r in last.operators.values()), default=0)
+        for join in log.read(reached).plan.joins:
             traffic = traffic_met(join, reports_of(join, last))
             if traffic is not None and join.partitions == (None, None):
                 met[signature(join.queries[0])] = traffic

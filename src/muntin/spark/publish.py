@@ -15,7 +15,7 @@ import os
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ class Manifest:
     total_letters: dict[str, int] = field(default_factory=dict)
     operators: dict[str, Any] = field(default_factory=dict)
     """The last report of each (join, shard), by "join/shard"."""
+    changes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """What changes of plan did in this micro-batch, by epoch, shard after shard."""
 
 
 class Publisher:
@@ -95,7 +97,8 @@ class Publisher:
             dict(letters),
             dict(Counter(self.last.total_rows) + Counter(rows)),
             dict(Counter(self.last.total_letters) + Counter(letters)),
-            {**self.last.operators, **operators},
+            {key: r for key, r in {**self.last.operators, **operators}.items() if not r.get("gone")},
+            _changes(operators.values()),
         )
         write_atomically(self.folder / f"{batch:010d}.json", json.dumps(vars(manifest)))
         self.last = manifest
@@ -114,14 +117,25 @@ class Publisher:
                 os.replace(self.output / source, self.output / target)
 
 
+def _changes(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for report in reports:
+        for change in report.get("changes", ()):
+            found.setdefault(str(change["epoch"]), []).append(change)
+    return found
+
+
 def last_manifest(checkpoint: Path) -> Manifest:
     """The last micro-batch that a checkpoint has committed; number -1 where there is none."""
-    batches = _batches(_commits(checkpoint))
-    if not batches:
-        return Manifest(-1)
-    stored = json.loads((_commits(checkpoint) / f"{batches[-1]:010d}.json").read_text())
-    stored["renames"] = [(a, b) for a, b in stored["renames"]]
-    return Manifest(**stored)
+    return next(manifests(checkpoint), Manifest(-1))
+
+
+def manifests(checkpoint: Path) -> Iterator[Manifest]:
+    """The micro-batches that a checkpoint has committed, the last one first, as far as they are kept."""
+    for batch in reversed(_batches(_commits(checkpoint))):
+        stored = json.loads((_commits(checkpoint) / f"{batch:010d}.json").read_text())
+        stored["renames"] = [(a, b) for a, b in stored["renames"]]
+        yield Manifest(**stored)
 
 
 def _commits(checkpoint: Path) -> Path:

@@ -17,9 +17,12 @@ from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream, UsageError
 from muntin.plan import Plan
 from muntin.spark import control, identity, known, pipeline, sink, source
+from muntin.spark.changes import Changes
 from muntin.spark.failure import explain_failure
 from muntin.spark.hot import forget_hot
+from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Publisher
+from muntin.spark.requests import Answer
 from muntin.spark.session import default_shards, prepare_session
 from muntin.spark.status import StatusBoard, read_status
 from muntin.spark.topology import STATE_FORMAT, Topology
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "Run", "read_status"]
 
+LISTEN_S = 0.1
+"""How often a run looks for requests."""
 MODES = ("endless", "available-now", "bounded")
 Progress = Callable[[dict[str, Any]], None]
 """Called with the status after every micro-batch."""
@@ -114,9 +119,7 @@ def check_job(spec: JobSpec, frames: Collection[str] = (), checkpoint: Path | No
     """
     if not spec.queries:
         raise UsageError("the job has no queries", hint="add CREATE QUERY name AS SELECT ...")
-    for name in spec.queries:
-        if name.startswith((".", "_")) or "/" in name or "\0" in name:
-            raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
+    identity.check_names(spec.queries)
     plan = known.plan_for(spec, checkpoint)
     for stream in plan.streams:
         if stream.name not in frames:
@@ -161,6 +164,8 @@ class Run:
         self._done = threading.Event()
         self._writing = threading.Lock()
         self._error: MuntinError | None = None
+        self.differences: list[str] = []
+        """What the job has otherwise than the run before on this checkpoint, one line each."""
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -169,23 +174,25 @@ class Run:
         prepare_session(spark)
         shards = spec.settings.shards or self._stored_shards() or default_shards(spark)
         described = self._described_output()
-        wanted = identity.identity(spec, self.plan.strategy, shards, described, STATE_FORMAT)
+        reads = self._reads()
+        wanted = identity.identity(reads, self.plan.strategy, spec.settings, shards, described, STATE_FORMAT)
         identity.check_checkpoint(checkpoint, wanted)
         self._lock = identity.Lock(checkpoint)
         try:
             self._checkpoint_id = checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
             if self.place.output:
                 identity.claim_output(self.place.output, checkpoint_id)
-                sink.prepare_output(self.place.output, self.plan)
-            spark.conf.set("spark.sql.shuffle.partitions", str(shards))
-            policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
-            topology = Topology(self.plan, shards, spec.settings.order == "global", checkpoint_id, policy)
             publisher = Publisher(checkpoint, self.place.output)
             publisher.recover()
+            first = self._take_up(publisher)
+            spark.conf.set("spark.sql.shuffle.partitions", str(shards))
+            policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
+            in_order = spec.settings.order == "global"
+            topology = Topology(first, shards, in_order, checkpoint_id, policy, str(checkpoint), spec)
             self._sink = sink.Sink(topology, publisher, self._callback)
-            names = [*(s.name for s in self.plan.streams), control.NAME]
-            self.board = StatusBoard(checkpoint, self.plan, spec.settings, names, self.mode, publisher.last)
-            frames = {s.name: self.job._frame(s) for s in self.plan.streams}
+            names = [*(s.name for s in first.streams), control.NAME]
+            self.board = StatusBoard(checkpoint, topology, spec.settings, names, self.mode, publisher.last)
+            frames = {s.name: self.job._frame(s) for s in first.streams}
             self._frame = pipeline.build(spark, topology, frames, checkpoint)
             self._was_ended = control.is_ended(checkpoint)
             self._launch()
@@ -195,6 +202,38 @@ class Run:
                 raise explain_failure(error) from error
             raise
         threading.Thread(target=self._drive, name="muntin-run", daemon=True).start()
+        threading.Thread(target=self._listen, name="muntin-requests", daemon=True).start()
+
+    def _reads(self) -> list[Stream]:
+        """The streams that a checkpoint reads, settled when it was begun, as the job declares them now."""
+        stored = identity.stored_job(self.place.checkpoint)
+        streams = self.job.spec.streams
+        if stored is None:
+            return list(self.plan.streams)
+        return [streams[name] for name in stored["streams"] if name in streams]
+
+    def _take_up(self, publisher: Publisher) -> Plan:
+        """Begin the log of plans, or go on with it: the plan of epoch 0."""
+        spec, checkpoint = self.job.spec, self.place.checkpoint
+        log = PlanLog(checkpoint, spec)
+        begun = log.latest() is not None
+        if not begun:
+            log.write(Epoch(0, self.plan))
+        first = log.read(0).plan
+        sources = {stream.name for stream in first.streams}
+        self._changes = Changes(
+            checkpoint, spec, log, sources, lambda: known.of_checkpoint(self._changes.spec, checkpoint)
+        )
+        if begun:
+            self._changes.take_up(publisher.last)
+            self.differences = self._changes.compare(spec)
+        self._prepare_output()
+        return first
+
+    def _prepare_output(self) -> None:
+        self.plan = self._changes.plan
+        if self.place.output:
+            sink.prepare_output(self.place.output, self.plan)
 
     def _stored_shards(self) -> int | None:
         """The number of shards a checkpoint was made with; it stays, wherever the job is run again."""
@@ -216,7 +255,9 @@ class Run:
         with self._writing:
             try:
                 self._note_progress()
-                self.board.committed(self._sink.write(frame, batch))
+                manifest = self._sink.write(frame, batch)
+                self.board.committed(manifest)
+                self._changes.committed(manifest)
             except BaseException as error:
                 self._error = self._error or explain_failure(error)
                 raise
@@ -248,6 +289,19 @@ class Run:
                 state, error = "failed", self._error.message
         finally:
             self._finish(state, error)
+
+    def _listen(self) -> None:
+        """Take up the requests of other processes while the job runs."""
+        while not self._done.wait(LISTEN_S):
+            if self._writing.acquire(blocking=False):  # a micro-batch that is over is reported, also if none follows
+                try:
+                    self._note_progress()
+                finally:
+                    self._writing.release()
+            before = self._changes.log.latest()
+            self._changes.poll()
+            if self._changes.log.latest() != before:
+                self._prepare_output()
 
     def _wait(self) -> None:
         assert self._query is not None
@@ -300,11 +354,23 @@ class Run:
                 raise explain_failure(error) from error
         self._done.wait()
 
-    def add(self, sql: str) -> None:
-        raise MuntinError("queries cannot be added to a running job yet", hint="stop it and start a new job")
+    def add(self, sql: str) -> Answer:
+        """Add or replace a query: `CREATE [OR REPLACE] QUERY name AS ...`; returns when it is in force."""
+        return self._change(sql)
 
-    def drop(self, name: str) -> None:
-        raise MuntinError("queries cannot be dropped from a running job yet", hint="stop it and start a new job")
+    def drop(self, name: str) -> Answer:
+        """Drop a query; returns when its output has stopped."""
+        return self._change(f"DROP QUERY {name}")
+
+    def _change(self, sql: str) -> Answer:
+        if self._done.is_set():
+            raise UsageError("the run is over", hint="change the job and start it again")
+        epoch = self._changes.submit(sql)
+        self._prepare_output()
+        answer = self._changes.wait(epoch, lambda: not self._done.is_set())
+        if answer.state != "in force":
+            raise MuntinError("the run ended before the change was in force", hint="it takes effect with the next run")
+        return answer
 
 
 class _Signals:

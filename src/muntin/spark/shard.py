@@ -11,8 +11,9 @@ rebuilt from the chunks.
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,12 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
-from muntin.core.operator import FOREVER, FRONTIER, Operator, Step, fits
+from muntin.core.operator import FOREVER, FRONTIER, Changed, Operator, Step, fits
 from muntin.model import MuntinError, Side
 from muntin.plan import SharedJoin
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, Payload, decode, encode, table_bytes
 from muntin.spark.hot import FileMemory, HotState, hot_root
+from muntin.spark.shards import place_of
 from muntin.spark.topology import STATE_FORMAT, Topology
 
 CHUNK_COMPRESSION = "lz4"
@@ -76,64 +78,146 @@ class ShardState:
             raise MuntinError(f"the state is damaged: chunk {name} is missing")
         return decode(stored[0], f"the state chunk {name}").table()
 
-    def write(self, step: Step, meta: dict[str, Any]) -> str:
+    def write(self, step: Step, meta: dict[str, Any], epoch: int) -> str:
         """Store what the step added and removed; returns the nonce of this state."""
-        for name in step.deletes:
-            self._chunks.removeKey((name,))
+        self._remove(step.deletes)
         for name, table in step.puts.items():
             body = table_bytes(table, CHUNK_COMPRESSION)
             self._chunks.updateValue((name,), (encode(Kind.CHUNK, {"id": name}, body),))
+        return self._stamp(meta, epoch)
+
+    def clear(self, chunks: Iterable[str], epoch: int) -> None:
+        """Forget an operator whose join is no more; that it is gone is remembered."""
+        self._remove(chunks)
+        self._stamp(None, epoch)
+
+    def _remove(self, chunks: Iterable[str]) -> None:
+        for name in chunks:
+            self._chunks.removeKey((name,))
+
+    def _stamp(self, meta: dict[str, Any] | None, epoch: int) -> str:
         nonce = secrets.token_hex(16)
-        self._meta.update((encode(Kind.META, {"format": STATE_FORMAT, "nonce": nonce, "operator": meta}),))
+        header = {"format": STATE_FORMAT, "nonce": nonce, "epoch": epoch, "operator": meta}
+        self._meta.update((encode(Kind.META, header),))
         return nonce
 
 
 def advance(topology: Topology, group: int, received: Sequence[bytes], state: ShardState) -> Iterator[Part]:
-    """One micro-batch of one shard: dead letters pass through, rows go through the operator, its state is stored."""
-    join, shard = topology.groups()[group]
-    frames = [decode(data, f"a frame for join {join.index}, shard {shard}") for data in received]
+    """One micro-batch of one shard: dead letters pass through, rows go through the operator, its state is stored.
+
+    A change of plan comes first: it is in force for all that the micro-batch brings.
+    """
+    index, shard = place_of(group, topology.shards)
+    frames = [decode(data, f"a frame for join {index}, shard {shard}") for data in received]
     for frame in _sorted(frames, Kind.LETTERS):
         yield _part(shard, Kind.LETTERS, frame.header, frame.payload)
     if all(frame.kind == Kind.LETTERS for frame in frames):
         return
-    hot = HotState(hot_root(topology.checkpoint_id), group)
-    operator, memory, rebuilt = _operator(topology, join, hot, state)
-    step = operator.advance(arrivals(join, frames))
-    out = [*_results(topology, join, shard, step), *_late(join, shard, step)]
+    engine = Engine.open(topology, group, index, state)
+    changes = [engine.change(message) for message in _plans(frames) if message["epoch"] > engine.epoch]
+    operator = engine.operator
+    if operator is None:
+        if changes:
+            yield _part(shard, Kind.COUNTERS, _place(index, shard, engine.epoch, changes) | {"gone": True})
+        return
+    step = operator.advance(arrivals(operator.join, frames))
+    head = {"join": index, "shard": shard, "epoch": engine.epoch}
+    out = [*_results(topology, head, step), *_late(operator.join, shard, step)]
     operator.tidy()
-    nonce = state.write(step, operator.meta)
-    hot.put_back(memory, nonce, operator.image)
+    engine.store(step)
     yield from out
-    yield _part(shard, Kind.COUNTERS, report(operator, shard, rebuilt, frames))
+    yield _part(
+        shard,
+        Kind.COUNTERS,
+        _place(index, shard, engine.epoch, changes) | report(operator, engine.rebuilt, frames),
+    )
 
 
-def _operator(
-    topology: Topology, join: SharedJoin, hot: HotState, state: ShardState
-) -> tuple[Operator, FileMemory, bool]:
-    """The hot operator, or a new one, or one rebuilt from the chunks (True), with the memory it lives in."""
-    stored = state.meta()
-    claimed = hot.claim(stored["nonce"]) if stored else None
-    if claimed is not None and fits(join, claimed[1]):
-        memory, image = claimed
-        return Operator(join, memory, image, topology.policy), memory, False
-    memory = hot.begin()
-    if stored is None:
-        return Operator(join, memory, policy=topology.policy), memory, False
-    chunks = state.chunks(stored["operator"]["chunks"])
-    return Operator.restore(join, stored["operator"], chunks, memory, topology.policy), memory, True
+def _plans(frames: list[Frame]) -> list[Mapping[str, Any]]:
+    """The changes of plan that a micro-batch brings, in order."""
+    found = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == "plan"]
+    return sorted(found, key=lambda message: message["sequence"])
 
 
-def _results(topology: Topology, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
+def _place(index: int, shard: int, epoch: int, changes: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"join": index, "shard": shard, "epoch": epoch, "changes": changes}
+
+
+@dataclass
+class Engine:
+    """The operator of one shard, None before its join has come and after it has gone, with the memory it lives in."""
+
+    topology: Topology
+    index: int
+    state: ShardState
+    hot: HotState
+    epoch: int
+    operator: Operator | None
+    memory: FileMemory | None
+    rebuilt: bool = False
+
+    @classmethod
+    def open(cls, topology: Topology, group: int, index: int, state: ShardState) -> Engine:
+        """The hot operator, or a new one, or one rebuilt from the chunks."""
+        stored = state.meta()
+        hot = HotState(hot_root(topology.checkpoint_id), group)
+        epoch = stored["epoch"] if stored else 0
+        join = topology.epoch(epoch).plan.join(index)
+        if join is None or (stored and stored["operator"] is None):
+            return cls(topology, index, state, hot, epoch, None, None)
+        claimed = hot.claim(stored["nonce"]) if stored else None
+        if claimed is not None and fits(join, claimed[1]):
+            memory, image = claimed
+            return cls(topology, index, state, hot, epoch, Operator(join, memory, image, topology.policy), memory)
+        memory = hot.begin()
+        if stored is None:
+            return cls(topology, index, state, hot, epoch, Operator(join, memory, policy=topology.policy), memory)
+        chunks = state.chunks(stored["operator"]["chunks"])
+        operator = Operator.restore(join, stored["operator"], chunks, memory, topology.policy)
+        return cls(topology, index, state, hot, epoch, operator, memory, True)
+
+    def change(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Go over to another epoch; what that did here."""
+        target = self.topology.epoch(message["epoch"])
+        join, self.epoch = target.plan.join(self.index), target.number
+        if join is None:
+            changed = self._leave()
+        elif self.operator is None:
+            self.memory = self.hot.begin()
+            self.operator = Operator(join, self.memory, policy=self.topology.policy)
+            changed = self.operator.begin([message["seen"].get(s.name, -FOREVER) for s in join.streams])
+        else:
+            names = {query.name for query in join.queries}
+            changed = self.operator.change(join, {n: c for n, c in target.covered.items() if n in names})
+        return {"epoch": self.epoch, **asdict(changed)}
+
+    def _leave(self) -> Changed:
+        """The join is no more: all of its state is given back."""
+        if self.operator is None or self.memory is None:
+            return Changed(-FOREVER, {}, 0, 0)
+        rows, size = sum(self.operator.state.rows(side) for side in Side), self.operator.nbytes
+        self.state.clear(self.operator.chunks.live, self.epoch)
+        release, self.operator = self.operator.release, None
+        shutil.rmtree(self.memory.folder, ignore_errors=True)
+        return Changed(release + 1, {}, rows, size)
+
+    def store(self, step: Step) -> None:
+        assert self.operator is not None and self.memory is not None
+        nonce = self.state.write(step, self.operator.meta, self.epoch)
+        self.hot.put_back(self.memory, nonce, self.operator.image)
+
+
+def _results(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
     """The results as one run, or one run per time range where ranges are merged over all shards."""
     if not len(step.run):
         return
     if topology.global_order:
         runs = dict(enumerate(step.run.split(topology.shards, step.span)))
     else:
-        runs = {shard: step.run.whole()}
+        runs = {head["shard"]: step.run.whole()}
     for part, run in runs.items():
         if len(run):
-            yield _part(part, Kind.RUN, {"join": join.index, "shard": shard}, run.to_bytes())
+            yield _part(part, Kind.RUN, head, run.to_bytes())
 
 
 def _late(join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
@@ -191,13 +275,13 @@ def _origin(frame: Frame) -> tuple[int, int]:
     return frame.header["partition"], frame.header["sequence"]
 
 
-def report(operator: Operator, shard: int, rebuilt: bool, frames: list[Frame]) -> dict[str, Any]:
+def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, Any]:
     """What status shows of one shard: counters, rows per slice, frontiers (None before the first row), held rows."""
     frontiers = [operator.frontier(side) for side in Side]
     keyless = [sum(f.header["keyless"] for f in frames if f.kind == Kind.ROWS and f.header["side"] == s) for s in Side]
     return {
-        "join": operator.join.index,
-        "shard": shard,
+        "streams": [stream.name for stream in operator.join.streams],
+        "max_ts": operator.max_ts,
         "rebuilt": rebuilt,
         "counters": asdict(operator.counters),
         "slices": [operator.slice_rows(side) for side in Side],

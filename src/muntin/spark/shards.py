@@ -52,6 +52,12 @@ def group_id(join: int, shard: int, shards: int) -> int:
     return _ids(shards, join + 1)[shard][join]
 
 
+def place_of(group: int, shards: int) -> tuple[int, int]:
+    """The number of the join and the shard that have this key."""
+    shard = partition_of(group, shards)
+    return sum(partition_of(other, shards) == shard for other in range(group)), shard
+
+
 def partition_id(partition: int, partitions: int) -> int:
     """The int key that lands on exactly this partition, for the exchange before the sink."""
     return group_id(0, partition, partitions)

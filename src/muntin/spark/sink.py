@@ -69,11 +69,12 @@ class SinkTask:
         runs: dict[tuple[int, int], list[Frame]] = defaultdict(list)
         for frame in sorted(frames, key=lambda f: f.header["shard"]):
             runs[frame.header["join"], frame.header["part"]].append(frame)
-        joins = self.topology.plan.joins
-        feeds = Counter(query.name for join in joins for query in join.queries)
+        plan = self.topology.epoch(frames[0].header["epoch"]).plan if frames else self.topology.plan
+        feeds = Counter(query.name for join in plan.joins for query in join.queries)
         divided: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)
         for (index, part), pieces in sorted(runs.items()):
-            join = joins[index]
+            join = plan.join(index)
+            assert join is not None
             run = Run.merge([Run.from_bytes(join, bytes(piece.payload)) for piece in pieces])
             if self.staging is None and not self.hand_over:
                 yield {"type": "rows", "rows": count(join, run)}, None
@@ -85,7 +86,7 @@ class SinkTask:
                 else:
                     yield from self._deliver(query.name, part, table)
         for (name, part), tables in divided.items():
-            yield from self._deliver(name, part, unite(self.topology.plan.queries[name], tables))
+            yield from self._deliver(name, part, unite(plan.queries[name], tables))
 
     def _deliver(self, name: str, part: int, table: pa.Table) -> Iterator[Message]:
         """Stage a table as a file, or hand it to the driver."""
@@ -158,7 +159,7 @@ def prepare_output(output: Path, plan: Plan) -> None:
     for name, schema in {**schemas, letters.NAME: letters.SCHEMA}.items():
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / SCHEMA_FILE).exists():
+        if not (folder / SCHEMA_FILE).exists() or pq.read_schema(folder / SCHEMA_FILE) != schema:
             aside = folder / f".{uuid.uuid4().hex}.tmp"
             pq.write_table(schema.empty_table(), aside)
             os.replace(aside, folder / SCHEMA_FILE)

@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from muntin.model import Settings, Side, UsageError
-from muntin.plan import Plan, SharedJoin
+from muntin.plan import SharedJoin
 from muntin.plan.cost import DEFAULT
 from muntin.spark import known
 from muntin.spark.durable import write_atomically
 from muntin.spark.identity import FOLDER
 from muntin.spark.letters import iso
 from muntin.spark.publish import Manifest
+from muntin.spark.topology import Topology
 
 FILE = "status.json"
 A_LIFETIME = 1 << 32
@@ -61,9 +62,11 @@ def _is_alive(pid: int) -> bool:
 class StatusBoard:
     """The status of a running job; every change reaches the file."""
 
-    def __init__(self, checkpoint: Path, plan: Plan, settings: Settings, names: list[str], mode: str, last: Manifest):
+    def __init__(
+        self, checkpoint: Path, topology: Topology, settings: Settings, names: list[str], mode: str, last: Manifest
+    ):
         self._file = checkpoint / FOLDER / FILE
-        self._plan = plan
+        self._topology = topology
         self._invalidation = settings.invalidation
         self._constants = known.load_constants(checkpoint) or DEFAULT
         self._done: dict[int, tuple[int, int]] = {}
@@ -79,23 +82,41 @@ class StatusBoard:
             "batch": None,
             "batches": 0,
             "sources": {name: {"rows": 0, "total_rows": 0} for name in names},
-            "queries": {name: {"rows": 0, "total_rows": 0} for name in plan.queries},
-            "strategy": plan.strategy,
-            "chain": plan.chain,
-            "never": [query.name for query in plan.never],
+            "queries": {},
             "joins": [],
             "dead_letters": {},
             "seconds": {},
         }
+        self._follow(0)
         self._carry_on()
         self._take(last)
+        self._write()
 
     def _carry_on(self) -> None:
         """Sources are counted by Spark per run: go on from the sums of the run before."""
         if self._file.exists():
-            before = json.loads(self._file.read_text()).get("sources", {})
+            before = json.loads(self._file.read_text())
             for name, source in self.status["sources"].items():
-                source["total_rows"] = before.get(name, {}).get("total_rows", 0)
+                source["total_rows"] = before.get("sources", {}).get(name, {}).get("total_rows", 0)
+            self.status["queries"] |= before.get("queries", {})
+
+    def _follow(self, epoch: int) -> None:
+        """Show the queries of an epoch that is in force; those that have gone are shown no more."""
+        plan, shown = self._topology.epoch(epoch).plan, self.status["queries"]
+        nothing = {"rows": 0, "total_rows": 0}
+        self.status["queries"] = {n: {**shown.get(n, nothing), "text": q.text} for n, q in plan.queries.items()}
+        self.status |= {"epoch": epoch, "strategy": plan.strategy, "chain": plan.chain}
+        self.status["never"] = [query.name for query in plan.never]
+
+    def _note_changes(self, manifest: Manifest) -> None:
+        """From when on new queries have rows, and all of them."""
+        for change in (c for changes in manifest.changes.values() for c in changes):
+            for name, complete in change["complete_from"].items():
+                if name in self.status["queries"]:
+                    self.status["queries"][name] |= {
+                        "applied_from": event_time(change["applied_from"]),
+                        "complete_from": event_time(complete),
+                    }
 
     def committed(self, manifest: Manifest) -> None:
         with self._lock:
@@ -132,11 +153,14 @@ class StatusBoard:
         if manifest.batch < 0:
             return
         self.status["batch"] = manifest.batch
+        epoch = min((r["epoch"] for r in manifest.operators.values()), default=0)
+        self._follow(epoch)
+        self._note_changes(manifest)
         for name, query in self.status["queries"].items():
             query["rows"] = manifest.rows.get(name, 0)
             query["total_rows"] = manifest.total_rows.get(name, 0)
         self.status["dead_letters"] = dict(manifest.total_letters)
-        self.status["joins"] = [self._join(join, manifest) for join in self._plan.joins]
+        self.status["joins"] = [self._join(join, manifest) for join in self._topology.epoch(epoch).plan.joins]
 
     def _join(self, join: SharedJoin, manifest: Manifest) -> dict[str, Any]:
         reports = known.reports_of(join, manifest)
@@ -186,6 +210,11 @@ def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:
         "counters": _added([r["counters"] for r in reports]),
         "rebuilt": sum(r["rebuilt"] for r in reports),
     }
+
+
+def event_time(ts: int | None) -> str | None:
+    """An event time as text; None where it stands for the beginning or the end of all streams."""
+    return None if ts is None or abs(ts) > A_LIFETIME * known.SECOND_US else iso(ts)
 
 
 def _fullest_key(reports: known.Reports, side: Side) -> dict[str, Any] | None:

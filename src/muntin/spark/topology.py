@@ -1,4 +1,4 @@
-"""What every task of a job must know: the plan, and how it is laid out over Spark's partitions."""
+"""What every task of a job must know: its plans, and how they are laid out over Spark's partitions."""
 
 from __future__ import annotations
 
@@ -6,38 +6,61 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muntin.core.policy import DEFAULT_POLICY, Policy
-from muntin.model import Side, Stream
+from muntin.model import JobSpec, Side, Stream
 from muntin.plan import Plan, SharedJoin
+from muntin.spark.plans import Epoch, plan_log
 from muntin.spark.shards import group_id
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 """What lies in the state store; a checkpoint of another format is refused."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """One operator per (join, shard); `checkpoint_id` tells the jobs of one worker process apart."""
+    """One operator per (join, shard). `checkpoint_id` tells the jobs of one worker process apart.
+
+    `plan` is that of epoch 0; with a `checkpoint`, later epochs are found there.
+    """
 
     plan: Plan
     shards: int
     global_order: bool
     checkpoint_id: str
     policy: Policy = DEFAULT_POLICY
+    checkpoint: str | None = None
+    spec: JobSpec | None = None
 
-    def group(self, join: SharedJoin, shard: int) -> int:
-        return group_id(join.index, shard, self.shards)
+    def epoch(self, number: int) -> Epoch:
+        if number == 0 or self.checkpoint is None or self.spec is None:
+            return Epoch(0, self.plan)
+        return plan_log(self.checkpoint, self.checkpoint_id, self.spec).read(number)
 
-    def groups(self) -> dict[int, tuple[SharedJoin, int]]:
-        """Join and shard of every group id."""
-        return {self.group(join, shard): (join, shard) for join in self.plan.joins for shard in range(self.shards)}
+    def latest(self) -> Plan:
+        """The plan of the last epoch, whether or not it is in force yet."""
+        if self.checkpoint is None or self.spec is None:
+            return self.plan
+        return self.epoch(plan_log(self.checkpoint, self.checkpoint_id, self.spec).latest() or 0).plan
+
+    def group(self, index: int, shard: int) -> int:
+        """The key of one shard of the join with this number."""
+        return group_id(index, shard, self.shards)
+
+    def groups(self) -> Iterator[int]:
+        """The keys of all joins that there have ever been."""
+        for index in range(self.latest().next_join):
+            for shard in range(self.shards):
+                yield self.group(index, shard)
 
     def readers(self, stream: Stream) -> Iterator[tuple[SharedJoin, Side]]:
-        """The joins that read a stream, and on which side; a self-join reads it on both."""
-        for join in self.plan.joins:
+        """The joins that read a stream, and on which side; a self-join reads it on both.
+
+        A join that is to come gets rows from the moment its plan is written; it takes none before its time.
+        """
+        for join in self.latest().joins:
             for side in Side:
                 if join.streams[side].name == stream.name:
                     yield join, side
 
-    def reporter(self, stream: Stream) -> SharedJoin:
-        """The join that reports the stream's dead letters."""
-        return next(join for join, side in self.readers(stream) if join.reports[side])
+    def reporter(self, stream: Stream) -> SharedJoin | None:
+        """The join that reports the stream's dead letters; None where no query reads the stream any more."""
+        return next((join for join, side in self.readers(stream) if join.reports[side]), None)

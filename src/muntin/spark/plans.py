@@ -1,0 +1,127 @@
+"""The plans of a job over its life: one immutable file per epoch, that driver and workers read.
+
+    CHECKPOINT/muntin/plans/0000000003.json   strategy, chain, the joins with their cuts, the queries as text
+
+Epoch 0 is what the job began with; a change of queries or chains writes the next epoch and then a message in the
+control stream that names it. Each shard goes over to it in the micro-batch that brings the message, and remembers its
+epoch in the durable state; a replay finds the same files and does the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from muntin.model import JobSpec, MuntinError, Query, Side
+from muntin.plan import Plan, SharedJoin, share
+from muntin.spark.durable import write_atomically
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A plan in force from some point of the input on; `covered` are its new queries (see `Operator.change`)."""
+
+    number: int
+    plan: Plan
+    covered: Mapping[str, bool] = field(default_factory=dict)
+    name: str | None = None
+    kind: str | None = None
+    request: str | None = None
+    """Which query the change was about, what happened to it, and who asked; None where the chains alone changed."""
+
+
+class PlanLog:
+    """The epochs of one checkpoint; `spec` has the streams that their queries are over."""
+
+    def __init__(self, checkpoint: Path, spec: JobSpec):
+        self.folder = checkpoint / "muntin" / "plans"
+        self._spec = replace(spec, queries={})
+        self._read: dict[int, Epoch] = {}
+        self._parsed: dict[str, Query] = {}
+
+    def latest(self) -> int | None:
+        """The number of the last epoch, None for a job that has none."""
+        return max((int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit()), default=None)
+
+    def write(self, epoch: Epoch) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        plan = epoch.plan
+        stored = {
+            "strategy": plan.strategy,
+            "chain": plan.chain,
+            "unused": plan.unused,
+            "queries": {name: query.text for name, query in plan.queries.items()},
+            "never": [query.name for query in plan.never],
+            "covered": dict(epoch.covered),
+            "change": {"name": epoch.name, "kind": epoch.kind, "request": epoch.request},
+            "joins": [_stored(join) for join in plan.joins],
+        }
+        write_atomically(self._file(epoch.number), json.dumps(stored))
+
+    def _file(self, number: int) -> Path:
+        return self.folder / f"{number:010d}.json"
+
+    def read(self, number: int) -> Epoch:
+        """An epoch; each is read once, and each text of a query parsed once, in a process."""
+        if number not in self._read:
+            try:
+                stored = json.loads(self._file(number).read_text())
+            except (OSError, ValueError) as error:
+                message = f"{self._file(number)} is missing or damaged"
+                raise MuntinError(message, hint="restore it, or begin anew with another --checkpoint") from error
+            self._read[number] = self._epoch(number, stored)
+        return self._read[number]
+
+    def _epoch(self, number: int, stored: Mapping[str, Any]) -> Epoch:
+        queries = {name: self._query(name, text) for name, text in stored["queries"].items()}
+        joins = tuple(self._join(j, queries) for j in stored["joins"])
+        if stored["strategy"] == "push-down":  # follows from the queries, which cannot change
+            return Epoch(number, share(replace(self._spec, queries=queries), "push-down"))
+        never = tuple(queries[name] for name in stored["never"])
+        plan = Plan(joins, stored["strategy"], stored["chain"], never, stored["unused"])
+        return Epoch(number, plan, stored["covered"], **stored["change"])
+
+    def _query(self, name: str, text: str) -> Query:
+        from muntin.sql import parse_query
+
+        if text not in self._parsed:
+            self._parsed[text] = parse_query(text, self._spec, name=name)
+        return self._parsed[text]
+
+    def _join(self, stored: Mapping[str, Any], queries: Mapping[str, Query]) -> SharedJoin:
+        mine = tuple(queries[name] for name in stored["queries"])
+        left, right = (self._spec.streams[mine[0].stream(side)] for side in Side)
+        keys = tuple(sorted(mine[0].keys, key=lambda k: (k.left.sql, k.right.sql)))
+        cuts, reports = stored["cuts"], stored["reports"]
+        return SharedJoin(
+            stored["index"],
+            (left, right),
+            keys,
+            mine,
+            (reports[0], reports[1]),
+            (tuple(cuts[0]), tuple(cuts[1])),
+            stored["selects"],
+        )
+
+
+def _stored(join: SharedJoin) -> dict[str, Any]:
+    return {
+        "index": join.index,
+        "queries": [query.name for query in join.queries],
+        "cuts": join.cuts,
+        "reports": join.reports,
+        "selects": join.selects,
+    }
+
+
+_LOGS: dict[str, PlanLog] = {}
+
+
+def plan_log(checkpoint: str, checkpoint_id: str, spec: JobSpec) -> PlanLog:
+    """The log of a checkpoint, one per process, so that what was read once stays read."""
+    if checkpoint_id not in _LOGS:
+        _LOGS[checkpoint_id] = PlanLog(Path(checkpoint), spec)
+    return _LOGS[checkpoint_id]
