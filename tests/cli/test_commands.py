@@ -65,9 +65,11 @@ PREDICTING = {
 @pytest.fixture
 def spark(monkeypatch):
     """A runner that remembers how it was called and finishes at once."""
-    calls = SimpleNamespace(started=None, stopped=0, waits=lambda: None, shown=STATUS)
+    calls = SimpleNamespace(started=None, stopped=0, waits=lambda: None, shown=STATUS, differences=[])
 
     class Run:
+        differences = property(lambda self: calls.differences)
+
         def await_termination(self):
             calls.waits()
 
@@ -115,6 +117,16 @@ def test_run_ends_with_a_summary_on_stdout_and_progress_on_stderr(spark, capsys)
     assert "input rows" in out and "2,000" in out
     assert "dead letters" in out and "null_time" in out
     assert "micro-batch 3: 2,000 rows in" in err
+
+
+def test_run_says_at_its_start_what_was_edited_since_the_last_run(spark, capsys):
+    started_with(spark, "--output", "out")
+    assert "changed" not in capsys.readouterr().err
+    spark.differences = ["query warm: changed", "query mild: gone"]
+    started_with(spark, "--output", "out")
+    out, err = capsys.readouterr()
+    assert err.count("changed since the last run:\n  query warm: changed\n  query mild: gone\n") == 1
+    assert "mild" not in out
 
 
 def test_an_interrupt_ends_an_endless_run_in_good_order(spark, capsys):

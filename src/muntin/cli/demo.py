@@ -16,11 +16,21 @@ if TYPE_CHECKING:
     from muntin.cli.savings import Work
     from muntin.generate import Generated
     from muntin.model import JobSpec
+    from muntin.spark.runner import Run
 
 SUMMARY = "the whole idea in two minutes, on an embedded Spark, with no input files"
 EXAMPLE = "example: muntin demo --keep muntin-demo"
 SECONDS, LOCATIONS = 600, 1000
+LAST_FILES = 2
+"""How many files of each stream arrive only after the queries have changed."""
 SAMPLES = 2
+ADDED = """\
+CREATE QUERY emergency AS
+SELECT A.LocationId, A.Value AS temperature, B.Value AS humidity
+FROM Temperature A, Humidity B
+WHERE A.LocationId = B.LocationId AND A.Value > 32 AND B.Value > 70
+WINDOW 2 min"""
+DROPPED = "half_minute"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +46,8 @@ def execute(args: argparse.Namespace) -> int:
         folder = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="muntin-demo-")))
         made = generate("sensors", folder / "data", duration_s=SECONDS, locations=LOCATIONS)
         spec = show_job(out, made)
-        status = run_shared(out, made, folder)
-        show_results(out, spec, status, folder / "out")
-        show_savings(out, spec, made, status)
+        show_results(out, run_shared(out, made, folder), folder / "out")
+        show_savings(out, spec, made)
         if args.keep:
             out.print(f"\nkept: {made.job}, {folder / 'out'}, {folder / 'ckpt'}", markup=False)
     return 0
@@ -60,37 +69,97 @@ def show_job(out: Console, made: Generated) -> JobSpec:
     spec = read_job(made.job)
     for query in spec.queries.values():
         out.print()
-        text = query.text.strip().replace(" AS SELECT ", " AS\nSELECT ", 1)
-        out.print("\n".join("  " + line for line in text.splitlines()), markup=False, soft_wrap=True)
+        show_sql(out, query.text.strip().replace(" AS SELECT ", " AS\nSELECT ", 1))
     heading(out, "2  The shared plan: one join, its state cut by age at the queries' windows")
     rates = {name: rows / SECONDS for name, rows in made.rows.items()}
     out.print(explain(spec, Knowledge(rates=rates, keys=LOCATIONS)), markup=False, soft_wrap=True)
     return spec
 
 
+def show_sql(out: Console, text: str) -> None:
+    out.print("\n".join("  " + line for line in text.splitlines()), markup=False, soft_wrap=True)
+
+
 def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
-    from muntin.cli.run import run_job
+    """One job over all the data; before the last files come, its queries change. The status at its end."""
     from muntin.cli.screen import Progress, rows_in, rows_out
+    from muntin.spark.runner import Job
+    from muntin.spark.session import open_session
 
     heading(out, "3  All of them as one Spark streaming job")
+    places: Any = {"output": folder / "out", "checkpoint": folder / "ckpt"}
+    rest = hold_back(made, folder / "later")
     began = time.monotonic()
-    with Progress() as progress:
-        status = run_job(made.job, str(folder / "out"), folder / "ckpt", "bounded", None, progress)
-    out.print(
-        f"  {rows_in(status):,} rows in, {rows_out(status):,} rows out, "
-        f"{status['batches']} micro-batches, {time.monotonic() - began:.0f} s with the start of Spark",
-        markup=False,
-    )
-    return status
+    with ExitStack() as stack:
+        with Progress() as progress:
+            spark = open_session()
+            stack.callback(spark.stop)
+            run = Job.from_file(spark, made.job).start(**places, progress=progress)
+            stack.callback(run.stop)
+            wait_for(run, made)
+        status = run.status()
+        out.print(
+            f"  {rows_in(status):,} rows in, {rows_out(status):,} rows out, "
+            f"{status['batches']} micro-batches, {time.monotonic() - began:.0f} s with the start of Spark",
+            markup=False,
+        )
+        change_queries(out, run)
+        for there, here in rest.items():
+            there.rename(here)
+        wait_for(run, made)
+        run.stop()
+        made.job.write_text(f"{made.job_sql}\n{ADDED};\nDROP QUERY {DROPPED};\n")
+        run = Job.from_file(spark, made.job).start(**places, mode="bounded", progress=progress)
+        run.await_termination()
+        out.print(CHANGED.format(minutes=SECONDS * LAST_FILES // 600, rows=rows_in(run.status())), markup=False)
+        return run.status()
 
 
-def show_results(out: Console, spec: JobSpec, status: dict[str, Any], folder: Path) -> None:
+CHANGED = """\
+The last {minutes} minutes of data came after that, {rows:,} rows in all. Then the job was stopped, both statements were added to its
+file, so that the next run does not undo them, and it ran to the end of the streams."""
+
+
+def hold_back(made: Generated, folder: Path) -> dict[Path, Path]:
+    """Put the last files of each stream aside; where they are now, and where they belong."""
+    rest: dict[Path, Path] = {}
+    for name, stream in made.streams.items():
+        (folder / name).mkdir(parents=True)
+        rest |= {folder / name / path.name: path for path in sorted(stream.glob("*.parquet"))[-LAST_FILES:]}
+    for there, here in rest.items():
+        here.rename(there)
+    return rest
+
+
+def wait_for(run: Run, made: Generated) -> None:
+    """Until the job has read all that lies in the folders of its streams; a job that fails says why."""
+    import pyarrow.parquet as pq
+
+    from muntin.cli.screen import rows_in
+
+    there = sum(pq.read_metadata(p).num_rows for folder in made.streams.values() for p in folder.glob("*.parquet"))
+    while rows_in(run.status()) < there and not run.await_termination(0.1):
+        pass
+
+
+def change_queries(out: Console, run: Run) -> None:
+    """A query comes and another goes, while the job runs and the others go on."""
+    from muntin.cli.query import sentence
+
+    heading(out, "4  While it runs: one query more, one less")
+    show_sql(out, ADDED)
+    out.print(f"  -> {sentence(run.add(ADDED))}\n", markup=False, soft_wrap=True)
+    show_sql(out, f"DROP QUERY {DROPPED}")
+    out.print(f"  -> {sentence(run.drop(DROPPED))}\n", markup=False, soft_wrap=True)
+
+
+def show_results(out: Console, status: dict[str, Any], folder: Path) -> None:
     from muntin.cli.screen import table
 
-    heading(out, "4  What each query got (the first rows of each)")
-    for name in spec.queries:
+    heading(out, "5  What each query got (the first rows of each)")
+    for name, query in status["queries"].items():
         rows = first_rows(folder / name)
-        title = f"{name}: {status['queries'][name]['total_rows']:,} rows"
+        title = f"{name}: {query['total_rows']:,} rows"
         out.print(table(list(rows[0]) if rows else ["(no rows)"], [list(row.values()) for row in rows], title))
 
 
@@ -106,25 +175,24 @@ def first_rows(folder: Path) -> list[dict[str, Any]]:
     return [{k: str(v) if hasattr(v, "isoformat") else v for k, v in row.items()} for row in found[:SAMPLES]]
 
 
-def show_savings(out: Console, spec: JobSpec, made: Generated, status: dict[str, Any]) -> None:
+def show_savings(out: Console, spec: JobSpec, made: Generated) -> None:
     """Both sides measured in this process, since six Spark jobs more would take minutes."""
     from muntin.cli.savings import measure
     from muntin.cli.screen import table
 
-    heading(out, "5  What sharing saved")
+    heading(out, "6  What sharing saved")
     batches = micro_batches(made)
     shared, alone = measure(spec, batches)
     out.print(table(["", "shared", "one join per query", "saved"], comparison(shared, alone)))
-    counters = status["joins"][0]["counters"]
-    out.print(METHOD.format(batches=len(batches), queries=len(spec.queries), **counters), markup=False)
+    out.print(METHOD.format(batches=len(batches), queries=len(spec.queries)), markup=False)
 
 
 METHOD = """\
 Measured, not estimated: the operator of the job ran again in this process, without Spark, over the same {batches}
-micro-batches, once with all {queries} queries and once for each of them alone. Rows kept are the most after any
+micro-batches, once with all {queries} queries of the start and once for each of them alone. Rows kept are the most after any
 micro-batch. Shared, a row is kept once, as long as some query wants it; for another query, whose selection it fails,
 it may be compared in vain, which is why more rows are compared than pairs found. Seconds are of join and routing on
-one core. The Spark job itself found {pairs:,} pairs."""
+one core."""
 
 
 def micro_batches(made: Generated) -> list[dict[str, pa.Table]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ examples:
   muntin run data/job.sql --output none --available-now       count the rows and discard them, for measuring
 
 Each query's rows land in DIR/<query>/ as Parquet files whose names sort in output order, rows that were turned away
-in DIR/_dead_letters/. Started again with the same checkpoint, the job goes on where it was."""
+in DIR/_dead_letters/. Started again with the same checkpoint, the job goes on where it was, with the queries that the
+job file has then. Ctrl-C ends an endless run after the micro-batch under way."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +58,7 @@ def run_job(
     spark = open_session(master)
     try:
         run = Job.from_file(spark, str(job)).start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
+        tell_differences(run.differences)
         try:
             run.await_termination()
         except KeyboardInterrupt:
@@ -65,6 +68,12 @@ def run_job(
         return dict(run.status())
     finally:
         spark.stop()
+
+
+def tell_differences(lines: list[str]) -> None:
+    """What the job file has otherwise than the run before."""
+    if lines:
+        print("changed since the last run:", *(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
 
 
 def summarise(status: dict[str, Any], seconds: float) -> None:

@@ -170,6 +170,8 @@ class Settings:
     invalidation: str = "auto"
     state_limit_bytes: int | None = None
     fan_out_limit: int | None = None
+    adapt: str = "on"
+    """Whether a running job cuts its states elsewhere when what comes makes that cheaper."""
 
 
 DEFAULT_SETTINGS = Settings()

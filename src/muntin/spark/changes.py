@@ -98,6 +98,12 @@ class Changes:
             self.spec = spec
             return number
 
+    def migrate(self, plan: Plan) -> None:
+        """Cut the states of the same queries elsewhere."""
+        with self._lock:
+            if set(plan.queries) == set(self.plan.queries):
+                self._advance(plan, [], None, None, None)
+
     def _epoch_of(self, request: str | None) -> Epoch | None:
         latest = self.log.latest() or 0
         recent = (self.log.read(n) for n in range(latest, max(0, latest - 10), -1))

@@ -12,9 +12,9 @@ import numpy as np
 
 from muntin.core.selection import Selections, query_flags
 from muntin.model import JobSpec, MuntinError, Side
-from muntin.plan import Plan, SharedJoin, make_plan
+from muntin.plan import Plan, SharedJoin, evolve, make_plan
 from muntin.plan.cost import DEFAULT, Constants
-from muntin.plan.predict import JoinLoad, match_seen, predict_join
+from muntin.plan.predict import JoinLoad, match_seen, predict, predict_join, traffics_of
 from muntin.plan.share import signature
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.identity import stored_job
@@ -60,9 +60,9 @@ def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
     return make_plan(replace(spec, settings=settings), of_checkpoint(spec, checkpoint))
 
 
-def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
-    """All that a checkpoint says of a job that has run on it."""
-    met, log, stored = {}, PlanLog(checkpoint, spec), stored_job(checkpoint)
+def of_checkpoint(spec: JobSpec, checkpoint: Path, log: PlanLog | None = None) -> Knowledge:
+    """All that a checkpoint says of a job that has run on it; a `log` at hand need not be read again."""
+    met, log, stored = {}, log or PlanLog(checkpoint, spec), stored_job(checkpoint)
     if log.latest() is not None and stored is not None and set(stored["streams"]) <= set(spec.streams):
         last = last_manifest(checkpoint)
         reached = min((r["epoch"] for r in last.operators.values()), default=0)
@@ -71,6 +71,14 @@ def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
             if traffic is not None and join.partitions == (None, None):
                 met[signature(join.queries[0])] = traffic
     return Knowledge(measured=met, constants=load_constants(checkpoint) or DEFAULT)
+
+
+def better(spec: JobSpec, plan: Plan, checkpoint: Path, log: PlanLog) -> tuple[Plan, float]:
+    """The chains that suit what has come, and the part of the work that they are predicted to save."""
+    told = of_checkpoint(spec, checkpoint, log)
+    found, traffics = evolve(plan, spec, told), traffics_of(plan, told)
+    now, then = (predict(spec, p, traffics, told.constants).cpu_ns for p in (plan, found))
+    return found, 1 - then / now if now else 0.0
 
 
 def _begun_with(stored: Mapping[str, Any]) -> str:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream, UsageError
 from muntin.plan import Plan
+from muntin.plan.adapt import Adaptation
 from muntin.spark import control, identity, known, pipeline, sink, source
 from muntin.spark.changes import Changes
 from muntin.spark.failure import explain_failure
 from muntin.spark.hot import forget_hot
 from muntin.spark.plans import Epoch, PlanLog
-from muntin.spark.publish import Publisher
+from muntin.spark.publish import Manifest, Publisher
 from muntin.spark.requests import Answer
 from muntin.spark.session import default_shards, prepare_session
 from muntin.spark.status import StatusBoard, read_status
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "Run", "read_status"]
 
+LOOK_EVERY = 2
+"""Micro-batches between two looks at whether other chains would be cheaper."""
 LISTEN_S = 0.1
 """How often a run looks for requests."""
 MODES = ("endless", "available-now", "bounded")
@@ -164,6 +167,7 @@ class Run:
         self._done = threading.Event()
         self._writing = threading.Lock()
         self._error: MuntinError | None = None
+        self._adaptation, self._arrived = Adaptation(), 0
         self.differences: list[str] = []
         """What the job has otherwise than the run before on this checkpoint, one line each."""
 
@@ -222,7 +226,7 @@ class Run:
         first = log.read(0).plan
         sources = {stream.name for stream in first.streams}
         self._changes = Changes(
-            checkpoint, spec, log, sources, lambda: known.of_checkpoint(self._changes.spec, checkpoint)
+            checkpoint, spec, log, sources, lambda: known.of_checkpoint(self._changes.spec, checkpoint, log)
         )
         if begun:
             self._changes.take_up(publisher.last)
@@ -258,6 +262,7 @@ class Run:
                 manifest = self._sink.write(frame, batch)
                 self.board.committed(manifest)
                 self._changes.committed(manifest)
+                self._adapt(manifest)
             except BaseException as error:
                 self._error = self._error or explain_failure(error)
                 raise
@@ -289,6 +294,25 @@ class Run:
                 state, error = "failed", self._error.message
         finally:
             self._finish(state, error)
+
+    def _adapt(self, manifest: Manifest) -> None:
+        """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
+        settings, plan = self.job.spec.settings, self._changes.plan
+        epoch = self._changes.log.latest() or 0
+        settled = all(report["epoch"] == epoch for report in manifest.operators.values())
+        if settings.adapt == "off" or settings.chain == "mem-opt" or plan.strategy != "state-slice" or not settled:
+            return
+        rows = sum(sum(report["counters"]["arrived"]) for report in manifest.operators.values())
+        if rows > self._arrived:
+            self._adaptation.note(sum(r["seconds"] for r in manifest.operators.values()) / (rows - self._arrived))
+        self._arrived = rows
+        if manifest.batch % LOOK_EVERY:
+            return
+        better, gain = known.better(self._changes.spec, plan, self.place.checkpoint, self._changes.log)
+        move = self._adaptation.look(plan, better, gain)
+        if move is not None:
+            self._changes.migrate(move.plan)
+            self.board.migrated(manifest.batch, move)
 
     def _listen(self) -> None:
         """Take up the requests of other processes while the job runs."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -120,7 +121,9 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
         if changes:
             yield _part(shard, Kind.COUNTERS, _place(index, shard, engine.epoch, changes) | {"gone": True})
         return
+    began = time.process_time()
     step = operator.advance(arrivals(operator.join, frames))
+    engine.seconds = time.process_time() - began
     head = {"join": index, "shard": shard, "epoch": engine.epoch}
     out = [*_results(topology, head, step), *_late(operator.join, shard, step)]
     operator.tidy()
@@ -129,7 +132,9 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     yield _part(
         shard,
         Kind.COUNTERS,
-        _place(index, shard, engine.epoch, changes) | report(operator, engine.rebuilt, frames),
+        _place(index, shard, engine.epoch, changes)
+        | report(operator, engine.rebuilt, frames)
+        | {"seconds": engine.seconds},
     )
 
 
@@ -155,6 +160,8 @@ class Engine:
     operator: Operator | None
     memory: FileMemory | None
     rebuilt: bool = False
+    seconds: float = 0.0
+    """Of one core, that the operator took for its micro-batch."""
 
     @classmethod
     def open(cls, topology: Topology, group: int, index: int, state: ShardState) -> Engine:

@@ -8,6 +8,7 @@ strategy, chain    how the queries share
 never              queries that can have no rows, planned away
 joins              per shared join: streams, queries, frontiers, rows kept per slice (measured and predicted), held
                    rows, comparisons per second of stream time (in the last micro-batch, and predicted), counters
+migrations         the last changes of chains while the job ran: predicted gain, or measured where one was undone
 dead_letters       rows per class of reason, in all
 seconds            of the last micro-batch: whole, and Spark's phases
 """
@@ -23,6 +24,7 @@ from typing import Any
 
 from muntin.model import Settings, Side, UsageError
 from muntin.plan import SharedJoin
+from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
 from muntin.spark import known
 from muntin.spark.durable import write_atomically
@@ -32,6 +34,8 @@ from muntin.spark.publish import Manifest
 from muntin.spark.topology import Topology
 
 FILE = "status.json"
+MIGRATIONS = 20
+"""How many are remembered."""
 A_LIFETIME = 1 << 32
 """Seconds of event time that no micro-batch brings: the release point has come from nowhere, or gone to the end."""
 
@@ -83,6 +87,7 @@ class StatusBoard:
             "batches": 0,
             "sources": {name: {"rows": 0, "total_rows": 0} for name in names},
             "queries": {},
+            "migrations": [],
             "joins": [],
             "dead_letters": {},
             "seconds": {},
@@ -122,6 +127,14 @@ class StatusBoard:
         with self._lock:
             self.status["batches"] += 1
             self._take(manifest)
+            self._write()
+
+    def migrated(self, batch: int, move: Move) -> None:
+        """Note that the states are cut elsewhere from now on, or again as before."""
+        with self._lock:
+            slices = {j.index: [len(cuts) for cuts in j.cuts] for j in move.plan.joins}
+            entry = {"batch": batch, "kind": move.kind, "chain": move.plan.chain, "gain": move.gain, "slices": slices}
+            self.status["migrations"] = [*self.status["migrations"], entry][-MIGRATIONS:]
             self._write()
 
     def progressed(self, progress: dict[str, Any]) -> bool:

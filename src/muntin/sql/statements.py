@@ -40,6 +40,7 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "chain": ("auto", "mem-opt", "cpu-opt"),
     "order": ("key", "global"),
     "invalidation": ("auto", "probe", "probe-insert", "probe-all", "all"),
+    "adapt": ("on", "off"),
 }
 """For each setting that is a choice, its values."""
 
@@ -49,7 +50,6 @@ _CHAINED = ("auto", "state-slice")
 _LATER = (
     "scheduler",
     "ordering",
-    "adapt",
     "delivery",
     "alpha",
     "max_ahead",
