@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from muntin.core.local import LocalJob
 from muntin.model import JobSpec
 from muntin.plan.cost import DEFAULT
 from muntin.spark import identity, known
+from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Publisher
 from muntin.spark.shard import report
 from muntin.sql import parse_job
@@ -126,20 +128,28 @@ def test_among_very_many_queries_a_few_are_named(explain):
 # -- what a checkpoint knows -----------------------------------------------------------------------------------------
 
 
+def claim(path: Path, spec: JobSpec, strategy: str) -> None:
+    """Bind a new checkpoint to a job."""
+    job = identity.identity(spec.streams.values(), strategy, spec.settings, 1, "none", 0)
+    identity.claim_checkpoint(path, job)
+
+
 @pytest.fixture
 def checkpoint(tmp_path):
     """The checkpoint of a job that has met 40 rows of Left and 20 of Right in ten seconds, half of them of one key."""
 
     def make(spec: JobSpec, strategy: str = "state-slice", ended: bool = False):
         path = tmp_path / "ckpt"
-        identity.claim_checkpoint(path, identity.identity(spec, strategy, 1, "none", 0))
+        claim(path, spec, strategy)
         local, rows = LocalJob(spec), {}
         for name, count in (("Left", 40), ("Right", 20)):
             times = [10_000_000 * n // (count - 1) for n in range(count)]
             columns = [times, [n % 2 for n in range(count)], [float(n % 10) for n in range(count)]]
             rows[name] = pa.table([pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)], schema=ROW)
         local.push(rows, ended)
-        operators = {"0/0": report(local.shards[0][0].operator, 0, False, [])}
+        PlanLog(path, spec).write(Epoch(0, local.plan))
+        place = {"join": 0, "shard": 0, "epoch": 0}
+        operators = {"0/0": place | report(local.shards[0][0].operator, False, [])}
         Publisher(path, None).publish(0, [], {}, {}, json.loads(json.dumps(operators)))
         return path
 
@@ -178,11 +188,18 @@ def test_the_strategy_that_a_checkpoint_was_begun_with_stays(explain, checkpoint
 
 
 def test_before_anything_has_come_nothing_is_measured(explain, tmp_path):
-    identity.claim_checkpoint(tmp_path / "new", identity.identity(parse_job(JOB), "state-slice", 1, "none", 0))
+    claim(tmp_path / "new", parse_job(JOB), "state-slice")
     assert described(explain, "--checkpoint", tmp_path / "new")["joins"][0]["traffic"]["match_known"] == "assumed"
 
 
-@pytest.mark.parametrize("text", [JOB.replace("A.v > 5", "A.v > 6"), "SET strategy = 'isolated';" + JOB])
+def test_a_job_whose_queries_were_edited_is_still_the_job_of_its_checkpoint(explain, checkpoint):
+    path = checkpoint(parse_job(JOB))
+    code, out, _ = explain("--checkpoint", path, "--json", text=JOB.replace("A.v > 5", "A.v > 6"))
+    assert code == 0
+    assert json.loads(out)["joins"][0]["traffic"]["match_known"] == "measured"
+
+
+@pytest.mark.parametrize("text", [JOB.replace("path = 'x'", "path = 'y'"), "SET strategy = 'isolated';" + JOB])
 def test_the_checkpoint_of_another_job_is_refused(explain, checkpoint, text):
     path = checkpoint(parse_job(JOB))
     code, out, err = explain("--checkpoint", path, text=text)

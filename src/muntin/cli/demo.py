@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SUMMARY = "the whole idea in two minutes, on an embedded Spark, with no input files"
 EXAMPLE = "example: muntin demo --keep muntin-demo"
 SECONDS, LOCATIONS = 600, 1000
-LAST_FILES = 2
-"""How many files of each stream arrive only after the queries have changed."""
+FILES, LAST_FILES = 10, 2
+"""Files of each stream, and how many of them arrive only after the queries have changed."""
 SAMPLES = 2
 ADDED = """\
 CREATE QUERY emergency AS
@@ -44,7 +44,7 @@ def execute(args: argparse.Namespace) -> int:
     out = console()
     with ExitStack() as stack:
         folder = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="muntin-demo-")))
-        made = generate("sensors", folder / "data", duration_s=SECONDS, locations=LOCATIONS)
+        made = generate("sensors", folder / "data", duration_s=SECONDS, locations=LOCATIONS, files=FILES)
         spec = show_job(out, made)
         show_results(out, run_shared(out, made, folder), folder / "out")
         show_savings(out, spec, made)
@@ -111,13 +111,14 @@ def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
         made.job.write_text(f"{made.job_sql}\n{ADDED};\nDROP QUERY {DROPPED};\n")
         run = Job.from_file(spark, made.job).start(**places, mode="bounded", progress=progress)
         run.await_termination()
-        out.print(CHANGED.format(minutes=SECONDS * LAST_FILES // 600, rows=rows_in(run.status())), markup=False)
+        minutes = SECONDS * LAST_FILES // FILES // 60
+        out.print(AFTERWARDS.format(minutes=minutes, rows=rows_in(run.status())), markup=False)
         return run.status()
 
 
-CHANGED = """\
-The last {minutes} minutes of data came after that, {rows:,} rows in all. Then the job was stopped, both statements were added to its
-file, so that the next run does not undo them, and it ran to the end of the streams."""
+AFTERWARDS = """\
+The last {minutes} minutes of data came after that: {rows:,} rows in all. Then the job was stopped, both statements were
+added to its file, so that the next run would not undo them, and that run went to the end of the streams."""
 
 
 def hold_back(made: Generated, folder: Path) -> dict[Path, Path]:
@@ -188,11 +189,11 @@ def show_savings(out: Console, spec: JobSpec, made: Generated) -> None:
 
 
 METHOD = """\
-Measured, not estimated: the operator of the job ran again in this process, without Spark, over the same {batches}
-micro-batches, once with all {queries} queries of the start and once for each of them alone. Rows kept are the most after any
-micro-batch. Shared, a row is kept once, as long as some query wants it; for another query, whose selection it fails,
-it may be compared in vain, which is why more rows are compared than pairs found. Seconds are of join and routing on
-one core."""
+Measured, not estimated: the operator of the job ran again in this process, without Spark, over the same {batches} files
+of each stream, once with the {queries} queries of section 1 and once for each of them alone. Rows kept are the most
+after any micro-batch. Shared, a row is kept once, as long as some query wants it; for another query, whose selection
+it fails, it may be compared in vain, which is why more rows are compared than pairs found. Seconds are of join and
+routing on one core."""
 
 
 def micro_batches(made: Generated) -> list[dict[str, pa.Table]]:

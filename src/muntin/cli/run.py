@@ -16,7 +16,7 @@ examples:
 
 Each query's rows land in DIR/<query>/ as Parquet files whose names sort in output order, rows that were turned away
 in DIR/_dead_letters/. Started again with the same checkpoint, the job goes on where it was, with the queries that the
-job file has then. Ctrl-C ends an endless run after the micro-batch under way."""
+job file has then."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
