@@ -87,7 +87,7 @@ def ask(job, capsys):
 def test_add_waits_until_the_query_is_in_force(job, ask):
     job.answers(ACCEPTED, ADDED)
     code, out, _ = ask("add", HOT)
-    assert (code, out) == (0, f"added hot: applies to results after {AT}, complete from {FULL}\n")
+    assert (code, out) == (0, f"added hot: applies to results from {AT} on, complete from {FULL}\n")
     assert job.taken == [HOT]
     assert job.files() == [], "what was read is removed"
 
@@ -96,7 +96,7 @@ def test_drop_says_what_was_freed(job, ask):
     job.answers(DROPPED)
     assert ask("drop", "hot") == (
         0,
-        f"dropped hot: no results after {AT}, freed 1,234 rows and 56,789 bytes of state\n",
+        f"dropped hot: no results from {AT} on, freed 1,234 rows and 56,789 bytes of state\n",
         "",
     )
     assert job.taken == ["DROP QUERY hot;"]
@@ -105,11 +105,20 @@ def test_drop_says_what_was_freed(job, ask):
 @pytest.mark.parametrize(
     "answer, said",
     [
-        (Answer("in force", "hot", "added", 1, AT, AT), f"added hot: applies to results after {AT}, complete at once"),
-        (Answer("in force", "hot", "added", 1, AT), f"added hot: applies to results after {AT}, complete at once"),
+        (
+            Answer("in force", "hot", "added", 1, AT, AT),
+            f"added hot: applies to results from {AT} on, complete at once",
+        ),
+        (
+            Answer("in force", "hot", "added", 1, AT),
+            f"added hot: applies to results from {AT} on, complete once its window has filled",
+        ),
         (Answer("in force", "hot", "added", 0), "added hot: applies from the beginning, complete at once"),
-        (Answer("in force", "hot", "replaced", 2, AT, FULL), f"replaced hot: applies to results after {AT}, complete"),
-        (Answer("in force", "hot", "dropped", 2, AT), f"dropped hot: no results after {AT}\n"),
+        (
+            Answer("in force", "hot", "replaced", 2, AT, FULL),
+            f"replaced hot: applies to results from {AT} on, complete",
+        ),
+        (Answer("in force", "hot", "dropped", 2, AT), f"dropped hot: no results from {AT} on\n"),
         (Answer("in force", "hot", "dropped", 2, None, freed_rows=0), "dropped hot: no results, freed 0 rows of state"),
     ],
 )

@@ -38,6 +38,8 @@ CREATE = re.compile(r"(?>\s+|--[^\n]*|/\*.*?\*/)*+CREATE\s+(OR\s+REPLACE\s+)?QUE
 """How a text begins that may be a new query; comments may come first."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 IN_LOG = "the request waits in the job's log and will be taken up"
+LATER = "once its window has filled"
+"""From when a count window is complete: no event time is known for that in advance."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -191,16 +193,17 @@ def sentence(answer: Answer) -> str:
 
 def applies(answer: Answer) -> str:
     since = answer.applied_from
-    return "applies from the beginning" if since is None else f"applies to results after {since}"
+    return "applies from the beginning" if since is None else f"applies to results from {since} on"
 
 
 def complete(answer: Answer) -> str:
-    at_once = answer.complete_from in (None, answer.applied_from)
-    return "complete at once" if at_once else f"complete from {answer.complete_from}"
+    if answer.complete_from == answer.applied_from:
+        return "complete at once"
+    return f"complete from {answer.complete_from}" if answer.complete_from else f"complete {LATER}"
 
 
 def dropped(answer: Answer) -> str:
-    until = "no results" if answer.applied_from is None else f"no results after {answer.applied_from}"
+    until = "no results" if answer.applied_from is None else f"no results from {answer.applied_from} on"
     rows, size = answer.freed_rows, answer.freed_bytes
     freed = [f"{n:,} {unit}" for n, unit in ((rows, "rows"), (size, "bytes")) if n is not None]
     return f"{until}, freed {' and '.join(freed)} of state" if freed else until
@@ -240,8 +243,8 @@ def query_table(queries: dict[str, dict[str, Any]]) -> tuple[list[str], list[lis
 
 def since(query: dict[str, Any]) -> tuple[str, str]:
     """Since when a query runs, and from when on its answer is complete."""
-    applied = query.get("applied_from") or "the beginning"
-    return applied, query.get("complete_from") or applied
+    applied, complete = query.get("applied_from"), query.get("complete_from")
+    return applied or "the beginning", complete or (LATER if applied else "the beginning")
 
 
 def outcome(answer: Answer) -> str:

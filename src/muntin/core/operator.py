@@ -79,6 +79,7 @@ class Changed:
     """For each new query, the event time from which it gets all its rows; None where that cannot be foretold."""
     freed_rows: int
     freed_bytes: int
+    """Their share of what the state took."""
 
 
 class Operator:
@@ -149,7 +150,7 @@ class Operator:
                 sequencer.window = join.reach(side)
         self.state.settle()
         freed = rows - sum(self.state.rows(side) for side in Side)
-        return Changed(since, {name: self.complete.get(name) for name in covered}, freed, max(0, size - self.nbytes))
+        return Changed(since, {name: self.complete.get(name) for name in covered}, freed, size * freed // max(1, rows))
 
     def begin(self, max_ts: Sequence[int]) -> Changed:
         """Start in the middle of streams that have come to `max_ts`: what is late for others is late here."""
