@@ -60,9 +60,8 @@ def check(lab: Any) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_24_queries_get_the_oracles_rows_by_every_strategy_and_chain(lab: Any, rows: Any, name: str):
-    lab.per_trigger = 2
-    lab.add_files("A", rows(41, 240), 4)
-    lab.add_files("B", rows(42, 240), 4)
+    lab.add_files("A", rows(41, 240), 3)
+    lab.add_files("B", rows(42, 240), 3)
     status = run(lab, sql(lab, SETTINGS[name]))
     check(lab)
     joins = {"isolated": 24, "pull-up": 1, "push-down": 9, "mem-opt": 1, "cpu-opt": 1}

@@ -13,6 +13,7 @@ SUMMARY = "measure side by side on this machine, as ratios"
 EXAMPLE = "example: muntin bench core --quick"
 BENCHES = {
     "core": "the join itself, against DuckDB, and on Spark",
+    "changes": "queries that come and go under load (needs Spark)",
     "sharing": "500 queries against one, each strategy and chain against the others",
 }
 NOT_YET = ("spark", "flink", "scale")
@@ -36,14 +37,21 @@ def execute(args: argparse.Namespace) -> int:
 
         spark = open_session()
     try:
-        figures = {name: {"core": core, "sharing": sharing}[name](args.quick, spark) for name in args.name}
+        figures = {
+            name: {"core": core, "changes": changes, "sharing": sharing}[name](args.quick, spark) for name in args.name
+        }
     finally:
         if spark is not None:
             spark.stop()
     if args.json:
         print(json.dumps(figures if len(figures) > 1 else figures[args.name[0]], indent=2))
     else:
-        print("\n\n".join({"core": render, "sharing": render_sharing}[name](f) for name, f in figures.items()))
+        print(
+            "\n\n".join(
+                {"core": render, "changes": render_changes, "sharing": render_sharing}[name](f)
+                for name, f in figures.items()
+            )
+        )
     return 0
 
 
@@ -56,6 +64,20 @@ def core(quick: bool, spark: Any) -> dict[str, Any]:
         tell("micro-batches on Spark with one and ten times the state")
         figures["growth"] = state_growth(spark, quick)
     return figures
+
+
+def changes(quick: bool, spark: Any) -> dict[str, Any]:
+    from muntin.bench.changes import measure
+
+    if spark is None:
+        raise UsageError("bench changes needs Spark", hint="leave out --no-spark")
+    return measure(spark, quick, tell)
+
+
+def render_changes(figures: dict[str, Any]) -> str:
+    from muntin.bench.changes import render
+
+    return render(figures)
 
 
 def sharing(quick: bool, spark: Any) -> dict[str, Any]:
