@@ -33,7 +33,7 @@ from muntin.kernels.join import (
     expire,
     probe_insert,
 )
-from muntin.kernels.times import Times, append_rows, clear_times, times_layout
+from muntin.kernels.times import Times, append_listed, clear_times, times_layout
 
 
 def new_index(slots: int, entries: int) -> Index:
@@ -103,8 +103,7 @@ def sweep(index: Index, times: Times, now: int, window: int) -> None:
 
 
 def listed(times: Times, rows: Rows, slots: np.ndarray) -> None:
-    lanes = np.array([[0], [1]])
-    append_rows(times, rows.side, rows.at, rows.cls, slots, lanes, 0, len(slots), np.zeros(2, np.int64))
+    append_listed(times, rows.side.astype(np.int64), rows.at, slots)
 
 
 def random_rows(seed: int, count: int = 300, keys: int = 5, share: float = 0.5) -> list[tuple[int, int, int]]:
@@ -198,7 +197,7 @@ def test_rows_that_stay_for_different_times_leave_each_at_its_own_age(seed):
         if (a[0], b[0]) == (0, 1) and a[2] == b[2] and abs(a[1] - b[1]) < min(KEEP[classes[n]], KEEP[classes[m]])
     }
     assert found == want
-    append_rows(times, part.side, part.at, part.cls, slots, lanes, 0, len(slots), np.zeros(2, np.int64))
+    append_listed(times, lanes[part.side, part.cls], part.at, slots)
     ends = np.array(KEEP, np.int64)
     for now in range(rows[-1][1], rows[-1][1] + 120, 7):
         for side in (0, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from muntin.model import UsageError
@@ -37,21 +38,14 @@ def execute(args: argparse.Namespace) -> int:
 
         spark = open_session()
     try:
-        figures = {
-            name: {"core": core, "changes": changes, "sharing": sharing}[name](args.quick, spark) for name in args.name
-        }
+        figures = {name: STEPS[name][0](args.quick, spark) for name in args.name}
     finally:
         if spark is not None:
             spark.stop()
     if args.json:
         print(json.dumps(figures if len(figures) > 1 else figures[args.name[0]], indent=2))
     else:
-        print(
-            "\n\n".join(
-                {"core": render, "changes": render_changes, "sharing": render_sharing}[name](f)
-                for name, f in figures.items()
-            )
-        )
+        print("\n\n".join(STEPS[name][1](found) for name, found in figures.items()))
     return 0
 
 
@@ -120,3 +114,11 @@ def render(figures: dict[str, Any]) -> str:
         seconds = f"{large:.2f} s a micro-batch with {rows:,} rows, {small:.2f} s with {fewer:,}"
         lines.append(f"{'state on Spark':<22} {seconds}: ratio {f['ratio']:.2f}")
     return "\n".join(lines)
+
+
+STEPS: Mapping[str, tuple[Callable[[bool, Any], dict[str, Any]], Callable[[dict[str, Any]], str]]] = {
+    "core": (core, render),
+    "changes": (changes, render_changes),
+    "sharing": (sharing, render_sharing),
+}
+"""For each bench, what measures and what shows its figures."""

@@ -105,8 +105,7 @@ class Operator:
         self.join = join
         self.policy = policy
         self._memory = memory = memory or Heap()
-        self.selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-        self.verdicts = Classes([q.residual for q in join.queries], len(join.queries))
+        self.selections, self.verdicts = _asked(join)
         for classes, known in zip((*self.selections, self.verdicts), image["classes"] if image else (), strict=False):
             classes.remember(known)
         self.state = JoinState(join, self.selections, policy, memory, image and image["state"])
@@ -133,7 +132,7 @@ class Operator:
         `covered` names the queries that are new, and says whether the queries before kept all that they want.
         """
         rows, size = sum(self.state.rows(side) for side in Side), self.nbytes
-        selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
+        selections, self.verdicts = _asked(join)
         moved = [self._adopt(side, selections[side]) for side in Side]
         waits = max((ts for ts in self.complete.values() if ts is not None), default=-FOREVER)
         since = self.release + 1
@@ -142,7 +141,6 @@ class Operator:
                 self.complete[query.name] = max(since, waits) if covered[query.name] else self._full(query)
         self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
         self.join, self.selections = join, selections
-        self.verdicts = Classes([q.residual for q in join.queries], len(join.queries))
         self.state.change(join, selections, any(moved), [self._now(side) for side in Side], self.counters)
         self.chunks.restay(self._stay)
         for side in Side:
@@ -174,15 +172,10 @@ class Operator:
             return False
         payload = self.payload[side]
         payload.reclassify(selections.refined(new))
-        bases, starts, classes = payload.classes()
-        self.state.reclass(side, bases, starts, classes)
-
-        def by_number(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-            tables = np.searchsorted(bases, columns[HELD_ROW], side="right") - 1
-            return classes[starts[tables] + columns[HELD_ROW] - bases[tables]]
-
+        by_number = payload.class_by_number()
+        self.state.reclass(side, by_number)
         for run in self._held[side]:
-            run.update(HELD_CLASS, by_number)
+            run.update(HELD_CLASS, lambda columns: by_number(columns[HELD_ROW]))
         return True
 
     def _stay(self, kind: Kind, side: Side, base: int, rows: int) -> int:
@@ -469,6 +462,12 @@ class Operator:
         live = rows.kept & (now[rows.side] - rows.at < per_class(left.keep, right.keep)[rows.side, rows.cls])
         self.state.load(Rows._make(a[live] for a in rows))
         return self
+
+
+def _asked(join: SharedJoin) -> tuple[tuple[Selections, Selections], Classes]:
+    """What the queries of a join ask of the rows of each side, and of pairs."""
+    verdicts = Classes([q.residual for q in join.queries], len(join.queries))
+    return (Selections(join, Side.LEFT), Selections(join, Side.RIGHT)), verdicts
 
 
 def fits(join: SharedJoin, image: Mapping[str, Any]) -> bool:

@@ -88,11 +88,17 @@ class Payload:
         for table, classes in zip(self._tables, self._classes, strict=True):
             classes[:] = becomes(table, classes)
 
-    def classes(self) -> tuple[Int64s, Int64s, Int32s]:
-        """First number, place of the first class, and the classes of all tables, one after the other."""
+    def class_by_number(self) -> Callable[[Int64s], Int32s]:
+        """The class of any rows by their numbers."""
         sizes = np.array([len(c) for c in self._classes], np.int64)
+        bases, starts = np.array(self._bases, np.int64), np.cumsum(sizes) - sizes
         every = np.concatenate([np.zeros(0, np.int32), *self._classes])
-        return np.array(self._bases, np.int64), np.cumsum(sizes) - sizes, every
+
+        def classes(numbers: Int64s) -> Int32s:
+            tables = np.searchsorted(bases, numbers, side="right") - 1
+            return every[starts[tables] + numbers - bases[tables]]
+
+        return classes
 
     def classes_of(self, first: int, rows: int) -> Int32s:
         """The classes of rows that came together, and so lie in one table."""

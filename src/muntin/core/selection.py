@@ -269,7 +269,7 @@ class Selections(Classes):
         return np.repeat((holds == self._truths).all(axis=1)[:, None], len(self._own), axis=1)
 
     def _extend(self, flags: Bools) -> None:
-        self.wants = np.concatenate([self.wants, query_bits(flags)])
+        super()._extend(flags)
         stored = flags if self._selects else np.ones_like(flags)
         longest = np.where(stored, self._own, 0).max(axis=1)
         kept = np.where(longest > 0, self._ends[np.searchsorted(self._ends, longest).clip(max=len(self._ends) - 1)], 0)

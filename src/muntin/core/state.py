@@ -14,6 +14,7 @@ from muntin.core.policy import LimitError, Policy
 from muntin.core.selection import Selections, per_class, slicing
 from muntin.kernels.index import (
     CLASS_BITS,
+    CLASS_MASK,
     FILL,
     HEAD,
     KEYS,
@@ -28,7 +29,6 @@ from muntin.kernels.index import (
     entries,
     index_layout,
     packed_entries,
-    reclass,
     repack,
 )
 from muntin.kernels.join import (
@@ -54,7 +54,6 @@ from muntin.kernels.times import (
     Times,
     ages,
     append_listed,
-    append_rows,
     clear_times,
     grow_times,
     pack_times,
@@ -132,9 +131,15 @@ class Leaving:
         missing = (stop - start) // BLOCK + self._lanes + 1 - spare_blocks(self.times)
         if missing > 0:
             self._move(self._blocks + max(missing, self._blocks // 2), grow_times)
-        stored = np.zeros(2, np.int64)
-        append_rows(self.times, rows.side, rows.at, rows.cls, slots, lane_of, start, stop, stored)
-        return stored
+        stored = start + np.flatnonzero(slots[start:stop] >= 0)
+        sides = rows.side[stored]
+        append_listed(self.times, lane_of[sides, rows.cls[stored]], rows.at[stored], slots[stored])
+        return np.bincount(sides, minlength=2)
+
+    def lanes_of(self, selections: tuple[Selections, Selections]) -> Int64s:
+        """The lane of each class of each side."""
+        left, right = (selections[side].lanes() + self.spans[side][0] for side in Side)
+        return per_class(left, right)
 
     @classmethod
     def relabelled(cls, old: Leaving, join: SharedJoin, becomes: Mapping[int, int]) -> Leaving:
@@ -143,20 +148,22 @@ class Leaving:
         relabel_times(old.times, self.times, becomes)
         return self
 
-    @classmethod
-    def listing(cls, join: SharedJoin, memory: Memory, lanes: Int64s, places: Int64s, slots: Int32s) -> Leaving:
-        """Lists of rows in any order, given by lane, place and slot."""
-        self = cls(join, memory, blocks=len(lanes) // BLOCK + 2 * sum(map(len, join.cuts)) + 8)
+    @staticmethod
+    def blocks_for(rows: int, lanes: int) -> int:
+        """Blocks that hold so many rows, however they are spread over the lanes."""
+        return rows // BLOCK + 2 * lanes + 8
+
+    def fill(self, lanes: Int64s, places: Int64s, slots: Int32s) -> None:
+        """List rows that are in any order in lists that have none."""
         order = np.lexsort((places, lanes))
         append_listed(self.times, lanes[order], places[order], slots[order])
-        return self
 
     def discard(self) -> None:
         self._memory.discard(self._name)
 
     def settle(self) -> None:
         """Give memory back after the lists have become much shorter."""
-        needed = len(self) // BLOCK + 2 * self._lanes + 8
+        needed = self.blocks_for(len(self), self._lanes)
         if self._blocks > 8 * needed:
             self._move(2 * needed, pack_times)
 
@@ -181,9 +188,8 @@ class Stays:
         """Rows to join before stale ones are looked for: all, unless rows stay for different times."""
         if not any(self.mixed) or not len(rows.ts):
             return max(1, len(rows.ts))
-        spans = [max(1, int(max(rows.at[-1], rows.now[-1]) - min(rows.at[0], rows.now[0])))] * 2
-        shares = [short / PROMPTLY / span for short, span in zip(self.shortest, spans, strict=True)]
-        return int(np.clip(len(rows.ts) * min(shares), *RUNS))
+        span = max(1, int(max(rows.at[-1], rows.now[-1]) - min(rows.at[0], rows.now[0])))
+        return int(np.clip(len(rows.ts) * min(self.shortest) / PROMPTLY / span, *RUNS))
 
 
 class JoinState:
@@ -246,7 +252,7 @@ class JoinState:
         """
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
-        cuts, lane_of = slicing(self.join, self.selections), self._lanes()
+        cuts, lane_of = slicing(self.join, self.selections), self.leaving.lanes_of(self.selections)
         stays = Stays(self.selections)
         run = stays.run(rows) if probing else max(1, total)
         out = scratch(block or max(1024, total, self._expected))
@@ -292,14 +298,18 @@ class JoinState:
             reached = rows.at[last] if rows.side[last] == side else rows.now[last]
             self._expire(side, int(reached), stays, counters)
 
-    def _lanes(self) -> Int64s:
-        """The lane of each class of each side."""
-        left, right = (self.selections[side].lanes() + self.leaving.spans[side][0] for side in Side)
-        return per_class(left, right)
+    def _entries(self, side: Side) -> tuple[Int64s, Int32s]:
+        """Where in the slab the rows of a side lie, and their slots."""
+        rows = self.rows(side)
+        at, homes = np.zeros(rows, np.int64), np.zeros(rows, np.int32)
+        entries(self.index, int(side), at, homes)
+        return at, homes
 
-    def reclass(self, side: Side, bases: Int64s, starts: Int64s, classes: Int32s) -> None:
-        """Give the rows of a side the classes that they have by number (`Payload.classes`)."""
-        reclass(self.index, int(side), bases, starts, classes)
+    def reclass(self, side: Side, by_number: Callable[[Int64s], Int32s]) -> None:
+        """Give the rows of a side the classes that they have by number."""
+        at, _ = self._entries(side)
+        numbers = self.index.slab[at, 1] >> CLASS_BITS
+        self.index.slab[at, 1] = numbers << CLASS_BITS | by_number(numbers)
 
     def change(
         self,
@@ -339,19 +349,18 @@ class JoinState:
 
     def _listed(self, now: Sequence[int], counters: Counters) -> Leaving:
         """Lists made anew from the index, after what is stale has left it."""
-        stays, lanes = Stays(self.selections), per_class(*(s.lanes() for s in self.selections))
-        lanes[1] += len(self.join.cuts[0])
-        found = []
+        stays = Stays(self.selections)
         for side in Side:
             counters.expired[side] += clean(self.index, int(side), now[side], stays.keep)
-            rows = self.rows(side)
-            places, homes, classes = np.zeros(rows, np.int64), np.zeros(rows, np.int32), np.zeros(rows, np.int32)
-            entries(self.index, int(side), places, homes, classes)
-            found.append((lanes[side, classes], places, homes))
-        left, right = found
-        return Leaving.listing(
-            self.join, self._memory, *(np.concatenate(pair) for pair in zip(left, right, strict=True))
-        )
+        rows = self.rows(Side.LEFT) + self.rows(Side.RIGHT)
+        leaving = Leaving(self.join, self._memory, blocks=Leaving.blocks_for(rows, sum(map(len, self.join.cuts))))
+        lanes, found = leaving.lanes_of(self.selections), []
+        for side in Side:
+            at, homes = self._entries(side)
+            places, rows_and_classes = self.index.slab[at].T
+            found.append((lanes[side, rows_and_classes & CLASS_MASK], places, homes))
+        leaving.fill(*(np.concatenate(both) for both in zip(*found, strict=True)))
+        return leaving
 
     def forget(self, side: Side, now: int, counters: Counters) -> None:
         """Take out the rows of a side that are stale when its axis has come to `now`."""

@@ -336,23 +336,6 @@ def repack(old, new, moved):
 
 
 @numba.njit(cache=True)
-def reclass(index, side, bases, starts, classes):
-    """Give the rows of one side the classes that they have by number: `classes[starts[n] + row - bases[n]]`."""
-    slots, slab = index.slots, index.slab
-    for at in range(len(index.table)):
-        slot = index.table[at]
-        if slot >= 0:
-            rows = count_of(slots, slot, side)
-            if rows > 0:
-                off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
-                for i in range(rows):
-                    entry = off + ((head + i) & mask)
-                    row = slab[entry, 1] >> CLASS_BITS
-                    n = np.searchsorted(bases, row, side="right") - 1
-                    slab[entry, 1] = row << CLASS_BITS | np.int64(classes[starts[n] + row - bases[n]])
-
-
-@numba.njit(cache=True)
 def clean(index, side, now, keep):
     """Take every stale row of one side out of every buffer; how many there were."""
     control, table, slots, slab = index
@@ -367,9 +350,9 @@ def clean(index, side, now, keep):
 
 
 @numba.njit(cache=True)
-def entries(index, side, places, homes, classes):
-    """List the place, slot and class of every row of one side, key after key."""
-    slots, slab = index.slots, index.slab
+def entries(index, side, places, homes):
+    """List where in the slab every row of one side lies, and its slot, key after key."""
+    slots = index.slots
     n = 0
     for at in range(len(index.table)):
         slot = index.table[at]
@@ -378,7 +361,5 @@ def entries(index, side, places, homes, classes):
             if rows > 0:
                 off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
                 for i in range(rows):
-                    entry = off + ((head + i) & mask)
-                    places[n], homes[n] = slab[entry, 0], slot
-                    classes[n] = slab[entry, 1] & CLASS_MASK
+                    places[n], homes[n] = off + ((head + i) & mask), slot
                     n += 1

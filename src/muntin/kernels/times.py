@@ -75,23 +75,17 @@ def _next_block(control, lanes, after, lane):
 
 
 @numba.njit(cache=True)
-def append_rows(times, sides, places, classes, slots, lane_of, start, stop, stored):
-    """List the rows from `start` to `stop` that were stored (slot not -1) in the lanes of their classes."""
+def append_listed(times, lanes_of, places, slots):
+    """List entries that are in order of place within each lane; the pool must have room."""
     control, lanes, after, at, homes = times
-    for n in range(start, stop):
-        if slots[n] >= 0:
-            side = np.int64(sides[n])
-            lane = lane_of[side, classes[n]]
-            end = lanes[lane, END]
-            if end == BLOCK or lanes[lane, HEAD] < 0:
-                _next_block(control, lanes, after, lane)
-                end = 0
-            block = lanes[lane, TAIL]
-            at[block, end] = places[n]
-            homes[block, end] = slots[n]
-            lanes[lane, END] = end + 1
-            lanes[lane, LIVE] += 1
-            stored[side] += 1
+    for n in range(len(places)):
+        lane = lanes_of[n]
+        if lanes[lane, END] == BLOCK or lanes[lane, HEAD] < 0:
+            _next_block(control, lanes, after, lane)
+        end, block = lanes[lane, END], lanes[lane, TAIL]
+        at[block, end], homes[block, end] = places[n], slots[n]
+        lanes[lane, END] = end + 1
+        lanes[lane, LIVE] += 1
 
 
 @numba.njit(inline="always")
@@ -123,20 +117,6 @@ def pop(control, lanes, after, lane, count):
         control[FREE_COUNT] += 1
 
 
-@numba.njit(cache=True)
-def append_listed(times, lanes_of, places, slots):
-    """List entries that are in order of place within each lane; the pool must have room."""
-    control, lanes, after, at, homes = times
-    for n in range(len(places)):
-        lane = lanes_of[n]
-        if lanes[lane, END] == BLOCK or lanes[lane, HEAD] < 0:
-            _next_block(control, lanes, after, lane)
-        end, block = lanes[lane, END], lanes[lane, TAIL]
-        at[block, end], homes[block, end] = places[n], slots[n]
-        lanes[lane, END] = end + 1
-        lanes[lane, LIVE] += 1
-
-
 def relabel_times(old: Times, new: Times, becomes: Mapping[int, int]) -> None:
     """Copy a pool into an empty one of the same size whose lanes are numbered otherwise; lanes left out are empty."""
     new.control[:], new.after[:], new.at[:], new.homes[:] = old.control, old.after, old.at, old.homes
@@ -151,24 +131,29 @@ def grow_times(old: Times, new: Times) -> None:
         becomes[: len(was)] = was
 
 
-@numba.njit(cache=True)
-def pack_times(old, new):
+def pack_times(old: Times, new: Times) -> None:
     """Copy all lanes into an empty pool of another size, tightly."""
-    control, lanes, after, at, homes = new
-    for lane in range(len(old.lanes)):
-        block, n = old.lanes[lane, HEAD], old.lanes[lane, START]
+    listed = int(old.lanes[:, LIVE].sum())
+    lanes_of, places, slots = np.zeros(listed, np.int64), np.zeros(listed, np.int64), np.zeros(listed, np.int32)
+    _list(old, lanes_of, places, slots)
+    append_listed(new, lanes_of, places, slots)
+
+
+@numba.njit(cache=True)
+def _list(times, lanes_of, places, slots):
+    """All entries, lane after lane."""
+    _, lanes, after, at, homes = times
+    listed = 0
+    for lane in range(len(lanes)):
+        block, n = lanes[lane, HEAD], lanes[lane, START]
         while block >= 0:
-            last = block == old.lanes[lane, TAIL]
-            end = old.lanes[lane, END] if last else BLOCK
+            last = block == lanes[lane, TAIL]
+            end = lanes[lane, END] if last else BLOCK
             while n < end:
-                if lanes[lane, END] == BLOCK or lanes[lane, HEAD] < 0:
-                    _next_block(control, lanes, after, lane)
-                at[lanes[lane, TAIL], lanes[lane, END]] = old.at[block, n]
-                homes[lanes[lane, TAIL], lanes[lane, END]] = old.homes[block, n]
-                lanes[lane, END] += 1
-                lanes[lane, LIVE] += 1
+                lanes_of[listed], places[listed], slots[listed] = lane, at[block, n], homes[block, n]
+                listed += 1
                 n += 1
-            block, n = (np.int64(-1) if last else np.int64(old.after[block])), 0
+            block, n = (np.int64(-1) if last else np.int64(after[block])), 0
 
 
 @numba.njit(cache=True)

@@ -52,7 +52,7 @@ class Changes:
             epoch = self.log.read(number)
             if number not in sent:
                 self._accept(epoch)
-            elif number > _reached(last):
+            elif number > last.epoch:
                 self._answers[number] = _accepted(epoch)
 
     def compare(self, spec: JobSpec) -> list[str]:
@@ -86,9 +86,12 @@ class Changes:
         from muntin.sql import parse_change
 
         with self._lock:
-            known = self._epoch_of(request)
-            if known is not None:  # the run before wrote the plan and died before it could say so
-                self._accept(known)
+            known = self._epoch_of(request) if request is not None else None
+            if (
+                known is not None and known.request is not None
+            ):  # the run before wrote the plan and died before it could say so
+                self._tell(known, _accepted(known))
+                requests.finish(self.checkpoint, known.request)
                 return known.number
             change = parse_change(sql, self.spec)
             spec = self._changed(change)
@@ -104,10 +107,10 @@ class Changes:
             if set(plan.queries) == set(self.plan.queries):
                 self._advance(plan, [], None, None, None)
 
-    def _epoch_of(self, request: str | None) -> Epoch | None:
+    def _epoch_of(self, request: str) -> Epoch | None:
         latest = self.log.latest() or 0
         recent = (self.log.read(n) for n in range(latest, max(0, latest - 10), -1))
-        return next((e for e in recent if request is not None and e.request == request), None)
+        return next((epoch for epoch in recent if epoch.request == request), None)
 
     def _changed(self, change: Change) -> JobSpec:
         queries = dict(self.spec.queries)
@@ -138,9 +141,9 @@ class Changes:
         return epoch.number
 
     def _accept(self, epoch: Epoch) -> None:
+        """Send an epoch that was written on its way."""
         self._tell(epoch, _accepted(epoch))
-        if epoch.number not in {m.get("epoch") for m in control.messages(self.checkpoint)}:
-            control.send_plan(self.checkpoint, epoch.number)
+        control.send_plan(self.checkpoint, epoch.number)
         if epoch.request is not None:
             requests.finish(self.checkpoint, epoch.request)
 
@@ -154,7 +157,7 @@ class Changes:
     def committed(self, manifest: Manifest) -> None:
         """Note which epochs all shards have reached with a micro-batch, and answer."""
         for number, answer in list(self._answers.items()):
-            if answer.state == "accepted" and number <= _reached(manifest):
+            if answer.state == "accepted" and number <= manifest.epoch:
                 self._tell(self.log.read(number), _in_force(answer, manifest.changes.get(str(number), [])))
 
     def wait(self, number: int, alive: Callable[[], bool]) -> Answer:
@@ -163,11 +166,6 @@ class Changes:
             while self._answers[number].state != "in force" and alive():
                 self._news.wait(0.1)
             return self._answers[number]
-
-
-def _reached(manifest: Manifest) -> int:
-    """The epoch that all shards have come to."""
-    return min((r["epoch"] for r in manifest.operators.values()), default=0)
 
 
 def _accepted(epoch: Epoch) -> Answer:

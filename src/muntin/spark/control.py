@@ -67,13 +67,16 @@ def folder(checkpoint: Path) -> Path:
 
 def messages(checkpoint: Path) -> list[dict[str, Any]]:
     """All messages sent so far, in order."""
-    files = sorted(p for p in folder(checkpoint).glob("*.json") if not p.name.startswith((".", "_")))
-    return [json.loads(p.read_text()) for p in files]
+    return [json.loads(p.read_text()) for p in _files(checkpoint)]
+
+
+def _files(checkpoint: Path) -> list[Path]:
+    return sorted(p for p in folder(checkpoint).glob("*.json") if not p.name.startswith((".", "_")))
 
 
 def send(checkpoint: Path, message: dict[str, Any]) -> dict[str, Any]:
     """Append a message; it gets the next sequence number."""
-    sequence = max((m["sequence"] for m in messages(checkpoint)), default=0) + 1
+    sequence = max((int(p.stem) for p in _files(checkpoint)), default=0) + 1
     numbered = {"sequence": sequence, **message}
     target = folder(checkpoint) / f"{sequence:010d}.json"
     write_atomically(target, json.dumps(numbered) + "\n")

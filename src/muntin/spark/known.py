@@ -65,8 +65,7 @@ def of_checkpoint(spec: JobSpec, checkpoint: Path, log: PlanLog | None = None) -
     met, log, stored = {}, log or PlanLog(checkpoint, spec), stored_job(checkpoint)
     if log.latest() is not None and stored is not None and set(stored["streams"]) <= set(spec.streams):
         last = last_manifest(checkpoint)
-        reached = min((r["epoch"] for r in last.operators.values()), default=0)
-        for join in log.read(reached).plan.joins:
+        for join in log.read(last.epoch).plan.joins:
             traffic = traffic_met(join, reports_of(join, last))
             if traffic is not None and join.partitions == (None, None):
                 met[signature(join.queries[0])] = traffic

@@ -51,6 +51,11 @@ class Manifest:
     changes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """What changes of plan did in this micro-batch, by epoch, shard after shard."""
 
+    @property
+    def epoch(self) -> int:
+        """The plan that all shards have come to."""
+        return min((report["epoch"] for report in self.operators.values()), default=0)
+
 
 class Publisher:
     """The committed output of one checkpoint; `output` is None where rows are only counted or go to a callable."""

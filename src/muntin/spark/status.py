@@ -166,14 +166,13 @@ class StatusBoard:
         if manifest.batch < 0:
             return
         self.status["batch"] = manifest.batch
-        epoch = min((r["epoch"] for r in manifest.operators.values()), default=0)
-        self._follow(epoch)
+        self._follow(manifest.epoch)
         self._note_changes(manifest)
         for name, query in self.status["queries"].items():
             query["rows"] = manifest.rows.get(name, 0)
             query["total_rows"] = manifest.total_rows.get(name, 0)
         self.status["dead_letters"] = dict(manifest.total_letters)
-        self.status["joins"] = [self._join(join, manifest) for join in self._topology.epoch(epoch).plan.joins]
+        self.status["joins"] = [self._join(join, manifest) for join in self._topology.epoch(manifest.epoch).plan.joins]
 
     def _join(self, join: SharedJoin, manifest: Manifest) -> dict[str, Any]:
         reports = known.reports_of(join, manifest)
