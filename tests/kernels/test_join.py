@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,10 +25,13 @@ from muntin.kernels.index import (
 from muntin.kernels.join import (
     COUNTS,
     DONE,
+    LATE,
     NEED_OUTPUT,
     STRATEGIES,
+    WHOLE,
     Routes,
     Rows,
+    Scan,
     Slicing,
     empty_pairs,
     expire,
@@ -70,14 +74,21 @@ def slicing_of(ends: np.ndarray, horizon: np.ndarray, routes: Routes) -> Slicing
     return Slicing(ends, first, ends, guess, np.array([62, 62]), ends, ends, horizon, routes)
 
 
-def join(rows: Rows, window: int, strategy: str, index: Index | None = None, slicing: Slicing | None = None):
+def join(
+    rows: Rows,
+    window: int,
+    strategy: str,
+    index: Index | None = None,
+    slicing: Slicing | None = None,
+    scan: Scan = WHOLE,
+):
     """All pairs, the counts, and the index afterwards; no sweep behind the strategy."""
     index = index or new_index(4, 8)
     cursor, counts, slots = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64), np.zeros(len(rows.ts), np.int32)
     pairs, out, cuts = set(), empty_pairs(4), slicing or one_slice(window)
     while True:
         need = probe_insert(
-            index, rows, cuts, STRATEGIES[strategy], True, len(rows.ts), cursor, out, slots, counts
+            index, rows, cuts, scan, STRATEGIES[strategy], True, len(rows.ts), cursor, out, slots, counts
         )  # fmt: skip
         if need in (DONE, NEED_OUTPUT):
             pairs |= {(int(a), int(b)) for a, b in out.rows[:, : cursor[1]].T}
@@ -208,3 +219,49 @@ def test_rows_that_stay_for_different_times_leave_each_at_its_own_age(seed):
         counts = [[count_of(index.slots, s, side) for s in index.table if s >= 0] for side in (0, 1)]
         assert index.control[MATCHES] == sum(a * b for a, b in zip(*counts, strict=True))
     assert index.control[KEYS] == 0
+
+
+def ranges(window: int, cuts: list[int]) -> list[np.ndarray]:
+    """The ages from cut to cut, the same on both sides."""
+    return [np.array([[low, high]] * 2) for low, high in pairwise([0, *cuts, window])]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_probe_in_pieces_finds_each_pair_once_whatever_is_stored_in_between(seed):
+    rows, end = random_rows(seed), np.array([LATE, LATE])
+    parts = [rows_of(rows[n : n + 10]) for n in range(0, len(rows), 10)]
+    for n, part in enumerate(parts):
+        parts[n] = part._replace(row=part.row + 10 * n)
+    first, *others = ranges(20, [3, 4, 11])
+    index, found, looked, pieces = new_index(4, 8), set(), 0, 0
+    waiting = end * 0  # nothing may leave while rows wait for their further ages
+    for part in parts:
+        some, counts, index, _ = join(part, 20, "all", index, scan=Scan(first, False, True, waiting))
+        found, looked, pieces = found | some, looked + counts[1], pieces + len(some)
+    for ages in others:
+        for part in parts:
+            some, counts, index, slots = join(part, 20, "all", index, scan=Scan(ages, False, False, waiting))
+            found, looked, pieces = found | some, looked + counts[1], pieces + len(some)
+            assert (slots == -1).all()
+    assert found == naive(rows, 20) and pieces == len(found)
+    assert looked <= len(found) + len(rows) * 4, "each piece looks at its own ages and one row more at most"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", range(5))
+def test_partners_that_are_later_are_met_where_one_stream_is_ahead(strategy, seed):
+    rows, rnd = random_rows(seed), random.Random(seed)
+    sides = [[n for n, r in enumerate(rows) if r[0] == side] for side in (0, 1)]
+    order, reached = [], [-LATE, -LATE]
+    index, found, pieces = new_index(4, 8), set(), 0
+    while any(sides):
+        side = rnd.randrange(2) if all(sides) else int(not sides[0])
+        taken, sides[side] = sides[side][:7], sides[side][7:]
+        order += taken
+        reached[side] = rows[taken[-1]][1]
+        part = rows_of([rows[n] for n in taken])._replace(row=np.array(taken))
+        scan = WHOLE._replace(early=True, stale=np.array([reached[1], reached[0]]))
+        some, _, index, _ = join(part, 20, strategy, index, scan=scan)
+        found, pieces = found | some, pieces + len(some)
+    assert sorted(order) == list(range(len(rows))) and order != sorted(order)
+    assert found == naive(rows, 20) and pieces == len(found)

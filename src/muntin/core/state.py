@@ -43,8 +43,10 @@ from muntin.kernels.join import (
     ROUTED,
     STALE_CHECKS,
     STRATEGIES,
+    WHOLE,
     Pairs,
     Rows,
+    Scan,
     empty_pairs,
     expire,
     probe_insert,
@@ -228,13 +230,13 @@ class JoinState:
         clear_index(index)
         return index
 
-    def insert(self, rows: Rows, counters: Counters, judge: Judge | None = None) -> Pairs:
-        """Probe with a run of rows and store them; the pairs found on the way, as far as `judge` lets them.
+    def insert(self, rows: Rows, counters: Counters, judge: Judge | None = None, scan: Scan = WHOLE) -> Pairs:
+        """Probe with a run of rows and store them as `scan` says; the pairs found, as far as `judge` lets them.
 
         They may lie in memory that the next call, on any state of this process, uses again.
         """
         parts: list[Pairs] = []
-        for pairs in self._work(rows, counters, JUDGED if judge else None):
+        for pairs in self._work(rows, counters, JUDGED if judge else None, scan):
             parts.append(judge(pairs) if judge else pairs)
         if len(parts) == 1:
             return parts[0]
@@ -242,10 +244,12 @@ class JoinState:
 
     def load(self, rows: Rows) -> None:
         """Store rows that have been joined before."""
-        for _ in self._work(rows, Counters(), None, probing=False):
+        for _ in self._work(rows, Counters(), None, WHOLE, probing=False):
             pass
 
-    def _work(self, rows: Rows, counters: Counters, block: int | None, probing: bool = True) -> Iterator[Pairs]:
+    def _work(
+        self, rows: Rows, counters: Counters, block: int | None, scan: Scan, probing: bool = True
+    ) -> Iterator[Pairs]:
         """Run the kernel to its end, making room as it asks for it; yields the pairs in pieces.
 
         Where rows stay for different times, the stale ones are taken out run by run: a probe would pass them.
@@ -259,7 +263,8 @@ class JoinState:
         cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
         stop, listed, everything = min(run, total), 0, 0
         while True:
-            need = probe_insert(self.index, rows, cuts, self.strategy, probing, stop, cursor, out, slots, counts)
+            how = scan, self.strategy, probing
+            need = probe_insert(self.index, rows, cuts, *how, stop, cursor, out, slots, counts)
             if need in (NEED_SLAB, NEED_SLOTS):
                 moved, done = self._make_room(total - int(cursor[0])), slots[listed : int(cursor[0])]
                 done[:] = np.where(done < 0, done, moved[done])
@@ -270,7 +275,7 @@ class JoinState:
                     counters.inserted[side] += int(stored[side])
                 last, listed, stop = stop - 1, stop, min(stop + run, total)
                 if listed < total:
-                    self._sweep(rows, last, stays, counters)
+                    self._sweep(rows, last, stays, scan, counters)
                     continue
             found, cursor[1] = int(cursor[1]), 0
             everything += found
@@ -292,11 +297,11 @@ class JoinState:
         counters.crossed += int(counts[CROSSED])
         counters.routed += int(counts[ROUTED])
 
-    def _sweep(self, rows: Rows, last: int, stays: Stays, counters: Counters) -> None:
+    def _sweep(self, rows: Rows, last: int, stays: Stays, scan: Scan, counters: Counters) -> None:
         """Forget what is stale once the rows up to `last` have been joined."""
         for side in Side:
             reached = rows.at[last] if rows.side[last] == side else rows.now[last]
-            self._expire(side, int(reached), stays, counters)
+            self._expire(side, min(int(reached), int(scan.stale[side])), stays, counters)
 
     def _entries(self, side: Side) -> tuple[Int64s, Int32s]:
         """Where in the slab the rows of a side lie, and their slots."""

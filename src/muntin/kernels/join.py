@@ -14,6 +14,9 @@ the invalidation strategy (kostowski 2 and 4.2); `expire` takes out the rest alo
 The slice of a pair is found on the way back through the buffer: ages only grow, so each cut is stepped over once per
 probe. Where a slice is merged of several windows, a pair beyond the first of them is looked up by its age.
 
+A pass may be limited to a range of ages (`Scan`), so that the join of a run of rows can be interrupted and gone on with
+(hammad2003 3.2), and may meet partners later than the row itself, where one stream is ahead (hammad2005 5).
+
 Where room is missing, `probe_insert` stops before it touches anything of the row at hand and says what it needs; the
 caller makes room and calls again.
 """
@@ -124,6 +127,27 @@ class Slicing(NamedTuple):
     routes: Routes
 
 
+class Scan(NamedTuple):
+    """Which partners a pass looks at, and what else it does.
+
+    `ages[side]` = [low, high): the ages of partners on that side that this pass looks at. What follows a pass over
+    smaller ages starts where that one ended, whatever has been stored since. `early`: partners may also be later than
+    the row that probes, because their stream is ahead; then pairs come in no order. `stored`: rows join the state.
+    `stale[side]` is where the axis of a side has come to at most: rows that are not stale there are not taken out.
+    """
+
+    ages: Int64s
+    early: bool
+    stored: bool
+    stale: Int64s
+
+
+LATE = 1 << 62
+"""Beyond any age and any place on an axis."""
+WHOLE = Scan(np.array([[0, LATE], [0, LATE]]), False, True, np.array([LATE, LATE]))
+"""Rows that come in time order meet all that is there and are stored."""
+
+
 def empty_pairs(room: int) -> Pairs:
     none = np.zeros(0, np.int32)
     return Pairs(np.empty((2, room), np.int64), np.empty(room, np.int64), np.empty(room, np.int32), none)
@@ -154,12 +178,12 @@ def _purge_others(control, table, slots, slab, slot, side, now, keep, counts):
 
 
 @numba.njit(cache=True)
-def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, homes, counts):
+def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, out, homes, counts):
     """Join the rows up to `stop` with the state and with each other; returns DONE or what is missing.
 
-    `cursor` = rows done and pairs found so far; calling again goes on from there. `out` receives the pairs in timestamp
-    order, `homes` the slot of each row for the time list, -1 where it was not kept. `counts`: see PROBES. Without
-    `probing` rows are only stored.
+    `cursor` = rows done and pairs found so far; calling again goes on from there. `out` receives the pairs, in
+    timestamp order unless partners are `early`, `homes` the slot of each row for the time list, -1 where it was not
+    kept. `counts`: see PROBES. Without `probing` rows are only stored.
 
     Tuples are taken apart first: an array that is fetched from a tuple in the loop costs counting its references.
     """
@@ -167,6 +191,7 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
     sides, ts, at, now, h1, h2, cls, row, kept = rows
     cuts, first, windows, guess, bucket, reach, keep, horizon, routes = slicing
     readers, wants = routes
+    ages, early, stored, stale = scan
     out_rows, out_ts, out_tag, _ = out
     n, found, room = cursor[0], cursor[1], len(out_ts)
     need, warm = DONE, n
@@ -181,8 +206,9 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
         other = 1 - side
         place = locate(table, slots, h1[n], h2[n])
         slot = np.int64(table[place])
+        keeps = kept[n] and stored
         if slot < 0:
-            if not kept[n]:
+            if not keeps:
                 counts[PROBES] += 1
                 homes[n] = -1
                 n += 1
@@ -195,14 +221,15 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
             if found + count_of(slots, slot, other) > room:
                 need = NEED_OUTPUT
                 break
-            _purge_one(control, slots, slab, slot, other, now[n], keep, shortest, counts)
+            ours, theirs = min(at[n], stale[side]), min(now[n], stale[other])
+            _purge_one(control, slots, slab, slot, other, theirs, keep, shortest, counts)
             if strategy in (PROBE_INSERT, ALL):
-                _purge_one(control, slots, slab, slot, side, at[n], keep, shortest, counts)
+                _purge_one(control, slots, slab, slot, side, ours, keep, shortest, counts)
             if strategy >= PROBE_ALL:
-                _purge_others(control, table, slots, slab, slot, other, now[n], keep, counts)
+                _purge_others(control, table, slots, slab, slot, other, theirs, keep, counts)
             if strategy == ALL:
-                _purge_others(control, table, slots, slab, slot, side, at[n], keep, counts)
-        if kept[n] and not has_room(control, slots, slab, slot, side):
+                _purge_others(control, table, slots, slab, slot, side, ours, keep, counts)
+        if keeps and not has_room(control, slots, slab, slot, side):
             need = NEED_SLAB
             break
         if probing:
@@ -211,10 +238,43 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
             if partners > 0:  # from the newest back to the first that nobody can want
                 off, mask = slots[slot, OFF + other], mask_of(slots, slot, other)
                 newest = slots[slot, HEAD + other] + partners - 1
-                limit, band, edge, back = reach[side, cls[n]], 0, cuts[other, 0], 0
+                mine, when, reached, own = row[n], ts[n], now[n], np.int64(cls[n])
+                limit, low = min(reach[side, own], ages[other, 1]), ages[other, 0]
+                band, edge, back, start, skipped = 0, cuts[other, 0], 0, 0, 0
                 window, inner, shift, routed = np.int64(0), windows[other, 0], bucket[other], 0
                 base = np.uint64(other * (len(guess) >> 1))
-                mine, when, reached, own = row[n], ts[n], now[n], np.int64(cls[n])
+                if early:  # first those that are later than this row, as far as it can be wanted
+                    low = 1 - keep[side, own]
+                if low != 0:
+                    back = start = _first_of_age(slab, off, mask, newest, partners, reached, low)
+                while early and back < partners:
+                    entry = off + ((newest - back) & mask)
+                    age = slab[entry, 0] - reached
+                    if age <= 0:
+                        break
+                    back += 1
+                    partner = slab[entry, 1]
+                    theirs = partner & CLASS_MASK
+                    if age >= reach[other, theirs]:
+                        continue
+                    if tabled and age >= (horizon[0, own, theirs] if other else horizon[1, theirs, own]):
+                        continue
+                    guessed = np.int64(guess[np.uint64(side * (len(guess) >> 1)) + np.uint64(age >> bucket[side])])
+                    within = guessed >> 1
+                    if guessed & 1:
+                        within = _search(windows, side, within, age)
+                    if tabled or _wanted(wants, readers, other, theirs, own, within):
+                        out_rows[side, found] = mine
+                        out_rows[other, found] = partner >> CLASS_BITS
+                        out_ts[found] = slab[entry, 0]
+                        out_tag[found] = 2 * within + side
+                        found += 1
+                if low > 0:
+                    while low >= edge:
+                        band += 1
+                        edge = cuts[other, band]
+                    skipped, window = band, first[other, band]
+                    inner = windows[other, window]
                 while back < partners:
                     entry = off + ((newest - back) & mask)
                     age = reached - slab[entry, 0]
@@ -246,11 +306,11 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
                         out_ts[found] = when
                         out_tag[found] = 2 * within + other
                         found += 1
-                counts[COMPARISONS] += back
-                counts[CROSSED] += band
+                counts[COMPARISONS] += back - start
+                counts[CROSSED] += band - skipped
                 counts[ROUTED] += routed
         homes[n] = -1
-        if kept[n]:
+        if keeps:
             append(control, slots, slab, slot, side, at[n], row[n], cls[n])
             homes[n] = slot
         else:
@@ -258,6 +318,19 @@ def probe_insert(index, rows, slicing, strategy, probing, stop, cursor, out, hom
         n += 1
     cursor[0], cursor[1] = n, found
     return need
+
+
+@numba.njit(cache=True)
+def _first_of_age(slab, off, mask, newest, partners, reached, low):
+    """How many rows back from the newest of a buffer the first one is that has reached an age."""
+    start, end = np.int64(0), np.int64(partners)
+    while start < end:
+        middle = (start + end) >> 1
+        if reached - slab[off + ((newest - middle) & mask), 0] >= low:
+            end = middle
+        else:
+            start = middle + 1
+    return start
 
 
 @numba.njit(cache=True)
