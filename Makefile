@@ -21,7 +21,7 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 	$(VENV)/bin/muntin demo
 
 test: setup    ## all tests, those that start Spark included
-	$(PY) -m pytest
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup
 
 lint: setup    ## style, format and types
 	$(VENV)/bin/ruff check .
