@@ -5,8 +5,8 @@
 
 A row that probes may stop after each level and go on later (hammad2003 3.2). A query is served when the level of its
 window has been scanned. Where a query has two windows, one for each stream, queries are ordered by the larger of the
-two, each as a part of the largest on its stream; a level ends on each side at the largest window of its queries and
-of those before. Count windows are the same with ages in rows.
+two (by parts of the largest on each stream, where one is in rows and the other in time); a level ends on each side at
+the largest window of its queries and of those before. Count windows are the same with ages in rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Levels:
 
 def levels_of(join: SharedJoin) -> Levels:
     windows = np.array([[q.window.side(side) for side in Side] for q in join.queries], np.int64)
-    distinct, place = np.unique((windows / windows.max(axis=0)).max(axis=1), return_inverse=True)
+    units = windows.max(axis=0) if join.axes[0] != join.axes[1] else 1
+    distinct, place = np.unique((windows / units).max(axis=1), return_inverse=True)
     count = min(len(distinct), MOST)
     level = place.ravel() * count // len(distinct)
     ends = [tuple(int(windows[level <= n, side].max()) for n in range(count)) for side in Side]

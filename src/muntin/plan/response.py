@@ -13,6 +13,9 @@ experiments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from muntin.plan.schedule import EQUAL
 
 Sizes = Sequence[float]
 
@@ -46,9 +49,7 @@ def mqt(sizes: Sizes, i: int, m: float, t: float = 1.0, queries: Sequence[int] |
     low, stretch = corners[end - 1], corners[end] - corners[end - 1]
     found = m * low + (m - 1) / 2 * stretch + (size - low + 1) / 2
     held = (m - 1) * (m * low + (m - 2) / 2 * stretch + size - low)
-    at_once = sum(
-        (b - a) * (m * a + (b - a + 1) / 2) for a, b in zip(corners[: end - 1], corners[1:end], strict=True)
-    )
+    at_once = sum((b - a) * (m * a + (b - a + 1) / 2) for a, b in pairwise(corners[:end]))
     return t / (m * size) * (m * (size - low) * found + low * held + at_once)
 
 
@@ -59,7 +60,7 @@ def stretches(sizes: Sizes, queries: Sequence[int]) -> list[float]:
     for size, count in zip(sizes, queries, strict=True):
         served += count
         point = (float(size), served)
-        while len(hull) > 1 and _slope(hull[-1], point) >= _slope(hull[-2], hull[-1]):
+        while len(hull) > 1 and _slope(hull[-1], point) * (1 + EQUAL) >= _slope(hull[-2], hull[-1]):
             hull.pop()
         hull.append(point)
     return [size for size, _ in hull[1:]]
@@ -76,3 +77,18 @@ FORMULAS: Mapping[str, Formula] = {
     "mqt": mqt,
 }
 """By the name of the scheduler: sizes, window, burst, time per row looked at, queries of each window."""
+
+
+def mean(name: str, sizes: Sizes, queries: Sequence[int], m: float, t: float = 1.0) -> float:
+    """The mean over all queries under a scheduler."""
+    formula = FORMULAS[name]
+    return sum(n * formula(sizes, i, m, t, queries) for i, n in enumerate(queries)) / sum(queries)
+
+
+def chosen(sizes: Sizes, queries: Sequence[int], m: float) -> str:
+    """The scheduler that `auto` stands for: the lowest mean over the queries after a burst of m, the simpler of equals.
+
+    The sizes may be in any unit: rows are taken to be many, as they are where it matters.
+    """
+    many = [size * 1e6 for size in sizes]
+    return min(FORMULAS, key=lambda name: mean(name, many, queries, max(m, 1)))

@@ -6,10 +6,10 @@
     swf   Smallest Window First: the first queue that is not empty, one level
     mqt   Maximum Query Throughput: the queue that promises the most queries served per unit of scan, one level
 
-A run never overtakes an earlier one: it comes to a level after it. For mqt that is what the promise is about: a run that
-has scanned i levels may go on to level j at most, where the run before it stands (3.3). A scan over several levels is one
-unit per level; the queue with the highest promise keeps it until its best level has been reached, since what is left of
-the best stretch promises at least as much as the whole.
+A run never overtakes an earlier one: it comes to a level after it. For mqt that bounds the promise: a run that has
+scanned i levels may go on to level j at most, where the run before it stands (3.3). A scan over several levels is one
+unit per level; the queue with the highest promise keeps it until its best level has been reached, since what is left
+of the best stretch promises at least as much as the whole.
 
 Plain queues and numbers: the operator works by it, and EXPLAIN foretells with it.
 """
@@ -23,6 +23,8 @@ from typing import NamedTuple
 from muntin.plan.levels import Levels
 
 SCHEDULERS = ("lwo", "swf", "mqt")
+EQUAL = 1e-9
+"""Promises that differ by less are equal: windows are compared as fractions."""
 Queues = list[deque[int]]
 
 
@@ -92,10 +94,10 @@ def _promising(levels: Levels) -> Callable[[Queues], int | None]:
     matrix = throughputs(levels.sizes, levels.queries)
 
     def choose(queues: Queues) -> int | None:
-        best, chosen, ahead = -1.0, None, len(queues)
+        best, chosen, ahead = 0.0, None, len(queues)
         for n in range(len(queues) - 1, -1, -1):
             if queues[n]:
-                if matrix[n][ahead] > best:
+                if matrix[n][ahead] > best * (1 + EQUAL):
                     best, chosen = matrix[n][ahead], n
                 ahead = n
         return chosen
