@@ -126,7 +126,7 @@ def walked(name: str, sizes: tuple[int, ...], m: int) -> list[float]:
         done[unit.run] = unit.last
         for run, k in list(held):
             open_ = all(d > k for d in done[:run])
-            if open_ and (name == "mqt" or done[run] > k or unit == (run, 0, 1)):
+            if open_ and (name == "mqt" or run == unit.run):
                 total[k] += clock * len(held.pop((run, k)))
     assert not held
     return [sum_ / (m * size) for sum_, size in zip(total, sizes, strict=True)]

@@ -4,8 +4,8 @@ A pair found at a level belongs to queries of this level and of larger ones. A q
 order, so it can have those of a run only after those of all earlier runs. When, is the rule of the scheduler:
 
     lwo   at once: every run is joined whole before the next
-    swf   when the run has scanned the query's level; what a new run finds at once goes to all queries for which no
-          earlier run has to scan (figure 3(a), step 2)
+    swf   at the end of a unit, what the run has found goes to the queries whose level it and all earlier runs have
+          scanned, and also (figure 3(a), steps 2 and 6) to those whose level all earlier runs have scanned
     mqt   as soon as all earlier runs have scanned the query's level, and from then on at once
 
 The early rules let pairs of smaller ages go before those of larger ages of the same run. That is in order where the
@@ -62,9 +62,8 @@ class Outbox:
         run = self._runs.setdefault(unit.run, _Run(early, got=[0] * self._levels))
         run.found.append(Pairs._make(a.copy() for a in pairs))
         scanned = range(unit.first, unit.last)
-        opened = range(self._levels) if run.early and (self._rule == "mqt" or unit.first == 0) else range(0)
         going = [
-            k for k in range(unit.first, self._levels) if k in scanned or (k in opened and self._first[k] == unit.run)
+            k for k in range(unit.first, self._levels) if k < unit.last or (run.early and self._first[k] == unit.run)
         ]
         out = self._send(unit.run, going, self._rule == "mqt" and run.early)
         for k in scanned:

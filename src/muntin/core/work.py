@@ -74,6 +74,11 @@ class Work:
             self._starts.append(min(self._starts[-1] + self.run_length, end))
 
     @property
+    def arrived(self) -> int:
+        """Rows that have come."""
+        return self._starts[-1]
+
+    @property
     def waiting(self) -> int:
         """Rows that have come and have something left to scan."""
         return sum(self._starts[run + 1] - self._starts[run] for queue in self.scheduler.queues for run in queue)
