@@ -49,18 +49,16 @@ class Outbox:
         self._first = [0] * levels
         """For each level the first run that has not scanned it: the one whose pairs its queries are to get next."""
         self._runs: dict[int, _Run] = {}
-
-    @property
-    def held(self) -> int:
+        self.held = 0
         """Pairs kept for a query that must wait for them, each counted once."""
-        return sum(len(p.ts) for run in self._runs.values() for p in run.found[min(run.got) :])
 
     def done(self, unit: Unit, pairs: Pairs, early: bool) -> list[Delivery]:
         """A unit has found pairs; what may go to whom now. `early`: the rows of the run have one timestamp."""
         if self._rule == "lwo":
             return [Delivery(tuple(range(self._levels)), unit.run, pairs, True)]
         run = self._runs.setdefault(unit.run, _Run(early, got=[0] * self._levels))
-        run.found.append(Pairs._make(a.copy() for a in pairs))
+        run.found.append(Pairs._make([a.copy() for a in pairs]))
+        self.held += len(pairs.ts)
         scanned = range(unit.first, unit.last)
         going = [
             k for k in range(unit.first, self._levels) if k < unit.last or (run.early and self._first[k] == unit.run)
@@ -78,11 +76,13 @@ class Outbox:
     def _send(self, number: int, levels: Sequence[int], at_once: bool) -> list[Delivery]:
         """What the queries of these levels have not got of a run, those that get the same together."""
         run, out = self._runs[number], []
+        kept = run.got[-1]  # the largest window wants all of it, and gets it last
         together: dict[int, list[int]] = {}
         for k in levels:
             if run.got[k] < len(run.found):
                 together.setdefault(run.got[k], []).append(k)
                 run.got[k] = len(run.found)
+        self.held -= sum(len(pairs.ts) for pairs in run.found[kept : run.got[-1]])
         for since, ks in together.items():
             pairs = _merged(run.found[since:])
             if len(pairs.ts):

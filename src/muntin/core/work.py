@@ -80,8 +80,8 @@ class Work:
 
     @property
     def waiting(self) -> int:
-        """Rows that have come and have something left to scan."""
-        return sum(self._starts[run + 1] - self._starts[run] for queue in self.scheduler.queues for run in queue)
+        """Rows that have come and have something left to scan; all but the last run have the same length."""
+        return min(self.run_length * sum(map(len, self.scheduler.queues)), self.arrived)
 
     def readers(self, delivery: Delivery) -> UInt64s:
         """The queries that a delivery is for, as bits."""
@@ -97,7 +97,7 @@ class Work:
         if unit is None:
             return None
         start, stop = self.span(unit.run)
-        rows, before = Rows._make(a[start:stop] for a in self.rows), self.counters.comparisons
+        rows, before = Rows._make([a[start:stop] for a in self.rows]), self.counters.comparisons
         pairs = self.state.insert(rows, self.counters, self._judge, self._scan(unit))
         self._found += len(pairs.ts)
         if self._found > self.state.fan_out:
