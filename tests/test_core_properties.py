@@ -18,6 +18,7 @@ from muntin.core.local import LocalJob
 from muntin.kernels.join import STRATEGIES
 from muntin.model import Axis, JobSpec
 from muntin.plan import Plan, share
+from muntin.plan.schedule import SCHEDULERS
 from muntin.plan.share import STRATEGIES as SHARING
 from muntin.sql import parse_job
 from worlds import EXAMPLES, ROW, STREAMS, order_of, queries, rows, summed
@@ -58,10 +59,15 @@ def planned(spec: JobSpec, strategy: str, merged: int) -> Plan:
 
 
 def simulate(
-    scenario: dict, spec: JobSpec, shards: int, restarts: list[bool], plan: Plan | None = None
+    scenario: dict,
+    spec: JobSpec,
+    shards: int,
+    restarts: list[bool],
+    plan: Plan | None = None,
+    run_length: int | None = None,
 ) -> tuple[dict, LocalJob]:
     """Each query's rows as tuples in output order."""
-    local = LocalJob(spec, shards, plan or planned(spec, scenario["strategy"], scenario["merged"]))
+    local = LocalJob(spec, shards, plan or planned(spec, scenario["strategy"], scenario["merged"]), run_length)
     got: dict[str, list] = {name: [] for name in spec.queries}
     for batch, restart in zip([*scenario["batches"], None], [*restarts, False], strict=True):
         tables = {} if batch is None else {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batch, strict=True)}
@@ -101,6 +107,22 @@ def test_every_query_gets_the_oracles_rows_in_order_whatever_the_cuts_shards_and
         for shard, counters in zip(local.shards[n], local.counters(n), strict=True):
             assert counters.state_rows == counters.held_rows == [0, 0], "an ended job keeps nothing"
             assert counters.keys == 0 and not shard.log, join
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(scenarios(), st.sampled_from(["auto", *SCHEDULERS]), st.integers(1, 6))
+def test_every_scheduler_gives_the_oracles_rows_in_order_whatever_the_runs(scenario, scheduler, run_length):
+    spec = job(scenario)
+    spec = replace(spec, settings=replace(spec.settings, delivery="eager", scheduler=scheduler))
+    shards = min(scenario["shards"], 2)
+    got, local = simulate(scenario, spec, shards, scenario["restarts"], run_length=run_length)
+    for name, rows_ in expected(scenario)[0].items():
+        assert sorted(got[name], key=order_of) == sorted(rows_, key=order_of)
+        times = [row[-1] for row in got[name]]
+        assert times == sorted(times)
+    for n in range(len(local.plan.joins)):
+        for counters in local.counters(n):
+            assert counters.state_rows == counters.held_rows == [0, 0], "an ended job keeps nothing"
 
 
 @settings(max_examples=EXAMPLES // 3, deadline=None)

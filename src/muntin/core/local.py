@@ -15,11 +15,13 @@ import pyarrow.compute as pc
 
 from muntin.core.arrival import shard_rows
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
-from muntin.core.operator import FOREVER, Changed, Operator
+from muntin.core.operator import FOREVER, Changed, Operator, Step
 from muntin.core.policy import Policy
 from muntin.core.results import Run, route, unite
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
+
+Tables = dict[str, pa.Table]
 
 
 @dataclass
@@ -33,11 +35,29 @@ class Shard:
     def advance(self, arrivals: Arrivals) -> tuple[Run, tuple[pa.Table, pa.Table]]:
         step = self.operator.advance(arrivals)
         run = step.run.whole()
+        self._keep(step)
+        return run, step.late
+
+    def deliver(self, arrivals: Arrivals, run_length: int | None) -> tuple[Tables, tuple[pa.Table, pa.Table]]:
+        """The same in the order of the scheduler: each query's rows as they are delivered."""
+        self.operator.receive(arrivals)
+        work, found = self.operator.work(run_length), defaultdict(list)
+        work.arrive()
+        while (done := work.step()) is not None:
+            for delivery in done.deliveries:
+                for query, table in route(
+                    self.join, self.operator.found(delivery.pairs, work.readers(delivery)).whole()
+                ):
+                    found[query.name].append(table)
+        step = self.operator.finish()
+        self._keep(step)
+        return {name: pa.concat_tables(tables) for name, tables in found.items()}, step.late
+
+    def _keep(self, step: Step) -> None:
         self.log.update(step.puts)
         for name in step.deletes:
             del self.log[name]
         self.operator.tidy()
-        return run, step.late
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> Changed:
         self.join = join
@@ -52,8 +72,8 @@ class Shard:
 class LocalJob:
     """Feed micro-batches of stream tables, receive each query's rows in order."""
 
-    def __init__(self, spec: JobSpec, shards: int = 1, plan: Plan | None = None):
-        self.spec = spec
+    def __init__(self, spec: JobSpec, shards: int = 1, plan: Plan | None = None, run_length: int | None = None):
+        self.spec, self._run_length = spec, run_length
         self.plan = plan or make_plan(spec)
         self._policy, self._count = Policy.of(spec.settings, shards * max(1, len(self.plan.joins))), shards
         self.shards = [[Shard(j, Operator(j, policy=self._policy)) for _ in range(shards)] for j in self.plan.joins]
@@ -71,12 +91,17 @@ class LocalJob:
             runs = []
             for n, shard in enumerate(shards):
                 arrivals = Arrivals((parts[0][n], parts[1][n]), lows, highs, (ended, ended), (clocks[0], clocks[1]))
-                run, late = shard.advance(arrivals)
-                runs.append(run)
+                if self._policy.eager:
+                    delivered, late = shard.deliver(arrivals, self._run_length)
+                    for name, table in delivered.items():
+                        found[name].append(table)
+                else:
+                    run, late = shard.advance(arrivals)
+                    runs.append(run)
                 for side in Side:
                     if join.reports[side]:
                         self.late[join.streams[side].name].append(late[side])
-            for query, table in route(join, Run.merge(runs)):
+            for query, table in route(join, Run.merge(runs)) if runs else ():
                 found[query.name].append(table)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
 

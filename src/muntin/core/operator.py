@@ -34,11 +34,12 @@ from muntin.core.held import Held, pass_all
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import RANGE_BITS, Payload
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
-from muntin.core.results import Found
+from muntin.core.results import Found, UInt64s
 from muntin.core.selection import Classes, Selections, per_class, routes
 from muntin.core.sequence import Numbered, Sequencer
-from muntin.core.state import JoinState
-from muntin.kernels.join import Pairs, Rows
+from muntin.core.state import JoinState, Judge
+from muntin.core.work import Work
+from muntin.kernels.join import Pairs, Rows, empty_pairs
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
 from muntin.plan.share import Cuts
@@ -50,6 +51,8 @@ GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
 VISITORS = GROUPS
 """The range of rows that only probe here."""
+NO_PAIRS = empty_pairs(0)
+EVERYBODY = ~np.zeros(1, np.uint64)
 HELD_CLASS, HELD_ROW = 4, 5
 HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
 """Of held rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
@@ -188,30 +191,55 @@ class Operator:
 
     def advance(self, arrivals: Arrivals) -> Step:
         """Take in a micro-batch, join what both streams have passed, forget what nobody can need."""
+        self.receive(arrivals)
+        try:
+            pairs = self.state.insert(self._ready(), self.counters, self._asks)
+        except LimitError as error:
+            raise self.explained(error) from None
+        self.counters.pairs += len(pairs.ts)
+        return self.finish(pairs)
+
+    def receive(self, arrivals: Arrivals) -> None:
+        """Take in the rows of a micro-batch; what both streams have passed can then be joined."""
         puts: dict[str, pa.Table] = {}
         late = [self._receive(side, arrivals, puts) for side in Side]
         for side in Side:
             self._note_progress(side, arrivals)
         before, self.release = self.release, self._release_point()
-        try:
-            pairs = self.state.insert(self._ready(), self.counters, self._judge if self.verdicts.predicates else None)
-        except LimitError as error:
-            raise LimitError(
-                f"{self._title}: {error.message}; {self._dominant()}",
-                hint="narrow the window or the selections, read fewer rows per micro-batch, or raise SET "
-                "fan_out_limit; then run the job again: nothing is lost",
-            ) from None
-        self.counters.pairs += len(pairs.ts)
+        self._taken = puts, (late[0], late[1]), before
+
+    def work(self, run_length: int | None = None) -> Work:
+        """The join of what was received, to be done unit by unit in the order of the scheduler, before `finish`."""
+        return Work(self.state, self._ready(), self.counters, self.policy.scheduler, self._asks, run_length)
+
+    def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
+        """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
             self.state.forget(side, self._now(side), self.counters)
         self._check_limit()
         self._note_levels()
+        puts, late, before = self._taken
         deletes = self.chunks.expired(self._stale_before, self.release)
         span = max(before, self.min_ts), min(self.release, max(self.max_ts))
-        wants = (self.selections[0].wants, self.selections[1].wants, self.verdicts.wants)
-        found = Found(self.join, self.payload, wants, pairs)
-        return Step(found, (late[0], late[1]), puts, deletes, self.counters, span if span[0] <= span[1] else None)
+        return Step(self.found(pairs), late, puts, deletes, self.counters, span if span[0] <= span[1] else None)
+
+    def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> Found:
+        """Pairs with what it takes to route them to some of the queries, given as bits."""
+        left = self.selections[0].wants & queries
+        return Found(self.join, self.payload, (left, self.selections[1].wants, self.verdicts.wants), pairs)
+
+    @property
+    def _asks(self) -> Judge | None:
+        return self._judge if self.verdicts.predicates else None
+
+    def explained(self, error: LimitError) -> LimitError:
+        """A limit of the join, with the query and the key that take most of it."""
+        return LimitError(
+            f"{self._title}: {error.message}; {self._dominant()}",
+            hint="narrow the window or the selections, read fewer rows per micro-batch, or raise SET "
+            "fan_out_limit; then run the job again: nothing is lost",
+        )
 
     def frontier(self, side: Side) -> int:
         """No row older than this is accepted any more."""

@@ -21,6 +21,9 @@ class Policy:
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT
+    eager: bool = False
+    """Whether results are delivered while a micro-batch is still at work, in the order of the scheduler."""
+    scheduler: str = "auto"
 
     @classmethod
     def of(cls, settings: Settings, operators: int) -> Policy:
@@ -29,6 +32,8 @@ class Policy:
             resolve(settings.invalidation),
             settings.state_limit_bytes and settings.state_limit_bytes // operators,
             settings.fan_out_limit or FAN_OUT,
+            settings.delivery == "eager",
+            settings.scheduler,
         )
 
 

@@ -47,6 +47,7 @@ from muntin.kernels.join import (
     Pairs,
     Rows,
     Scan,
+    Slicing,
     empty_pairs,
     expire,
     probe_insert,
@@ -211,6 +212,7 @@ class JoinState:
         self.fan_out = policy.fan_out
         self._memory = memory
         self._expected = 0
+        self._made_of: tuple[object, ...] | None = None
         if image:
             self._name, self._room = image["index"], (image["slots"], image["entries"])
             self.index = Index(*memory.arrays(self._name, index_layout(*self._room)))
@@ -256,8 +258,7 @@ class JoinState:
         """
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
-        cuts, lane_of = slicing(self.join, self.selections), self.leaving.lanes_of(self.selections)
-        stays = Stays(self.selections)
+        cuts, lane_of, stays = self._read()
         run = stays.run(rows) if probing else max(1, total)
         out = scratch(block or max(1024, total, self._expected))
         cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
@@ -270,9 +271,10 @@ class JoinState:
                 done[:] = np.where(done < 0, done, moved[done])
                 continue
             if need == DONE:
-                stored = self.leaving.append(rows, slots, lane_of, listed, stop)
-                for side in Side:
-                    counters.inserted[side] += int(stored[side])
+                if scan.stored:
+                    stored = self.leaving.append(rows, slots, lane_of, listed, stop)
+                    for side in Side:
+                        counters.inserted[side] += int(stored[side])
                 last, listed, stop = stop - 1, stop, min(stop + run, total)
                 if listed < total:
                     self._sweep(rows, last, stays, scan, counters)
@@ -296,6 +298,14 @@ class JoinState:
         counters.stale_checks += int(counts[STALE_CHECKS])
         counters.crossed += int(counts[CROSSED])
         counters.routed += int(counts[ROUTED])
+
+    def _read(self) -> tuple[Slicing, Int64s, Stays]:
+        """Cuts, lanes and stays as the kernels read them, made anew when queries or classes have changed."""
+        now = (self.join, self.leaving, *(s.keep for s in self.selections))
+        if self._made_of is None or any(a is not b for a, b in zip(now, self._made_of, strict=True)):
+            lanes = self.leaving.lanes_of(self.selections)
+            self._made_of, self._made = now, (slicing(self.join, self.selections), lanes, Stays(self.selections))
+        return self._made
 
     def _sweep(self, rows: Rows, last: int, stays: Stays, scan: Scan, counters: Counters) -> None:
         """Forget what is stale once the rows up to `last` have been joined."""

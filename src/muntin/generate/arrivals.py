@@ -23,3 +23,17 @@ def delayed(rng: np.random.Generator, times: Times, disorder_us: int) -> Times:
     if disorder_us == 0:
         return times
     return times + rng.integers(0, disorder_us, len(times), dtype=np.int64)
+
+
+def bursts(rng: np.random.Generator, rate: float, size: float, number: int) -> Times:
+    """Times of `number` rows that come in bursts at an overall `rate` per second, ascending (hammad2003 5.2).
+
+    Bursts come at exponential intervals, and the rows of one come at once. The rows of a burst are Pareto distributed
+    with a least value of 1 and the mean `size`, so the shape is `size / (size - 1)`: from 2 on the variance is
+    infinite. Fractions are rounded at random, which keeps the mean. `size` 1 is a Poisson process.
+    """
+    rows = np.ones(number)
+    if size > 1:
+        rows = np.floor((1 - rng.random(number)) ** (1 / size - 1) + rng.random(number))
+    starts = np.cumsum(rng.exponential(size / rate * 1_000_000, number))
+    return np.repeat(starts, rows.astype(np.int64))[:number].astype(np.int64)

@@ -245,7 +245,9 @@ def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, ou
                 base = np.uint64(other * (len(guess) >> 1))
                 if early:  # first those that are later than this row, as far as it can be wanted
                     low = 1 - keep[side, own]
-                if low != 0:
+                if low >= limit:  # of these ages nothing is wanted
+                    back = start = partners
+                elif low != 0:
                     back = start = _first_of_age(slab, off, mask, newest, partners, reached, low)
                 while early and back < partners:
                     entry = off + ((newest - back) & mask)
@@ -269,7 +271,7 @@ def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, ou
                         out_ts[found] = slab[entry, 0]
                         out_tag[found] = 2 * within + side
                         found += 1
-                if low > 0:
+                if 0 < low < limit:
                     while low >= edge:
                         band += 1
                         edge = cuts[other, band]

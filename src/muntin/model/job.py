@@ -172,6 +172,10 @@ class Settings:
     fan_out_limit: int | None = None
     adapt: str = "on"
     """Whether a running job cuts its states elsewhere when what comes makes that cheaper."""
+    scheduler: str = "auto"
+    """What is joined next (hammad2003 3), where results are delivered as they are found,"""
+    delivery: str = "batch"
+    """which is `eager`; `batch` delivers those of a micro-batch together, when it is committed."""
 
 
 DEFAULT_SETTINGS = Settings()

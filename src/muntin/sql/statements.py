@@ -41,6 +41,8 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "order": ("key", "global"),
     "invalidation": ("auto", "probe", "probe-insert", "probe-all", "all"),
     "adapt": ("on", "off"),
+    "scheduler": ("auto", "lwo", "swf", "mqt"),
+    "delivery": ("batch", "eager"),
 }
 """For each setting that is a choice, its values."""
 
@@ -48,9 +50,7 @@ _CHAINED = ("auto", "state-slice")
 """Strategies that may cut a join into a chain of slices; of the others `chain` would say nothing."""
 
 _LATER = (
-    "scheduler",
     "ordering",
-    "delivery",
     "alpha",
     "max_ahead",
     "held_limit",

@@ -1,0 +1,99 @@
+"""Pairs on their way to the queries while runs of rows are joined level by level (hammad2003 3.2, 3.3: routing).
+
+A pair found at a level belongs to queries of this level and of larger ones. A query must get its pairs in timestamp
+order, so it can have those of a run only after those of all earlier runs. When, is the rule of the scheduler:
+
+    lwo   at once: every run is joined whole before the next
+    swf   at the end of a unit, what the run has found goes to the queries whose level it and all earlier runs have
+          scanned, and also (figure 3(a), steps 2 and 6) to those whose level all earlier runs have scanned
+    mqt   as soon as all earlier runs have scanned the query's level, and from then on at once
+
+The early rules let pairs of smaller ages go before those of larger ages of the same run. That is in order where the
+rows of the run have one timestamp, as a run of one row does; from a longer run a query gets all its pairs together,
+sorted, when the run has scanned its level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from muntin.kernels.join import Pairs
+from muntin.plan.schedule import Unit
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Pairs in timestamp order for the queries of some levels; `at_once`: each at the moment at which it is found."""
+
+    levels: tuple[int, ...]
+    run: int
+    pairs: Pairs
+    at_once: bool
+
+
+@dataclass
+class _Run:
+    """What a run has found so far, unit by unit, and how much of it the queries of each level have got."""
+
+    early: bool
+    found: list[Pairs] = field(default_factory=list)
+    got: list[int] = field(default_factory=list)
+
+
+class Outbox:
+    def __init__(self, scheduler: str, levels: int):
+        self._rule, self._levels = scheduler, levels
+        self._first = [0] * levels
+        """For each level the first run that has not scanned it: the one whose pairs its queries are to get next."""
+        self._runs: dict[int, _Run] = {}
+        self.held = 0
+        """Pairs kept for a query that must wait for them, each counted once."""
+
+    def done(self, unit: Unit, pairs: Pairs, early: bool) -> list[Delivery]:
+        """A unit has found pairs; what may go to whom now. `early`: the rows of the run have one timestamp."""
+        if self._rule == "lwo":
+            return [Delivery(tuple(range(self._levels)), unit.run, pairs, True)]
+        run = self._runs.setdefault(unit.run, _Run(early, got=[0] * self._levels))
+        run.found.append(Pairs._make([a.copy() for a in pairs]))
+        self.held += len(pairs.ts)
+        scanned = range(unit.first, unit.last)
+        going = [
+            k for k in range(unit.first, self._levels) if k < unit.last or (run.early and self._first[k] == unit.run)
+        ]
+        out = self._send(unit.run, going, self._rule == "mqt" and run.early)
+        for k in scanned:
+            self._first[k] = unit.run + 1
+        if unit.last == self._levels:
+            del self._runs[unit.run]
+        after = self._runs.get(unit.run + 1)
+        if self._rule == "mqt" and after is not None and after.early:
+            out += self._send(unit.run + 1, list(scanned), False)
+        return out
+
+    def _send(self, number: int, levels: Sequence[int], at_once: bool) -> list[Delivery]:
+        """What the queries of these levels have not got of a run, those that get the same together."""
+        run, out = self._runs[number], []
+        kept = run.got[-1]  # the largest window wants all of it, and gets it last
+        together: dict[int, list[int]] = {}
+        for k in levels:
+            if run.got[k] < len(run.found):
+                together.setdefault(run.got[k], []).append(k)
+                run.got[k] = len(run.found)
+        self.held -= sum(len(pairs.ts) for pairs in run.found[kept : run.got[-1]])
+        for since, ks in together.items():
+            pairs = _merged(run.found[since:])
+            if len(pairs.ts):
+                out.append(Delivery(tuple(ks), number, pairs, at_once))
+        return out
+
+
+def _merged(parts: Sequence[Pairs]) -> Pairs:
+    """Pairs of several levels in timestamp order."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = Pairs._make(np.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True))
+    order = np.argsort(joined.ts, kind="stable")
+    return Pairs._make(a[..., order] if a.shape[-1] else a for a in joined)

@@ -1,0 +1,1 @@
+"""The papers' experiments, re-run with the operator that ships."""

@@ -1,0 +1,171 @@
+"""What is joined next: the queues of hammad2003 3, and the matrix of its figure 4."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.model import Axis
+from muntin.plan import share
+from muntin.plan.levels import MOST, Levels, levels_of
+from muntin.plan.response import FORMULAS, chosen, isolated, lwo, mqt, stretches, swf
+from muntin.plan.schedule import SCHEDULERS, Scheduler, throughputs
+
+SECOND = 1_000_000
+TABLE_1 = {
+    "uniform": (1, 100, 200, 300, 400, 500, 600),
+    "mostly-small": (1, 5, 15, 30, 60, 300, 600),
+    "mostly-large": (1, 60, 300, 420, 510, 570, 600),
+    "small-large": (1, 5, 15, 300, 510, 570, 600),
+}
+
+
+def levels(*windows: int, queries: tuple[int, ...] | None = None) -> Levels:
+    of = [n for n, count in enumerate(queries or [1] * len(windows)) for _ in range(count)]
+    return Levels((windows, windows), tuple(of))
+
+
+def test_the_matrix_of_figure_4():
+    """Windows 2w, 3w and 6w with one query each; row i: scanned up to w_i, column j: may go to w_j."""
+    matrix = throughputs((2, 3, 6), (1, 1, 1))
+    assert matrix[0][1:] == pytest.approx([1 / 2, 2 / 3, 2 / 3])
+    assert matrix[1][2:] == pytest.approx([1, 1])
+    assert matrix[2][3:] == pytest.approx([1 / 3])
+
+
+def test_the_matrix_counts_the_queries_of_each_window():
+    assert throughputs((2, 3, 6), (1, 1, 9))[0][3] == pytest.approx(11 / 6)
+    assert throughputs((2, 3, 6), (1, 1, 9))[2][3] == pytest.approx(9 / 3)
+
+
+@pytest.mark.parametrize(
+    "name, units",
+    [
+        ("lwo", [(0, 0, 3), (1, 0, 3)]),
+        ("swf", [(0, 0, 1), (1, 0, 1), (0, 1, 2), (1, 1, 2), (0, 2, 3), (1, 2, 3)]),
+        ("mqt", [(0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 1, 2), (0, 2, 3), (1, 2, 3)]),
+    ],
+)
+def test_the_order_of_figures_2_3_and_4(name, units):
+    """a11 comes first, b12 after its first unit; windows 2w, 3w, 6w."""
+    scheduler = Scheduler(name, levels(2, 3, 6))
+    scheduler.add(0)
+    first = scheduler.next()
+    scheduler.add(1)
+    rest = list(iter(scheduler.next, None))
+    assert [first, *rest] == units
+
+
+@given(
+    st.sampled_from(SCHEDULERS),
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4)), min_size=1, max_size=5),
+    st.lists(st.integers(0, 3), max_size=30),
+)
+def test_no_run_overtakes_an_earlier_one_and_each_scans_every_level_once(name, steps, arrivals):
+    ends = [sum(size for size, _ in steps[: n + 1]) for n in range(len(steps))]
+    scheduler = Scheduler(name, levels(*ends, queries=tuple(count for _, count in steps)))
+    scanned: dict[int, int] = {}
+    came = 0
+    for step in [*arrivals, *[0] * 1000]:
+        for _ in range(step):
+            scheduler.add(came)
+            scanned[came] = 0
+            came += 1
+        unit = scheduler.next()
+        if unit is not None:
+            assert scanned[unit.run] == unit.first < unit.last
+            scanned[unit.run] = unit.last
+            assert all(scanned[a] >= scanned[a + 1] for a in range(came - 1))
+            left = [run for run, done in scanned.items() if done < len(ends)]
+            assert scheduler.oldest == (min(left) if left else None)
+    assert set(scanned.values()) <= {len(ends)}
+
+
+def test_levels_follow_the_larger_window_of_a_query_and_end_where_its_queries_need(job):
+    spec = job((10,), ((4, 30),), ((20, 20),), ((20, 20),), ((1, 1),))
+    found = levels_of(share(spec).joins[0])
+    assert found.of_query == (1, 3, 2, 2, 0)
+    assert found.ends == tuple(tuple(s * SECOND for s in side) for side in ((1, 10, 20, 20), (1, 10, 20, 30)))
+    assert found.queries == (1, 1, 2, 1)
+    assert found.sizes[-1] == 1 and list(found.sizes) == sorted(found.sizes)
+    assert found.ages(0, 3, 4) == (20 * SECOND, 20 * SECOND) and found.ages(1, 1, 3) == (1 * SECOND, 20 * SECOND)
+
+
+def test_rows_and_time_are_compared_as_parts_of_the_largest_window(job):
+    found = levels_of(share(job(((100, 1),), ((7, 8),), ((20, 2),), axes=(Axis.ROWS, Axis.TIME))).joins[0])
+    assert found.of_query == (1, 1, 0) and found.ends == ((20, 100), (2 * SECOND, 8 * SECOND))
+
+
+def test_very_many_windows_share_levels(job):
+    found = levels_of(share(job(*[(n + 1,) for n in range(500)])).joins[0])
+    assert len(found) == MOST and sum(found.queries) == 500
+    assert all(found.ends[0][found.of_query[n]] >= (n + 1) * SECOND for n in range(500))
+
+
+# -- formulas ------------------------------------------------------------------------------------------------------
+
+
+def walked(name: str, sizes: tuple[int, ...], m: int) -> list[float]:
+    """Mean response time per window by walking through the units one comparison at a time."""
+    scheduler = Scheduler(name, levels(*sizes))
+    for run in range(m):
+        scheduler.add(run)
+    clock, total, held = 0, [0.0] * len(sizes), {}
+    done = [0] * m
+    for unit in iter(scheduler.next, None):
+        low = sizes[unit.first - 1] if unit.first else 0
+        for place in range(low, sizes[unit.last - 1]):
+            clock += 1
+            level = next(n for n, size in enumerate(sizes) if place < size)
+            for k in range(level, len(sizes)):
+                if name == "swf" or (name == "mqt" and any(d <= k for d in done[: unit.run])):
+                    held.setdefault((unit.run, k), []).append(1)
+                else:
+                    total[k] += clock
+        done[unit.run] = unit.last
+        for run, k in list(held):
+            open_ = all(d > k for d in done[:run])
+            if open_ and (name == "mqt" or run == unit.run):
+                total[k] += clock * len(held.pop((run, k)))
+    assert not held
+    return [sum_ / (m * size) for sum_, size in zip(total, sizes, strict=True)]
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 6), (1, 100, 200, 300), (3, 4, 50, 60), (5,)])
+@pytest.mark.parametrize("m", [1, 2, 7])
+def test_the_formulas_are_the_means_of_a_walk_through_the_schedule(sizes, m):
+    for i, size in enumerate(sizes):
+        assert lwo(sizes, i, m) == pytest.approx(walked("lwo", sizes, m)[i])
+        assert mqt(sizes, i, m) == pytest.approx(walked("mqt", sizes, m)[i])
+        assert isolated(size, m) == pytest.approx(walked("lwo", (size,), m)[0])
+
+
+def test_equation_2_leaves_out_only_what_the_first_row_sends_at_once():
+    sizes, m = (10, 50, 150, 3000), 50
+    for i, found in enumerate(walked("swf", sizes, m)):
+        assert found == pytest.approx(swf(sizes, i, m), rel=0.01) and found <= swf(sizes, i, m)
+
+
+def test_mqt_pauses_at_the_corners_of_the_hull():
+    assert stretches((2, 3, 6), (1, 1, 1)) == [3, 6]
+    assert stretches((2, 3, 6), (1, 1, 9)) == [6]
+    assert stretches(TABLE_1["uniform"], (1,) * 7) == [1, 100, 600]
+
+
+@pytest.mark.parametrize("windows", TABLE_1.values(), ids=TABLE_1)
+def test_small_windows_are_penalised_by_lwo_and_not_by_the_others(windows):
+    """Figures 2(b) and 3(b): lambda = 100 rows a second, m = 50."""
+    sizes = [100 * w for w in windows]
+    alone = isolated(sizes[0], 50)
+    assert lwo(sizes, 0, 50) > 100 * alone
+    assert swf(sizes, 0, 50) < 1.05 * alone and mqt(sizes, 0, 50) < 1.05 * alone
+    assert swf(sizes, 6, 50) > lwo(sizes, 6, 50), "at the expense of the largest window"
+
+
+def test_auto_is_the_lowest_mean_and_the_simplest_without_a_burst():
+    for windows in TABLE_1.values():
+        assert chosen(windows, (1,) * 7, 50) == "mqt"
+        assert chosen(windows, (1,) * 7, 1) == "lwo"
+    assert chosen((5,), (3,), 50) == "lwo"
+    assert set(FORMULAS) == set(SCHEDULERS)
