@@ -87,7 +87,7 @@ def test_two_million_rows_are_written_in_the_files_asked_for(tmp_path):
     assert len(list((tmp_path / "d").rglob("*.parquet"))) == 40
 
 
-@pytest.mark.parametrize("workload", ["pareto", "nexmark"])
+@pytest.mark.parametrize("workload", ["pareto", "clustered"])
 def test_a_workload_that_is_still_to_come_is_refused_by_name(tmp_path, workload):
     with pytest.raises(UsageError, match=f"{workload} is not supported yet"):
         generate(workload, tmp_path / "d")

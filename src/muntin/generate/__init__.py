@@ -14,15 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from muntin.generate.files import Generated
+from muntin.generate.nexmark import Nexmark, generate_nexmark
+from muntin.generate.punctuated import Punctuated, generate_punctuated
 from muntin.generate.sensors import Sensors, generate_sensors
 from muntin.model import UsageError
 
-__all__ = ["WORKLOADS", "Generated", "Sensors", "generate"]
+__all__ = ["WORKLOADS", "Generated", "Nexmark", "Punctuated", "Sensors", "generate"]
 
-WORKLOADS: dict[str, tuple[type, Callable[[Path, Any], Generated]]] = {"sensors": (Sensors, generate_sensors)}
+WORKLOADS: dict[str, tuple[type, Callable[[Path, Any], Generated]]] = {
+    "sensors": (Sensors, generate_sensors),
+    "nexmark": (Nexmark, generate_nexmark),
+    "punctuated": (Punctuated, generate_punctuated),
+}
 """Name of a workload -> its options and the function that writes it."""
 
-NOT_YET = ("pareto", "clustered", "punctuated", "nexmark")
+NOT_YET = ("pareto", "clustered")
 
 
 def generate(workload: str, folder: Path, **options: Any) -> Generated:

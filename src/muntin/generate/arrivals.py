@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 Times = npt.NDArray[np.int64]
+START_US = 1_704_067_200_000_000
+"""Event time of the first instant: 2024-01-01 00:00:00 UTC."""
 
 
 def poisson(rng: np.random.Generator, rate: float, duration_us: int) -> Times:

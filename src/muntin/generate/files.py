@@ -34,6 +34,11 @@ def refuse_used(folder: Path) -> None:
         raise UsageError(f"{folder} is not empty", hint="name a new folder, or remove this one first")
 
 
+def quoted(path: Path) -> str:
+    """A path as it stands in a string of a job file."""
+    return str(path.resolve()).replace("'", "''")
+
+
 def write_stream(folder: Path, table: pa.Table, arrivals: Times, duration_us: int, files: int) -> None:
     """Cut a stream into `files` equal stretches of arrival time, one file each.
 

@@ -8,12 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from muntin.generate.arrivals import Times, delayed, poisson
-from muntin.generate.files import Generated, refuse_used, write_stream
+from muntin.generate.arrivals import START_US, Times, delayed, poisson
+from muntin.generate.files import Generated, quoted, refuse_used, write_stream
 from muntin.model import UsageError
-
-START_US = 1_704_067_200_000_000
-"""Event time of the first instant: 2024-01-01 00:00:00 UTC."""
 
 COLUMNS = "ts TIMESTAMP, LocationId BIGINT, Value DOUBLE"
 
@@ -98,13 +95,9 @@ def _streams_sql(streams: dict[str, Path], options: Sensors) -> str:
     late = f" LATENESS {-(-options.disorder_us // 1000)} milliseconds" if options.disorder_us else ""
     return "\n".join(
         f"CREATE STREAM {name} ({COLUMNS}) TIMESTAMP BY ts{late}\n"
-        f"  WITH (format = 'parquet', path = '{_quoted(path)}', maxFilesPerTrigger = '1');\n"
+        f"  WITH (format = 'parquet', path = '{quoted(path)}', maxFilesPerTrigger = '1');\n"
         for name, path in streams.items()
     )
-
-
-def _quoted(path: Path) -> str:
-    return str(path.resolve()).replace("'", "''")
 
 
 QUERIES = """\
