@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from muntin.model import MuntinError, Settings
 from muntin.plan.cost import AUTO, resolve
+from muntin.plan.ordering import SYNC_FILTER
 
 FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
@@ -21,6 +22,12 @@ class Policy:
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT
+    ordering: str = SYNC_FILTER
+    max_ahead_us: int | None = None
+    held_bytes: int | None = None
+    """What may be held in one shard,"""
+    releases: bool = False
+    """and whether more than that leaves out of order instead of stopping the job."""
 
     @classmethod
     def of(cls, settings: Settings, operators: int) -> Policy:
@@ -29,6 +36,10 @@ class Policy:
             resolve(settings.invalidation),
             settings.state_limit_bytes and settings.state_limit_bytes // operators,
             settings.fan_out_limit or FAN_OUT,
+            settings.ordering,
+            settings.max_ahead_us,
+            settings.held_limit_bytes and settings.held_limit_bytes // operators,
+            settings.on_held_limit == "release",
         )
 
 
