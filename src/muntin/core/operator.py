@@ -50,7 +50,7 @@ from muntin.core.streams import NEW as NO_STREAMS
 from muntin.kernels.join import WHOLE, Pairs, Rows, Scan
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
-from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER
+from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, must_wait
 from muntin.plan.share import Cuts
 
 FRONTIER, IDLE, LIMIT = "_frontier", "_idle", "_limit"
@@ -259,9 +259,9 @@ class Operator:
     def _advance_join(self, filter_order: bool) -> Pairs:
         """Join all that may be joined; the pairs that may leave, in timestamp order.
 
-        A row on an axis of rows has its number only when both streams have passed it: it waits under any rule.
+        The rows of some joins wait under any rule (`must_wait`).
         """
-        early = filter_order and not any(self.sequencers)
+        early = filter_order and must_wait(self.join) is None
         bounds = self.streams.frontiers if early else [self.release, self.release]
         rows = self._rows([s.release(self.release) if s else None for s in self.sequencers], bounds)
         found = self._found(rows, self.counters)
@@ -276,7 +276,8 @@ class Operator:
     def _found(self, rows: Rows, counters: Counters) -> Pairs:
         """Join rows with what is there, also with what is later than they are; the pairs in timestamp order."""
         early = len(rows.ts) > 0 and max(self.joined) > rows.ts[0]
-        scan = Scan(WHOLE.ages, True, True, np.array([self.release, self.release])) if early else WHOLE
+        ahead = early or (len(rows.ts) > 0 and rows.ts[-1] > self.release)
+        scan = Scan(WHOLE.ages, bool(early), True, np.array([self.release, self.release])) if ahead else WHOLE
         try:
             pairs = self.state.insert(rows, counters, self._judge if self.verdicts.predicates else None, scan)
         except LimitError as error:
@@ -313,9 +314,8 @@ class Operator:
         limit = self.policy.held_bytes
         if limit is None or self.held_bytes <= limit:
             return pairs
-        fixed = "numbers rows" if any(self.sequencers) else "has no equality" if not self.join.keys else None
-        if fixed or not self.policy.releases:
-            raise LimitError(self._too_much_held(limit, fixed), hint=_HELD_HINT)
+        if must_wait(self.join) or not self.policy.releases:
+            raise LimitError(self._too_much_held(limit), hint=_HELD_HINT)
         kept = Pairs._make(a.copy() for a in pairs)
         self._advance_join(True)  # finds nothing that may leave: the release point has not moved
         if self.held_bytes <= limit:
@@ -326,11 +326,11 @@ class Operator:
         self._out = [list(self.joined), [list(numbers) for numbers in self._next_row]]
         return together(kept, early)
 
-    def _too_much_held(self, limit: int, fixed: str | None) -> str:
-        late = self.join.streams[self.behind].name
-        words = f"{self._title}: {self.held_bytes:,} bytes are held in one shard because {late} is behind, its share "
+    def _too_much_held(self, limit: int) -> str:
+        behind, reason = self.join.streams[self.behind].name, must_wait(self.join)
+        words = f"{self._title}: {self.held_bytes:,} bytes are held in one shard because {behind} is behind, its share "
         words += f"of held_limit is {limit:,}"
-        return words + (f"; a join that {fixed} cannot release out of order" if fixed and self.policy.releases else "")
+        return words + (f"; nothing can leave out of order, since the join {reason}" if reason else "")
 
     @property
     def behind(self) -> Side:

@@ -20,12 +20,27 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from muntin.model import Axis
+from muntin.plan.share import SharedJoin
+
 SYNC_FILTER, FILTER_ORDER, ADAPTIVE = "sync-filter", "filter-order", "adaptive"
 ORDERINGS = (SYNC_FILTER, FILTER_ORDER, ADAPTIVE)
 MOST_GAIN = 0.5
 """Equation 8: the gain of Filter-Order where the join can hardly keep up; the bound of equation 7."""
 SPAN_S = 60.0
 """What came longer ago than this says nothing of the rates any more."""
+
+
+def must_wait(join: SharedJoin) -> str | None:
+    """Why the rows of a join cannot be joined ahead of the other stream, whatever is set; None where they can.
+
+    Rows are numbered in one order over both streams. Without an equality a row looks for partners in every shard and
+    is kept in one, and a pair is found where the first of its rows is kept: the first in time, so that it is the same
+    one in all shards, also in one that is built anew.
+    """
+    if Axis.ROWS in join.axes:
+        return "counts rows, and their numbers depend on both streams"
+    return None if join.keys else "has no equality, and a pair is found where its earlier row is kept"
 
 
 @dataclass(frozen=True)
