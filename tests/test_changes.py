@@ -14,7 +14,7 @@ from muntin.core.local import LocalJob
 from muntin.model import JobSpec
 from muntin.plan.share import STRATEGIES as SHARING
 from muntin.sql import parse_job
-from worlds import EXAMPLES, ROW, STREAMS, order_of, queries, rows, summed
+from worlds import EXAMPLES, ROW, STREAMS, order_of, orders, queries, rows, summed
 
 BEGINNING, END = -(10**9), 10**9
 
@@ -34,7 +34,9 @@ class Asked:
 def stories(draw: st.DrawFn) -> dict:
     """Micro-batches, and between them what happens to the queries: names to drop, queries to add or to replace."""
     steps = draw(st.integers(1, 5))
+    order = draw(orders(steps))
     story = {
+        **order,
         "lateness": draw(st.sampled_from([0, 2, 20])),
         "shards": draw(st.sampled_from([1, 2])),
         "strategy": draw(st.sampled_from([s for s in SHARING if s != "push-down"])),
@@ -45,7 +47,8 @@ def stories(draw: st.DrawFn) -> dict:
         names = [f"q{i}" for i in range(4)]
         story["steps"].append(
             {
-                "rows": (draw(rows(2 * n)), draw(rows(2 * n))),
+                "rows": (draw(rows(2 * n)), draw(rows(2 * n + order["lead"]))),
+                "rule": order["rules"][n],
                 "drop": draw(st.lists(st.sampled_from(names), max_size=2, unique=True)),
                 "add": [
                     draw(queries(name, alike=True))
@@ -58,7 +61,8 @@ def stories(draw: st.DrawFn) -> dict:
 
 
 def spec_of(story: dict, present: dict[str, Asked], keep: dict) -> JobSpec:
-    text = f"SET strategy = '{story['strategy']}';" + STREAMS.format(late=story["lateness"]) + keep["sql"]
+    settings = f"SET strategy = '{story['strategy']}'; SET ordering = '{story['ordering']}';"
+    text = settings + STREAMS.format(late=story["lateness"]) + keep["sql"]
     return parse_job(text + "\n".join(a.terms["sql"] for a in present.values()))
 
 
@@ -73,6 +77,8 @@ def play(story: dict) -> tuple[list[Asked], LocalJob]:
         batch = (
             {} if step is None else {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", step["rows"], strict=True)}
         )
+        if step and step["rule"] is not None:
+            local.follow(step["rule"])
         for name, table in local.push(batch, ended=step is None).items():
             times = table["_ts"].cast(pa.int64()).to_pylist()
             found = zip(table["a"].to_pylist(), table["b"].to_pylist(), table["s"].to_pylist(), times, strict=True)
@@ -133,3 +139,4 @@ def test_every_query_gets_its_rows_for_the_time_it_was_there(story):
     for n in range(len(local.plan.joins)):
         for shard, counters in zip(local.shards[n], local.counters(n), strict=True):
             assert counters.state_rows == counters.held_rows == [0, 0] and not shard.log
+            assert counters.held_pairs == 0

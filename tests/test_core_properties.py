@@ -21,15 +21,17 @@ from muntin.plan import Plan, share
 from muntin.plan.schedule import SCHEDULERS
 from muntin.plan.share import STRATEGIES as SHARING
 from muntin.sql import parse_job
-from worlds import EXAMPLES, ROW, STREAMS, order_of, queries, rows, summed
+from worlds import EXAMPLES, ROW, STREAMS, order_of, orders, queries, rows, summed
 
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> dict:
     steps = draw(st.integers(1, 4))
-    batches = [(draw(rows(2 * n)), draw(rows(2 * n))) for n in range(steps)]
+    order = draw(orders(steps))
+    batches = [(draw(rows(2 * n)), draw(rows(2 * n + order["lead"]))) for n in range(steps)]
     count = draw(st.integers(1, 4))
     return {
+        **order,
         "lateness": draw(st.sampled_from([0, 2, 20])),
         "batches": batches,
         "queries": [draw(queries(f"q{n}")) for n in range(count)],
@@ -42,7 +44,8 @@ def scenarios(draw: st.DrawFn) -> dict:
 
 
 def job(scenario: dict, chosen: list[dict] | None = None) -> JobSpec:
-    text = f"SET invalidation = '{scenario['invalidation']}';" + STREAMS.format(late=scenario["lateness"])
+    settings = f"SET invalidation = '{scenario['invalidation']}'; SET ordering = '{scenario['ordering']}';"
+    text = settings + STREAMS.format(late=scenario["lateness"])
     return parse_job(text + "\n".join(q["sql"] for q in (chosen or scenario["queries"])))
 
 
@@ -69,7 +72,10 @@ def simulate(
     """Each query's rows as tuples in output order."""
     local = LocalJob(spec, shards, plan or planned(spec, scenario["strategy"], scenario["merged"]), run_length)
     got: dict[str, list] = {name: [] for name in spec.queries}
-    for batch, restart in zip([*scenario["batches"], None], [*restarts, False], strict=True):
+    rules = [*scenario["rules"], None]
+    for batch, restart, rule in zip([*scenario["batches"], None], [*restarts, False], rules, strict=True):
+        if rule is not None:
+            local.follow(rule)
         tables = {} if batch is None else {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batch, strict=True)}
         for name, table in local.push(tables, ended=batch is None).items():
             times = table["_ts"].cast(pa.int64()).to_pylist()
@@ -106,6 +112,7 @@ def test_every_query_gets_the_oracles_rows_in_order_whatever_the_cuts_shards_and
     for n, join in enumerate(local.plan.joins):
         for shard, counters in zip(local.shards[n], local.counters(n), strict=True):
             assert counters.state_rows == counters.held_rows == [0, 0], "an ended job keeps nothing"
+            assert counters.held_pairs == counters.held_bytes == counters.out_of_order == 0
             assert counters.keys == 0 and not shard.log, join
 
 
@@ -138,7 +145,7 @@ def test_a_query_alone_gets_the_same_rows_as_beside_others(scenario):
 @given(scenarios())
 def test_a_row_is_kept_exactly_as_long_as_some_query_can_want_it(scenario):
     """Mem-Opt with selections pushed into the chain keeps what theorem 4 of wang2006 says, and no strategy less."""
-    spec = job(scenario)
+    spec = job({**scenario, "ordering": "sync-filter"})
     batches = scenario["batches"]
     local = LocalJob(spec, scenario["shards"], share(spec))
     others = [LocalJob(spec, 1, planned(spec, s, scenario["merged"])) for s in SHARING]

@@ -59,6 +59,18 @@ def queries(draw: st.DrawFn, name: str, alike: bool = False) -> dict:
     return {"name": name, "sql": sql, "window": window, "key": KEYS[key], "keeps": keeps, "pairs": RESIDUALS[residual]}
 
 
+ORDERINGS = ("sync-filter", "filter-order", "adaptive")
+
+
+@st.composite
+def orders(draw: st.DrawFn, steps: int) -> dict:
+    """What waits for a stream that is behind; with `adaptive`, which rule each micro-batch brings. And how far the
+    times of B run ahead of those of A."""
+    ordering = draw(st.sampled_from(ORDERINGS))
+    rules = [draw(st.booleans()) if ordering == "adaptive" else None for _ in range(steps)]
+    return {"ordering": ordering, "rules": rules, "lead": draw(st.sampled_from([0, 0, 4, 9]))}
+
+
 def rows(low: int) -> st.SearchStrategy[list[dict]]:
     row = st.fixed_dictionaries(
         {

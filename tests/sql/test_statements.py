@@ -323,3 +323,21 @@ def test_an_expression_that_the_evaluator_does_not_take_is_pointed_at(monkeypatc
     with pytest.raises(SqlError, match="the evaluator does not take this: no such thing") as error:
         parse_query(text, parse_job(STREAMS), name="q")
     assert error.value.place is not None and error.value.place.column == text.index("UPPER") + 1
+
+
+def test_what_orders_results_is_set_by_name():
+    given = parse_job(
+        "SET ordering = 'adaptive'; SET alpha = 0.05; SET max_ahead = '1 hour'; SET held_limit = '2 MB'; "
+        "SET on_held_limit = 'release'"
+    ).settings
+    assert (given.ordering, given.alpha, given.max_ahead_us) == ("adaptive", 0.05, 3_600_000_000)
+    assert (given.held_limit_bytes, given.on_held_limit) == (2_000_000, "release")
+    default = parse_job("").settings
+    assert (default.ordering, default.alpha, default.max_ahead_us) == ("adaptive", 0.3, None)
+    assert (default.held_limit_bytes, default.on_held_limit) == (None, "fail")
+
+
+def test_idle_after_is_a_duration_of_a_stream():
+    text = "CREATE STREAM S (ts TIMESTAMP) TIMESTAMP BY ts LATENESS 5 s IDLE AFTER 30 seconds WITH (format = 'json')"
+    assert parse_job(text).streams["S"].idle_us == 30_000_000
+    assert parse_job(text.replace("IDLE AFTER 30 seconds", "")).streams["S"].idle_us is None

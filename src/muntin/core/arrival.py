@@ -8,11 +8,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, row_schema
+from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Spans, row_schema
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.hashing import hash_keys, shard_of
 from muntin.model import Side
 from muntin.plan import SharedJoin
+
+MOST_SPANS = 256
+"""Of one part of a stream; where there are more, the earliest ones count as one: the late end is what matters."""
+
+
+def spans_of(times: npt.NDArray[np.int64], gap: int) -> Spans:
+    """The stretches of some event times in which no two neighbours are more than `gap` apart."""
+    if not len(times):
+        return []
+    ordered = np.sort(times)
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(ordered) > gap) + 1])
+    starts = np.concatenate([[0], starts[-MOST_SPANS + 1 :]]) if len(starts) > MOST_SPANS else starts
+    ends = np.append(starts[1:], len(ordered))
+    return [(int(ordered[a]), int(ordered[b - 1]), int(b - a)) for a, b in zip(starts, ends, strict=True)]
 
 
 def key_columns(join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.ChunkedArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,8 @@ ARRIVAL, KEPT = "_arrival", "_kept"
 probes with it."""
 
 Int64s = npt.NDArray[np.int64]
+Spans = Sequence[tuple[int, int, int]]
+"""Stretches of event time without a long gap, ascending: first time, last time, rows in between."""
 
 
 def own_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
@@ -56,7 +59,9 @@ class Arrivals:
     *whole stream* in this micro-batch, all shards and rows with NULL keys included, None where it brought nothing: so
     that every shard computes the same frontiers. `ended[side]`: the stream ends with this micro-batch.
     `clocks[side]`, for a stream with a count window, are the event times of all its rows in order of arrival;
-    `_arrival` of the shard's own rows is their place in it.
+    `_arrival` of the shard's own rows is their place in it. `idle[side]`: the stream has been silent for so long that
+    the other one no longer waits for it. `spans[side]`, where rows far ahead are turned away, are those of the whole
+    stream in this micro-batch.
     """
 
     rows: tuple[pa.Table, pa.Table]
@@ -64,17 +69,24 @@ class Arrivals:
     max_ts: tuple[int | None, int | None]
     ended: tuple[bool, bool] = (False, False)
     clocks: tuple[Int64s | None, Int64s | None] = (None, None)
+    idle: tuple[bool, bool] = (False, False)
+    spans: tuple[Spans, Spans] = ((), ())
 
 
 @dataclass
 class Counters:
-    """Work done and rows kept, added up over the life of an operator (the first three are levels, not sums)."""
+    """Work done and rows kept, added up over the life of an operator (the first five are levels, not sums)."""
 
     state_rows: list[int] = field(default_factory=lambda: [0, 0])
     held_rows: list[int] = field(default_factory=lambda: [0, 0])
+    """Rows that have not been joined yet."""
+    held_pairs: int = 0
+    """Pairs that have been found and may not leave yet."""
+    held_bytes: int = 0
     keys: int = 0
     arrived: list[int] = field(default_factory=lambda: [0, 0])
     late: list[int] = field(default_factory=lambda: [0, 0])
+    ahead: list[int] = field(default_factory=lambda: [0, 0])
     null_key: list[int] = field(default_factory=lambda: [0, 0])
     unwanted: list[int] = field(default_factory=lambda: [0, 0])
     inserted: list[int] = field(default_factory=lambda: [0, 0])
@@ -87,3 +99,6 @@ class Counters:
     routed: int = 0
     """Pairs placed by their age in a merged slice."""
     pairs: int = 0
+    """Pairs that have left."""
+    out_of_order: int = 0
+    """Of these, those that left before their time because too much was held."""

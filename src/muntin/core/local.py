@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrival import shard_rows
+from muntin.core.arrival import shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
-from muntin.core.operator import FOREVER, Changed, Operator, Step
+from muntin.core.operator import FOREVER, IDLE, Changed, Operator, Step
 from muntin.core.policy import Policy
 from muntin.core.results import Run, route, unite
 from muntin.model import Axis, JobSpec, Side, Stream
@@ -32,13 +32,13 @@ class Shard:
     operator: Operator
     log: dict[str, pa.Table] = field(default_factory=dict)
 
-    def advance(self, arrivals: Arrivals) -> tuple[Run, tuple[pa.Table, pa.Table]]:
+    def advance(self, arrivals: Arrivals) -> tuple[Step, Run]:
         step = self.operator.advance(arrivals)
         run = step.run.whole()
         self._keep(step)
-        return run, step.late
+        return step, run
 
-    def deliver(self, arrivals: Arrivals, run_length: int | None) -> tuple[Tables, tuple[pa.Table, pa.Table]]:
+    def deliver(self, arrivals: Arrivals, run_length: int | None) -> tuple[Step, Tables]:
         """The same in the order of the scheduler: each query's rows as they are delivered."""
         self.operator.receive(arrivals)
         work, found = self.operator.work(run_length), defaultdict(list)
@@ -51,7 +51,7 @@ class Shard:
                     found[query.name].append(table)
         step = self.operator.finish()
         self._keep(step)
-        return {name: pa.concat_tables(tables) for name, tables in found.items()}, step.late
+        return step, {name: pa.concat_tables(tables) for name, tables in found.items()}
 
     def _keep(self, step: Step) -> None:
         self.log.update(step.puts)
@@ -78,8 +78,16 @@ class LocalJob:
         self._policy, self._count = Policy.of(spec.settings, shards * max(1, len(self.plan.joins))), shards
         self.shards = [[Shard(j, Operator(j, policy=self._policy)) for _ in range(shards)] for j in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        self.ahead: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
 
-    def push(self, batch: Mapping[str, pa.Table], ended: bool = False) -> dict[str, pa.Table]:
+    def follow(self, filter_order: bool) -> None:
+        """From the next micro-batch on let results wait instead of rows, or the other way round."""
+        for operator in self._operators():
+            operator.follow(filter_order)
+
+    def push(
+        self, batch: Mapping[str, pa.Table], ended: bool = False, idle: Collection[str] = ()
+    ) -> dict[str, pa.Table]:
         """One micro-batch; a stream that is missing brought nothing. Event times must not be NULL."""
         rows = {s.name: _timed(s, batch.get(s.name)) for s in self.plan.streams}
         found: dict[str, list[pa.Table]] = defaultdict(list)
@@ -88,19 +96,32 @@ class LocalJob:
             lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
             streams = zip(join.streams, join.axes, strict=True)
             clocks = [rows[s.name][TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
+            silent = [s.name in idle for s in join.streams]
+            gap = self._policy.max_ahead_us
+            spans = [spans_of(rows[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
             runs = []
             for n, shard in enumerate(shards):
-                arrivals = Arrivals((parts[0][n], parts[1][n]), lows, highs, (ended, ended), (clocks[0], clocks[1]))
+                arrivals = Arrivals(
+                    (parts[0][n], parts[1][n]),
+                    lows,
+                    highs,
+                    (ended, ended),
+                    (clocks[0], clocks[1]),
+                    (silent[0], silent[1]),
+                    (spans[0], spans[1]),
+                )
                 if self._policy.eager:
-                    delivered, late = shard.deliver(arrivals, self._run_length)
+                    step, delivered = shard.deliver(arrivals, self._run_length)
                     for name, table in delivered.items():
                         found[name].append(table)
                 else:
-                    run, late = shard.advance(arrivals)
+                    step, run = shard.advance(arrivals)
                     runs.append(run)
                 for side in Side:
+                    name, late = join.streams[side].name, step.late[side]
+                    self.late[name].append(late if join.reports[side] else late.filter(late[IDLE]))
                     if join.reports[side]:
-                        self.late[join.streams[side].name].append(late[side])
+                        self.ahead[name].append(step.ahead[side])
             for query, table in route(join, Run.merge(runs)) if runs else ():
                 found[query.name].append(table)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
@@ -108,7 +129,7 @@ class LocalJob:
     def change(self, spec: JobSpec) -> dict[str, Changed]:
         """Go on with other queries; for each that is new, what the change did in its join."""
         plan, before = evolve(self.plan, spec), self.plan
-        seen = {s.name: o.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
+        seen = {s.name: o.streams.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
         new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
         done: dict[str, Changed] = {}
         engines = []

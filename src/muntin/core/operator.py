@@ -1,19 +1,25 @@
 """One shared join over one shard: arrivals in, results in timestamp order and chunks to keep out.
 
-What the state **is**, after each micro-batch, with R the release point, min over both streams of `max ts seen -
-lateness`:
+What the state **is**, after each micro-batch, with F[side] the frontier of a stream, R the release point, the smaller
+of the two frontiers, and J[side] how far the rows of a side have been joined, R <= J[side] <= F[side]:
 
-    held[side]    rows that arrived on time with  ts > R: the other stream may still bring earlier ones
-    joined[side]  rows with  ts <= R  that some query can still want: later rows can match them
+    held rows     those with  ts > J[side]: they have arrived and wait
+    joined rows   those with  ts <= J[side]  that some query can still want as of R
+    held pairs    matches of joined rows whose later row has  ts > R: the other stream may still bring earlier results
 
 How long a row can be wanted follows from its class (wang2006 6.1): the largest window of the queries whose selections
 it satisfies, up to the end of the slice that this window lies in.
 
-Rows wait until both frontiers have passed them and are then joined in (ts, left first) order: hammad2005's Sync-Filter,
-so that results leave in timestamp order and the join itself never sees disorder. A row is written to the durable log
-once, when it arrives; that it moves from held to joined and out follows from R alone, so `restore` needs only the
-chunks and R. Rows that no query wants are not stored. Rows that leave at different ages lie in different chunks, so
-that a short stay gives its bytes back.
+Results leave in timestamp order, when R has passed them. One rule says what is joined before that (hammad2005): under
+Sync-Filter a row waits until R has passed it, so that J is R and no pair is held; under Filter-Order it is joined when
+its own stream's frontier has passed it, meets partners that are earlier or later, and the pairs wait. To go over
+from one to the other is to go on with the other rule: what was joined ahead is caught up with by R in time.
+
+A row is written to the durable log once, when it arrives; that it is held, joined or out follows from R and J, so
+`restore` needs only the chunks and those. Held pairs are not written: they are found again by joining the rows
+beyond R once more, and since everything expires by R, under any rule, the partners are there. Rows that no query
+wants are not stored. Rows that leave at different ages lie in different chunks, so that a short stay gives its bytes
+back.
 """
 
 from __future__ import annotations
@@ -30,7 +36,8 @@ import pyarrow.compute as pc
 
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, TS, Arrivals, Counters, own_columns, stored_schema
 from muntin.core.chunks import ChunkLog, Kind
-from muntin.core.held import Held, pass_all
+from muntin.core.held import Held, leave_all, take_all
+from muntin.core.hold import HoldBuffer, in_order, together
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import RANGE_BITS, Payload
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
@@ -38,24 +45,33 @@ from muntin.core.results import Found, UInt64s
 from muntin.core.selection import Classes, Selections, per_class, routes
 from muntin.core.sequence import Numbered, Sequencer
 from muntin.core.state import JoinState, Judge
+from muntin.core.streams import FOREVER, Streams
+from muntin.core.streams import NEW as NO_STREAMS
 from muntin.core.work import Work
-from muntin.kernels.join import Pairs, Rows, empty_pairs
+from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
+from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, must_wait
 from muntin.plan.share import Cuts
 
-FOREVER = 1 << 62
-"""Later than any event time; its negative is earlier than any."""
-FRONTIER = "_frontier"
+FRONTIER, IDLE, LIMIT = "_frontier", "_idle", "_limit"
+"""Beside rows that are turned away: the frontier that a late one missed, whether only because its stream was idle; the
+latest event time that was believed when one came that is ahead."""
 GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
 VISITORS = GROUPS
 """The range of rows that only probe here."""
+EAGERLY = "delivers its results as it finds them"
 NO_PAIRS = empty_pairs(0)
 EVERYBODY = ~np.zeros(1, np.uint64)
 HELD_CLASS, HELD_ROW = 4, 5
 HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
 """Of held rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
+HELD_BYTES = sum(np.dtype(kind).itemsize for kind in HELD_KINDS)
+_HELD_HINT = (
+    "give the stream that is behind IDLE AFTER, mend it, raise SET held_limit, or choose on_held_limit = 'release'; "
+    "then run the job again: nothing is lost"
+)
 
 
 @dataclass
@@ -64,7 +80,9 @@ class Step:
 
     run: Found
     late: tuple[pa.Table, pa.Table]
-    """Late rows: payload and the frontier they missed."""
+    """Late rows: payload, the frontier they missed, whether it is that of the other stream."""
+    ahead: tuple[pa.Table, pa.Table]
+    """Rows too far ahead: payload and the latest event time that was believed."""
     puts: dict[str, pa.Table]
     deletes: list[str]
     counters: Counters
@@ -90,11 +108,15 @@ class Operator:
     """Queries that came while the job ran, and from when on they get all their rows."""
     chunks: ChunkLog
     counters: Counters
-    max_ts: list[int]
-    min_ts: int
-    ended: list[bool]
+    streams: Streams
     release: int
-    """Rows up to here have been joined, the others are held."""
+    """Results up to here have left."""
+    joined: list[int]
+    """How far the rows of each side have been joined."""
+    filter_order: bool
+    """Whether rows are joined as soon as their own stream has passed them, and results wait."""
+    _out: list[Any] | None
+    """Where results had to leave before their time: how far each side was joined then, and the next row numbers."""
     _next_row: list[list[int]]
     """The next number in each range of each side."""
 
@@ -122,6 +144,9 @@ class Operator:
             for side in Side
         )
         self._held: tuple[list[Held], list[Held]] = ([], [])
+        self._pairs = HoldBuffer(memory, bool(self.verdicts.predicates), image["pairs"] if image else ())
+        left, right = (stream.lateness_us for stream in join.streams)
+        self.streams = Streams((left, right), policy.max_ahead_us)
         self._recall(image["meta"] if image else _NEW)
         if image:
             for side in Side:
@@ -135,7 +160,11 @@ class Operator:
         `covered` names the queries that are new, and says whether the queries before kept all that they want.
         """
         rows, size = sum(self.state.rows(side) for side in Side), self.nbytes
+        ahead = max(self.joined) > self.release
+        if ahead:
+            self._withdraw()
         selections, self.verdicts = _asked(join)
+        self._pairs = HoldBuffer(self._memory, bool(self.verdicts.predicates))
         moved = [self._adopt(side, selections[side]) for side in Side]
         waits = max((ts for ts in self.complete.values() if ts is not None), default=-FOREVER)
         since = self.release + 1
@@ -144,26 +173,29 @@ class Operator:
                 self.complete[query.name] = max(since, waits) if covered[query.name] else self._full(query)
         self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
         self.join, self.selections = join, selections
-        self.state.change(join, selections, any(moved), [self._now(side) for side in Side], self.counters)
+        relist = ahead or any(moved)
+        self.state.change(join, selections, relist, [self._now(side) for side in Side], self.counters)
         self.chunks.restay(self._stay)
         for side in Side:
             if (sequencer := self.sequencers[side]) is not None:
                 sequencer.window = join.reach(side)
+        if ahead:
+            self._rejoin()
         self.state.settle()
         freed = rows - sum(self.state.rows(side) for side in Side)
         return Changed(since, {name: self.complete.get(name) for name in covered}, freed, size * freed // max(1, rows))
 
     def begin(self, max_ts: Sequence[int]) -> Changed:
         """Start in the middle of streams that have come to `max_ts`: what is late for others is late here."""
-        self.max_ts = list(max_ts)
-        self.min_ts = max(self.max_ts) if max(self.max_ts) > -FOREVER else FOREVER
+        self.streams.begin(max_ts)
         self.release = self._release_point()
+        self.joined = [self.release, self.release]
         self.complete = {query.name: self._full(query) for query in self.join.queries}
         return Changed(self.release + 1, dict(self.complete), 0, 0)
 
     def _full(self, query: Query) -> int | None:
         """The event time from which a query gets all its rows if it has to wait until its windows have filled."""
-        seen = max(self.max_ts)
+        seen = max(self.streams.max_ts)
         if seen == -FOREVER:
             return self.release + 1
         return None if Axis.ROWS in query.window.axes else seen + 1 + max(query.window.left, query.window.right)
@@ -192,25 +224,27 @@ class Operator:
     def advance(self, arrivals: Arrivals) -> Step:
         """Take in a micro-batch, join what both streams have passed, forget what nobody can need."""
         self.receive(arrivals)
-        try:
-            pairs = self.state.insert(self._ready(), self.counters, self._asks)
-        except LimitError as error:
-            raise self.explained(error) from None
+        pairs = self._relieve(self._advance_join(self.filter_order))
         self.counters.pairs += len(pairs.ts)
         return self.finish(pairs)
 
     def receive(self, arrivals: Arrivals) -> None:
         """Take in the rows of a micro-batch; what both streams have passed can then be joined."""
         puts: dict[str, pa.Table] = {}
-        late = [self._receive(side, arrivals, puts) for side in Side]
-        for side in Side:
-            self._note_progress(side, arrivals)
+        limits = [self.streams.believe(side, arrivals.spans[side]) for side in Side]
+        (left_late, left_ahead), (right_late, right_ahead) = (
+            self._receive(side, arrivals, limits[side], puts) for side in Side
+        )
+        self.streams.note(arrivals, limits)
         before, self.release = self.release, self._release_point()
-        self._taken = puts, (late[0], late[1]), before
+        self._taken = puts, (left_late, right_late), (left_ahead, right_ahead), before
 
     def work(self, run_length: int | None = None) -> Work:
         """The join of what was received, to be done unit by unit in the order of the scheduler, before `finish`."""
-        return Work(self.state, self._ready(), self.counters, self.policy.scheduler, self._asks, run_length)
+        rows = self._rows(self._numbered(), self._passed)
+        self._joined_until(self._passed)
+        self._relieve(NO_PAIRS)
+        return Work(self.state, rows, self.counters, self.policy.scheduler, self._asks, run_length)
 
     def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
         """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
@@ -219,10 +253,11 @@ class Operator:
             self.state.forget(side, self._now(side), self.counters)
         self._check_limit()
         self._note_levels()
-        puts, late, before = self._taken
+        puts, late, ahead, before = self._taken
         deletes = self.chunks.expired(self._stale_before, self.release)
-        span = max(before, self.min_ts), min(self.release, max(self.max_ts))
-        return Step(self.found(pairs), late, puts, deletes, self.counters, span if span[0] <= span[1] else None)
+        span = max(before, self.streams.min_ts), min(self.release, max(self.streams.max_ts))
+        within = span if span[0] <= span[1] else None
+        return Step(self.found(pairs), late, ahead, puts, deletes, self.counters, within)
 
     def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> Found:
         """Pairs with what it takes to route them to some of the queries, given as bits."""
@@ -241,60 +276,173 @@ class Operator:
             "fan_out_limit; then run the job again: nothing is lost",
         )
 
-    def frontier(self, side: Side) -> int:
-        """No row older than this is accepted any more."""
-        if self.ended[side]:
-            return FOREVER
-        return self.max_ts[side] - self.join.streams[side].lateness_us if self.max_ts[side] > -FOREVER else -FOREVER
+    def follow(self, filter_order: bool) -> None:
+        """Go on with the other rule of what is joined when: Adaptive's switch, in both directions (hammad2005 6)."""
+        self.filter_order = filter_order
 
     def _release_point(self) -> int:
-        """Rows up to here can be joined. Numbers depend on the order of ties over both streams: those must be
+        """Results up to here can leave. Numbers depend on the order of ties over both streams: those must be
         complete."""
-        return min(self.frontier(side) for side in Side) - any(self.sequencers)
+        return min(self.streams.frontiers) - any(self.sequencers)
+
+    def _advance_join(self, filter_order: bool) -> Pairs:
+        """Join all that may be joined; the pairs that may leave, in timestamp order.
+
+        The rows of some joins wait under any rule (`must_wait`).
+        """
+        bounds = self.streams.frontiers if filter_order and self._waits is None else self._passed
+        found = self._found(self._rows(self._numbered(), bounds), self.counters)
+        self._joined_until(bounds)
+        return self._pairs.exchange(found, self.release)
+
+    @property
+    def _waits(self) -> str | None:
+        """Why rows wait for the release point under any rule; None where they need not."""
+        return must_wait(self.join) or (EAGERLY if self.policy.eager else None)
+
+    @property
+    def _passed(self) -> list[int]:
+        """How far rows can be joined under Sync-Filter."""
+        return [self.release, self.release]
+
+    def _numbered(self) -> list[Numbered | None]:
+        """The numbers of the rows that the release point has passed, where rows are counted."""
+        return [s.release(self.release) if s else None for s in self.sequencers]
+
+    def _joined_until(self, bounds: Sequence[int]) -> None:
+        seen = self.streams.max_ts
+        self.joined = [max(self.joined[side], self.release, min(bounds[side], seen[side])) for side in Side]
+        for side in Side:
+            leave_all(self._held[side], self.release)
+        if self._out and self.release >= max(self._out[0]):
+            self._out = None
+
+    def _found(self, rows: Rows, counters: Counters) -> Pairs:
+        """Join rows with what is there, also with what is later than they are; the pairs in timestamp order."""
+        early = len(rows.ts) > 0 and max(self.joined) > rows.ts[0]
+        ahead = early or (len(rows.ts) > 0 and rows.ts[-1] > self.release)
+        scan = Scan(WHOLE.ages, bool(early), True, np.array([self.release, self.release])) if ahead else WHOLE
+        try:
+            pairs = self.state.insert(rows, counters, self._asks, scan)
+        except LimitError as error:
+            raise self.explained(error) from None
+        return in_order(pairs) if early else pairs
+
+    def _withdraw(self) -> None:
+        """Undo what was joined beyond the release point, so that it can be joined anew."""
+        self.state.cut(self.release)
+        self._pairs.discard()
+        for run in (*self._held[0], *self._held[1]):
+            run.put_back()
+
+    def _rejoin(self) -> None:
+        """Join the rows beyond the release point again, as far as they had been: that finds the held pairs again.
+
+        Where results have left before their time, the rows that they are of meet no more among themselves.
+        """
+        rows = self._rows([None, None], self.joined)
+        if self._out:
+            joined, following = self._out
+            ranges = np.array(following, np.int64)[rows.side, rows.row >> RANGE_BITS]
+            done = (rows.ts <= np.array(joined)[rows.side]) & (rows.row < ranges)
+            self.state.load(Rows._make(a[done & rows.kept] for a in rows))
+            rows = Rows._make(a[~done] for a in rows)
+        self._pairs.exchange(self._found(rows, Counters()), self.release)
+
+    def _relieve(self, pairs: Pairs) -> Pairs:
+        """Where more is held than may be: join what can be joined, and let results go before their time."""
+        limit = self.policy.held_bytes
+        if limit is None or self.held_bytes <= limit:
+            return pairs
+        if self._waits or not self.policy.releases:
+            raise LimitError(self._too_much_held(limit), hint=_HELD_HINT)
+        kept = Pairs._make(a.copy() for a in pairs)
+        self._advance_join(True)  # finds nothing that may leave: the release point has not moved
+        if self.held_bytes <= limit:
+            return kept
+        none = Pairs._make(a[..., :0] for a in kept)
+        early = self._pairs.exchange(none, FOREVER)
+        self.counters.out_of_order += len(early.ts)
+        self._out = [list(self.joined), [list(numbers) for numbers in self._next_row]]
+        return together(kept, early)
+
+    def _too_much_held(self, limit: int) -> str:
+        behind, reason = self.join.streams[self.behind].name, self._waits
+        words = f"{self._title}: {self.held_bytes:,} bytes are held in one shard because {behind} is behind, its share "
+        words += f"of held_limit is {limit:,}"
+        return words + (f"; nothing can leave out of order, since the join {reason}" if reason else "")
+
+    @property
+    def behind(self) -> Side:
+        """The side whose stream holds the other one back."""
+        left, right = self.streams.frontiers
+        return Side.LEFT if left <= right else Side.RIGHT
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of what waits: rows that have not been joined, and pairs."""
+        size = self._pairs.nbytes
+        for side in Side:
+            if rows := self._held_rows(side):
+                size += rows * (HELD_BYTES + self.payload[side].nbytes // max(1, len(self.payload[side])))
+        return size
+
+    def _held_rows(self, side: Side) -> int:
+        return sum(len(run) for run in self._held[side])
 
     def _now(self, side: Side) -> int:
         """How far the axis of a side has come; past everything once both streams have ended."""
         sequencer = self.sequencers[side]
-        return sequencer.counted if sequencer and not all(self.ended) else self.release
+        return sequencer.counted if sequencer and not all(self.streams.ended) else self.release
 
     def _stale_before(self, side: Side, age: int) -> int:
         """Rows of a side with an earlier event time have reached an age."""
         sequencer = self.sequencers[side]
-        if sequencer is not None and not all(self.ended):
+        if sequencer is not None and not all(self.streams.ended):
             return sequencer.stale_before(age)
         return self.release - age + 1
 
-    def _receive(self, side: Side, arrivals: Arrivals, puts: dict[str, pa.Table]) -> pa.Table:
-        """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report."""
-        rows, counters, frontier = arrivals.rows[side], self.counters, self.frontier(side)
-        rows = self._number_arrivals(side, rows, arrivals.clocks[side], frontier, puts)
-        is_late = pc.less(rows[TS], frontier)
-        late = rows.filter(is_late)
-        on_time = rows.filter(pc.invert(is_late)) if late.num_rows else rows
+    def _receive(
+        self, side: Side, arrivals: Arrivals, limit: int, puts: dict[str, pa.Table]
+    ) -> tuple[pa.Table, pa.Table]:
+        """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report, and
+        those that are too far ahead."""
+        rows, counters, frontier = arrivals.rows[side], self.counters, self.streams.frontier(side)
+        rows = self._number_arrivals(side, rows, arrivals.clocks[side], (frontier, limit), puts)
         counters.arrived[side] += pc.sum(rows[KEPT]).as_py() or 0 if KEPT in rows.column_names else rows.num_rows
+        late, on_time = _divided(rows, pc.less(rows[TS], frontier))
+        ahead, on_time = _divided(on_time, pc.greater(on_time[TS], limit))
         if KEPT in rows.column_names:  # the shard that keeps a row reports it
-            late = late.filter(late[KEPT])
+            late, ahead = late.filter(late[KEPT]), ahead.filter(ahead[KEPT])
         keyed = on_time.filter(pc.is_valid(on_time[H1])) if on_time[H1].null_count else on_time
         classes = self.selections[side].classify(keyed)
         self.selections[side].note(classes)
         wanted = self.selections[side].reach[classes] > 0
         counters.late[side] += late.num_rows
+        counters.ahead[side] += ahead.num_rows
         counters.null_key[side] += on_time.num_rows - keyed.num_rows
         counters.unwanted[side] += keyed.num_rows - int(wanted.sum())
         order = np.flatnonzero(wanted)
         order = order[np.argsort(keyed[TS].to_numpy()[order], kind="stable")]
         self._keep(side, keyed.take(pa.array(order)), classes[order], puts)
+        idle = pc.greater_equal(late[TS], self.streams.own_frontier(side) if not self.streams.ended[side] else FOREVER)
         own = [f.name for f in own_columns(self.join, side)]
-        return late.drop_columns(own).append_column(FRONTIER, pa.array([frontier] * late.num_rows, pa.int64()))
+        late = late.drop_columns(own).append_column(FRONTIER, _repeated(frontier, late)).append_column(IDLE, idle)
+        return late, ahead.drop_columns(own).append_column(LIMIT, _repeated(limit, ahead))
 
     def _number_arrivals(
-        self, side: Side, rows: pa.Table, clock: npt.NDArray[np.int64] | None, frontier: int, puts: dict[str, pa.Table]
+        self,
+        side: Side,
+        rows: pa.Table,
+        clock: npt.NDArray[np.int64] | None,
+        accepted: tuple[int, int],
+        puts: dict[str, pa.Table],
     ) -> pa.Table:
         """On an axis of rows: note the whole stream's times, and give own rows their place in the order of arrival."""
         sequencer = self.sequencers[side]
         if sequencer is None or clock is None or not len(clock):
             return rows
-        base, ts, arrivals = sequencer.receive(clock, frontier)
+        base, ts, arrivals = sequencer.receive(clock, *accepted)
         if len(ts):
             name = self.chunks.add(Kind.CLOCK, side, base, int(ts[-1]), self.join.reach(side), len(ts))
             puts[name] = pa.table({TS: ts, ARRIVAL: arrivals})
@@ -326,21 +474,11 @@ class Operator:
         kept = np.full(len(ts), kind is Kind.ROWS)
         self._held[side].append(Held.keep(self._memory, (ts, arrivals, h1, h2, classes, numbers, kept)))
 
-    def _note_progress(self, side: Side, arrivals: Arrivals) -> None:
-        low, high = arrivals.min_ts[side], arrivals.max_ts[side]
-        if low is not None and high is not None:
-            self.max_ts[side] = max(self.max_ts[side], high)
-            self.min_ts = min(self.min_ts, low)
-        self.ended[side] |= arrivals.ended[side]
-
-    def _ready(self) -> Rows:
-        """The held rows that the release point has passed, in (ts, left first, arrival) order; the others stay held."""
-        return self._rows([s.release(self.release) if s else None for s in self.sequencers])
-
-    def _rows(self, numbered: list[Numbered | None]) -> Rows:
+    def _rows(self, numbered: list[Numbered | None], bounds: Sequence[int]) -> Rows:
+        """The held rows of each side up to its bound, in (ts, left first, arrival) order."""
         sides = []
         for side in Side:
-            ts, arrivals, *others = pass_all(self._held[side], self.release, HELD_KINDS)
+            ts, arrivals, *others = take_all(self._held[side], bounds[side], HELD_KINDS)
             mine, theirs = numbered[side], numbered[side.other]
             at = mine.numbers(arrivals) if mine else ts
             now = theirs.reached(ts, inclusive=side is Side.RIGHT) if theirs else ts
@@ -368,7 +506,8 @@ class Operator:
         self.counters.keys = self.state.keys
         for side in Side:
             self.counters.state_rows[side] = self.state.rows(side)
-            self.counters.held_rows[side] = sum(len(run) for run in self._held[side])
+            self.counters.held_rows[side] = self._held_rows(side)
+        self.counters.held_pairs, self.counters.held_bytes = len(self._pairs), self.held_bytes
 
     def tidy(self) -> None:
         """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""
@@ -420,7 +559,7 @@ class Operator:
 
     def slice_rows(self, side: Side) -> list[int]:
         """Live rows per slice of one side, from young to old, as of the release point."""
-        return self.state.leaving.rows_by_age(side, min(self._now(side), max(self.max_ts)))
+        return self.state.leaving.rows_by_age(side, min(self._now(side), max(self.streams.max_ts)))
 
     # -- durability -----------------------------------------------------------------------------------------------
 
@@ -428,10 +567,11 @@ class Operator:
     def meta(self) -> dict[str, Any]:
         """All that `restore` needs beside the chunks."""
         return {
-            "max_ts": self.max_ts,
-            "min_ts": self.min_ts,
-            "ended": self.ended,
+            "streams": self.streams.meta,
             "release": self.release,
+            "joined": self.joined,
+            "filter_order": self.filter_order,
+            "out": self._out,
             "next_row": self._next_row,
             "chunks": self.chunks.live,
             "classes": [s.tally for s in self.selections],
@@ -441,8 +581,10 @@ class Operator:
         }
 
     def _recall(self, meta: Mapping[str, Any]) -> None:
-        self.max_ts, self.min_ts = list(meta["max_ts"]), meta["min_ts"]
-        self.ended, self.release = list(meta["ended"]), meta["release"]
+        self.streams.recall(meta["streams"])
+        self.release, self.joined, self._out = meta["release"], list(meta["joined"]), meta["out"]
+        ordering = self.policy.ordering
+        self.filter_order = meta["filter_order"] if ordering == ADAPTIVE else ordering == FILTER_ORDER
         self._next_row = [list(numbers) for numbers in meta["next_row"]]
         self.chunks = ChunkLog(meta["chunks"])
         self.counters = Counters(**meta["counters"])
@@ -463,6 +605,7 @@ class Operator:
             "payload": [p.image for p in self.payload],
             "classes": [c.image for c in (*self.selections, self.verdicts)],
             "held": [[run.image for run in runs] for runs in self._held],
+            "pairs": self._pairs.image,
             "sequencers": [s and s.image for s in self.sequencers],
         }
 
@@ -484,12 +627,27 @@ class Operator:
                 self._hold(kind, side, base, table, self.selections[side].classify(table))
             elif sequencer is not None:
                 sequencer.hold(*(table[c].to_numpy() for c in (TS, ARRIVAL)))
-        rows = self._rows([s.recount(self.release) if s else None for s in self.sequencers])
+        numbered = [s.recount(self.release) if s else None for s in self.sequencers]
+        rows = self._rows(numbered, [self.release, self.release])
+        for side in Side:
+            leave_all(self._held[side], self.release)
         now = np.array([self._now(side) for side in Side], np.int64)
         left, right = self.selections
         live = rows.kept & (now[rows.side] - rows.at < per_class(left.keep, right.keep)[rows.side, rows.cls])
         self.state.load(Rows._make(a[live] for a in rows))
+        if max(self.joined) > self.release:
+            self._rejoin()
         return self
+
+
+def _divided(rows: pa.Table, chosen: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
+    """The chosen rows, usually none, and the others."""
+    found = rows.filter(chosen)
+    return found, rows.filter(pc.invert(chosen)) if found.num_rows else rows
+
+
+def _repeated(number: int, rows: pa.Table) -> pa.Array:
+    return pa.array([number] * rows.num_rows, pa.int64())
 
 
 def _asked(join: SharedJoin) -> tuple[tuple[Selections, Selections], Classes]:
@@ -513,10 +671,11 @@ def _groups(cuts: Cuts) -> npt.NDArray[np.int64]:
 
 _FIRST_ROWS = [n << RANGE_BITS for n in range(GROUPS + 1)]
 _NEW: dict[str, Any] = {
-    "max_ts": [-FOREVER, -FOREVER],
-    "min_ts": FOREVER,
-    "ended": [False, False],
+    "streams": NO_STREAMS,
     "release": -FOREVER,
+    "joined": [-FOREVER, -FOREVER],
+    "filter_order": False,
+    "out": None,
     "next_row": [_FIRST_ROWS, _FIRST_ROWS],
     "chunks": {},
     "classes": [[], []],

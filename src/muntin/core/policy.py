@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from muntin.model import MuntinError, Settings
 from muntin.plan.cost import AUTO, resolve
+from muntin.plan.ordering import SYNC_FILTER
 
 FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
@@ -24,6 +25,12 @@ class Policy:
     eager: bool = False
     """Whether results are delivered while a micro-batch is still at work, in the order of the scheduler."""
     scheduler: str = "auto"
+    ordering: str = SYNC_FILTER
+    max_ahead_us: int | None = None
+    held_bytes: int | None = None
+    """What may be held in one shard,"""
+    releases: bool = False
+    """and whether more than that leaves out of order instead of stopping the job."""
 
     @classmethod
     def of(cls, settings: Settings, operators: int) -> Policy:
@@ -34,6 +41,10 @@ class Policy:
             settings.fan_out_limit or FAN_OUT,
             settings.delivery == "eager",
             settings.scheduler,
+            settings.ordering,
+            settings.max_ahead_us,
+            settings.held_limit_bytes and settings.held_limit_bytes // operators,
+            settings.on_held_limit == "release",
         )
 
 

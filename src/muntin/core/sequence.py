@@ -96,14 +96,15 @@ class Sequencer:
             "recent": self._recent.image,
         }
 
-    def receive(self, ts: Int64s, frontier: int) -> tuple[int, Int64s, Int64s]:
+    def receive(self, ts: Int64s, frontier: int, limit: int) -> tuple[int, Int64s, Int64s]:
         """Take in the times of all rows of a micro-batch in order of arrival.
 
-        Returns the number of the first arrival, and times and arrival numbers of the rows that are not late, in order.
+        Returns the number of the first arrival, and times and arrival numbers of the rows that are neither late nor
+        beyond `limit`, in order.
         """
         base = self.arrived
         self.arrived += len(ts)
-        arrivals = base + np.flatnonzero(ts >= frontier)
+        arrivals = base + np.flatnonzero((ts >= frontier) & (ts <= limit))
         order = np.argsort(ts[arrivals - base], kind="stable")
         arrivals = arrivals[order]
         self.hold(ts[arrivals - base], arrivals)

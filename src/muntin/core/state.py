@@ -26,6 +26,7 @@ from muntin.kernels.index import (
     Index,
     clean,
     clear_index,
+    cut_after,
     entries,
     index_layout,
     packed_entries,
@@ -326,6 +327,11 @@ class JoinState:
         numbers = self.index.slab[at, 1] >> CLASS_BITS
         self.index.slab[at, 1] = numbers << CLASS_BITS | by_number(numbers)
 
+    def cut(self, after: int) -> None:
+        """Take out the rows of both sides that lie after a place; `change` must list anew who leaves when."""
+        for side in Side:
+            cut_after(self.index, int(side), after)
+
     def change(
         self,
         join: SharedJoin,
@@ -337,7 +343,8 @@ class JoinState:
         """Go on with other queries: slices are split and merged, rows that nobody wants leave at once.
 
         Slices are ages, so rows stay where they are; what changes is when they leave. Where all rows that left together
-        go on to leave together, not even the lists of who leaves when are touched. `moved`: classes of rows changed.
+        go on to leave together, not even the lists of who leaves when are touched. `moved`: classes of rows changed, or
+        rows have been cut off.
         """
         becomes = None if moved else self._relabelling(join, selections)
         self.join, self.selections, old = join, selections, self.leaving

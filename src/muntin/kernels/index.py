@@ -350,6 +350,30 @@ def clean(index, side, now, keep):
 
 
 @numba.njit(cache=True)
+def cut_after(index, side, place):
+    """Take the rows of one side that lie after a place out of every buffer; the newest ones, so nobody moves."""
+    control, table, slots, slab = index
+    for slot in range(control[SLOTS]):
+        rows, gone = count_of(slots, slot, side), 0
+        if rows == 0:
+            continue
+        off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
+        while gone < rows and slab[off + ((head + rows - 1 - gone) & mask), 0] > place:
+            gone += 1
+        if gone == 0:
+            continue
+        size = slots[slot, FILL + side] & SIZE_MASK
+        control[LIVE + side] -= gone
+        control[MATCHES] -= gone * count_of(slots, slot, 1 - side)
+        slots[slot, FILL + side] = (rows - gone) << SIZE_BITS | size
+        if gone == rows:
+            _free_block(control, slab, off, size)
+            slots[slot, HEAD + side] = 0
+            slots[slot, FILL + side] = 0
+            drop_if_empty(control, table, slots, slot)
+
+
+@numba.njit(cache=True)
 def entries(index, side, places, homes):
     """List where in the slab every row of one side lies, and its slot, key after key."""
     slots = index.slots

@@ -41,6 +41,8 @@ class Stream:
     options: Mapping[str, str] = field(default_factory=dict)
     rate: float | None = None
     """Rows per second to expect, where the job declares it."""
+    idle_us: int | None = None
+    """After so long without rows, in processing time, it no longer holds others back; None: it always does."""
 
 
 class Op(StrEnum):
@@ -160,7 +162,9 @@ class Settings:
     """`SET name = value`; None where the default depends on the machine, and for a limit that is not set.
 
     `invalidation` says which stale rows an arriving row takes out (kostowski 4.2). `state_limit_bytes` bounds what the
-    state takes, `fan_out_limit` the pairs that one shard finds in one micro-batch.
+    state takes, `fan_out_limit` the pairs that one shard finds in one micro-batch. `ordering` says what waits for a
+    stream that is behind, rows or results (hammad2005), `alpha` from which load on the adaptive one lets results wait.
+    `held_limit_bytes` bounds what waits. A row more than `max_ahead_us` ahead of the others is turned away.
     """
 
     strategy: str = "auto"
@@ -176,6 +180,11 @@ class Settings:
     """What is joined next (hammad2003 3), where results are delivered as they are found,"""
     delivery: str = "batch"
     """which is `eager`; `batch` delivers those of a micro-batch together, when it is committed."""
+    ordering: str = "adaptive"
+    alpha: float = 0.3
+    max_ahead_us: int | None = None
+    held_limit_bytes: int | None = None
+    on_held_limit: str = "fail"
 
 
 DEFAULT_SETTINGS = Settings()

@@ -284,11 +284,11 @@ def _origin(frame: Frame) -> tuple[int, int]:
 
 def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, Any]:
     """What status shows of one shard: counters, rows per slice, frontiers (None before the first row), held rows."""
-    frontiers = [operator.frontier(side) for side in Side]
+    frontiers = operator.streams.frontiers
     keyless = [sum(f.header["keyless"] for f in frames if f.kind == Kind.ROWS and f.header["side"] == s) for s in Side]
     return {
         "streams": [stream.name for stream in operator.join.streams],
-        "max_ts": operator.max_ts,
+        "max_ts": operator.streams.max_ts,
         "rebuilt": rebuilt,
         "counters": asdict(operator.counters),
         "slices": [operator.slice_rows(side) for side in Side],
@@ -297,7 +297,7 @@ def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, 
         "bytes": operator.nbytes,
         "matches": operator.state.matches,
         "release": operator.release,
-        "span": [operator.min_ts, max(operator.max_ts)],
+        "span": [operator.streams.min_ts, max(operator.streams.max_ts)],
         "classes": [s.tally for s in operator.selections],
         "top_keys": [_top_key(operator, side) for side in Side],
     }

@@ -1,12 +1,13 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [RATE n PER SECOND] WITH (option = 'value')
+    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
+      WITH (option = 'value')
     CREATE [OR REPLACE] QUERY name AS SELECT ...
       FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS]
     DROP QUERY name
 
-Here is only form. What the language has but this version does not (`EMIT`, `IDLE AFTER`, ...) is recognised here when
+Here is only form. What the language has but this version does not (`EMIT`, `PUNCTUATION`, ...) is recognised here when
 no tree could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
 """
 
@@ -95,6 +96,7 @@ class CreateStream(exp.Expression):
         "expressions": True,
         "time": False,
         "lateness": False,
+        "idle": False,
         "rate": False,
         "options": False,
     }
@@ -248,13 +250,17 @@ class MuntinParser(SparkParser):
             return "time", self._parse_name("the event time's column")
         if self._match_text_seq("LATENESS"):
             return "lateness", self._parse_duration()
+        if self._match_text_seq("IDLE"):
+            if not self._match_text_seq("AFTER"):
+                self._fail("expected AFTER and a duration after IDLE", "write IDLE AFTER 30 seconds")
+            return "idle", self._parse_duration()
         if self._match_text_seq("RATE"):
             return "rate", self._parse_rate()
         if self._match(TokenType.WITH):
             return "options", self._parse_wrapped_csv(self._parse_option)
-        if self._is_word("IDLE", "PUNCTUATION"):
-            self._refuse({"IDLE": "IDLE AFTER", "PUNCTUATION": "PUNCTUATION"}[self._curr.text.upper()])
-        hint = "after the columns come TIMESTAMP BY column, LATENESS d, RATE n PER SECOND and WITH (...)"
+        if self._is_word("PUNCTUATION"):
+            self._refuse("PUNCTUATION")
+        hint = "after the columns come TIMESTAMP BY column, LATENESS d, IDLE AFTER d, RATE n PER SECOND and WITH (...)"
         self._fail(f"unexpected {self._curr.text}", hint)
 
     def _parse_rate(self) -> Rate:

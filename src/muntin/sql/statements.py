@@ -22,6 +22,7 @@ from muntin.sql.dialect import (
     SetOption,
     UnknownStatement,
 )
+from muntin.sql.duration import parse_duration_us
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 
 MAX_TEXT = 1_000_000
@@ -43,24 +44,22 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "adapt": ("on", "off"),
     "scheduler": ("auto", "lwo", "swf", "mqt"),
     "delivery": ("batch", "eager"),
+    "ordering": ("sync-filter", "filter-order", "adaptive"),
+    "on_held_limit": ("fail", "release"),
 }
 """For each setting that is a choice, its values."""
 
 _CHAINED = ("auto", "state-slice")
 """Strategies that may cut a join into a chain of slices; of the others `chain` would say nothing."""
 
-_LATER = (
-    "ordering",
-    "alpha",
-    "max_ahead",
-    "held_limit",
-    "on_held_limit",
-    "punctuations",
-)
+_LATER = ("punctuations",)
 _MOST = {"shards": MAX_SHARDS, "fan_out_limit": MAX_FAN_OUT}
 """Settings that are whole numbers from 1 on, with the largest value."""
 
-_SETTINGS = (*_VALUES, *_MOST, "state_limit")
+_LIMITS = {"state_limit": "state_limit_bytes", "held_limit": "held_limit_bytes"}
+"""Settings that are sizes in bytes, and their names in the model."""
+
+_SETTINGS = (*_VALUES, *_MOST, *_LIMITS, "alpha", "max_ahead")
 
 
 def parse_job(text: str, source: str | None = None) -> JobSpec:
@@ -203,7 +202,7 @@ class _Job:
         self.sql = sql
         self.streams: dict[str, Stream] = {}
         self.queries: dict[str, Query] = {}
-        self.settings: dict[str, str | int] = {}
+        self.settings: dict[str, str | int | float] = {}
         self._first: dict[tuple[str, str], exp.Expr] = {}
 
     def spec(self) -> JobSpec:
@@ -219,6 +218,7 @@ class _Job:
             else:
                 raise self._stray(statement)
         self._check_chain()
+        self._check_order()
         return self._so_far()
 
     def _so_far(self) -> JobSpec:
@@ -251,8 +251,12 @@ class _Job:
             hint = did_you_mean(name, (*_SETTINGS, *_LATER), f"settings are {listing(_SETTINGS)}")
             raise self.sql.error(f"there is no setting {node.name}", node, hint)
         self._once("setting", node)
-        if name == "state_limit":
-            self.settings["state_limit_bytes"] = self._bytes(name, value)
+        if name in _LIMITS:
+            self.settings[_LIMITS[name]] = self._bytes(name, value)
+        elif name == "alpha":
+            self.settings[name] = self._alpha(value)
+        elif name == "max_ahead":
+            self.settings["max_ahead_us"] = self._max_ahead(value)
         elif name in _MOST:
             self.settings[name] = self._number(name, value)
         else:
@@ -270,6 +274,21 @@ class _Job:
         except UsageError as error:
             raise self.sql.error(f"{name}: {error.message}", value, error.hint or BYTES_HINT) from error
 
+    def _alpha(self, value: exp.Expr) -> float:
+        text = value.name
+        if re.fullmatch(r"\d*\.?\d+", text) is None or not 0 <= float(text) < 1:
+            raise self.sql.error(f"alpha cannot be {text}", value, "write a number from 0 to below 1, such as 0.3")
+        return float(text)
+
+    def _max_ahead(self, value: exp.Expr) -> int:
+        try:
+            ahead = parse_duration_us(value.name)
+        except UsageError as error:
+            raise self.sql.error(f"max_ahead: {error.message}", value, "write SET max_ahead = '1 hour'") from error
+        if ahead <= 0:
+            raise self.sql.error("max_ahead must be more than zero", value, "write SET max_ahead = '1 hour'")
+        return ahead
+
     def _choice(self, name: str, value: exp.Expr) -> str:
         values, chosen = _VALUES[name], value.name.lower()
         if chosen not in values:
@@ -285,6 +304,21 @@ class _Job:
             hint = "set chain = 'auto', or strategy = 'state-slice'"
             raise self.sql.error(message, self._first["setting", "chain"].parent, hint)
 
+    def _check_order(self) -> None:
+        """Refuse settings that would say nothing beside the others."""
+        ordering = self.settings.get("ordering", "adaptive")
+        if "alpha" in self.settings and ordering != "adaptive":
+            message = f"alpha does not go with ordering = '{ordering}', which never changes"
+            raise self.sql.error(message, self._first["setting", "alpha"].parent, "set ordering = 'adaptive'")
+        if "on_held_limit" in self.settings and "held_limit_bytes" not in self.settings:
+            message, hint = "on_held_limit without a limit", "add SET held_limit = '1 GB'"
+            raise self.sql.error(message, self._first["setting", "on_held_limit"].parent, hint)
+        if self.settings.get("delivery") == "eager":
+            for name, value in (("ordering", "filter-order"), ("on_held_limit", "release")):
+                if self.settings.get(name) == value:
+                    message = f"{name} = '{value}' does not go with delivery = 'eager', which joins rows in order"
+                    raise self.sql.error(message, self._first["setting", name].parent, "set delivery = 'batch'")
+
     # streams
 
     def _create_stream(self, statement: CreateStream) -> None:
@@ -294,7 +328,8 @@ class _Job:
         options = self._options(statement)
         form = next(options.pop(k) for k in list(options) if k.lower() == "format")
         time, lateness_us = self._time(statement, schema), self._lateness_us(statement)
-        self.streams[name] = Stream(name, schema, time, lateness_us, form, options, self._rate(statement))
+        rate, idle_us = self._rate(statement), self._idle_us(statement)
+        self.streams[name] = Stream(name, schema, time, lateness_us, form, options, rate, idle_us)
 
     def _schema(self, statement: CreateStream) -> Schema:
         fields: dict[str, Field] = {}
@@ -332,6 +367,12 @@ class _Job:
         if node.args["us"] < 0:
             raise self.sql.error("LATENESS cannot be negative", node, "write LATENESS 5 seconds, or leave it out")
         return int(node.args["us"])
+
+    def _idle_us(self, statement: CreateStream) -> int | None:
+        node = statement.args.get("idle")
+        if node is not None and node.args["us"] <= 0:
+            raise self.sql.error("IDLE AFTER must be more than zero", node, "write IDLE AFTER 30 seconds")
+        return None if node is None else int(node.args["us"])
 
     @staticmethod
     def _rate(statement: CreateStream) -> float | None:
