@@ -56,7 +56,8 @@ class Arrivals:
     *whole stream* in this micro-batch, all shards and rows with NULL keys included, None where it brought nothing: so
     that every shard computes the same frontiers. `ended[side]`: the stream ends with this micro-batch.
     `clocks[side]`, for a stream with a count window, are the event times of all its rows in order of arrival;
-    `_arrival` of the shard's own rows is their place in it.
+    `_arrival` of the shard's own rows is their place in it. `moment` is when the rows came, on the wall clock, for
+    response times alone.
     """
 
     rows: tuple[pa.Table, pa.Table]
@@ -64,6 +65,7 @@ class Arrivals:
     max_ts: tuple[int | None, int | None]
     ended: tuple[bool, bool] = (False, False)
     clocks: tuple[Int64s | None, Int64s | None] = (None, None)
+    moment: int = 0
 
 
 @dataclass

@@ -49,6 +49,10 @@ class Held:
             self._memory.discard(self._name)
         return [column[start : self._start] for column in self._columns]
 
+    def first(self, column: int) -> int:
+        """The value of the first row that is still held."""
+        return int(self._columns[column][self._start])
+
     def update(self, column: int, values: Callable[[Arrays], npt.NDArray[Any]]) -> None:
         """Replace one column by what follows from all of them."""
         self._columns[column][:] = values(self._columns)
