@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "muntin"
-HEIGHT = {"model": 0, "kernels": 1, "sql": 2, "plan": 3, "core": 4, "generate": 5, "spark": 6, "bench": 7, "cli": 8}
+HEIGHT = {
+    "model": 0,
+    "kernels": 1,
+    "sql": 2,
+    "plan": 3,
+    "core": 4,
+    "generate": 5,
+    "spark": 6,
+    "bench": 7,
+    "studies": 7,
+    "cli": 8,
+}
 MAY_ALSO = {"generate": {"model", "kernels"}, "oracle": {"model"}}
 """Layers that may import less than everything below them."""
 HOME = {"sqlglot": ["sql"], "numba": ["kernels"], "duckdb": ["kernels", "bench"], "pyspark": ["spark"]}

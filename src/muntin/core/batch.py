@@ -61,7 +61,7 @@ class Arrivals:
     `clocks[side]`, for a stream with a count window, are the event times of all its rows in order of arrival;
     `_arrival` of the shard's own rows is their place in it. `idle[side]`: the stream has been silent for so long that
     the other one no longer waits for it. `spans[side]`, where rows far ahead are turned away, are those of the whole
-    stream in this micro-batch.
+    stream in this micro-batch. `moment` is when the rows came, on the wall clock, for response times alone.
     """
 
     rows: tuple[pa.Table, pa.Table]
@@ -71,6 +71,7 @@ class Arrivals:
     clocks: tuple[Int64s | None, Int64s | None] = (None, None)
     idle: tuple[bool, bool] = (False, False)
     spans: tuple[Spans, Spans] = ((), ())
+    moment: int = 0
 
 
 @dataclass

@@ -69,6 +69,10 @@ class Held:
     def discard(self) -> None:
         self._memory.discard(self._name)
 
+    def first(self, column: int) -> int:
+        """The value of the first row that has not left."""
+        return int(self._columns[column][self._left])
+
     def update(self, column: int, values: Callable[[Arrays], npt.NDArray[Any]]) -> None:
         """Replace one column by what follows from all of them."""
         self._columns[column][:] = values(self._columns)

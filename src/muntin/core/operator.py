@@ -35,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, TS, Arrivals, Counters, own_columns, stored_schema
+from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.held import Held, leave_all, take_all
 from muntin.core.hold import HoldBuffer, in_order, together
@@ -104,6 +105,7 @@ class Changed:
 
 
 class Operator:
+    came: Came
     complete: dict[str, int | None]
     """Queries that came while the job ran, and from when on they get all their rows."""
     chunks: ChunkLog
@@ -231,6 +233,7 @@ class Operator:
     def receive(self, arrivals: Arrivals) -> None:
         """Take in the rows of a micro-batch; what both streams have passed can then be joined."""
         puts: dict[str, pa.Table] = {}
+        self.came.begin(arrivals.moment, not any(self._held))
         limits = [self.streams.believe(side, arrivals.spans[side]) for side in Side]
         (left_late, left_ahead), (right_late, right_ahead) = (
             self._receive(side, arrivals, limits[side], puts) for side in Side
@@ -262,7 +265,8 @@ class Operator:
     def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> Found:
         """Pairs with what it takes to route them to some of the queries, given as bits."""
         left = self.selections[0].wants & queries
-        return Found(self.join, self.payload, (left, self.selections[1].wants, self.verdicts.wants), pairs)
+        wants = (left, self.selections[1].wants, self.verdicts.wants)
+        return Found(self.join, self.payload, wants, pairs, self.came)
 
     @property
     def _asks(self) -> Judge | None:
@@ -461,6 +465,7 @@ class Operator:
             base = self._next_row[side][number]
             self._next_row[side][number] += part.num_rows
             part, kind = part.combine_chunks(), Kind.VISITORS if number == VISITORS else Kind.ROWS
+            self.came.note(side, base)
             keep = int(selections.keep[own].max())
             puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep, part.num_rows)] = part
             self._hold(kind, side, base, part, own)
@@ -512,6 +517,7 @@ class Operator:
     def tidy(self) -> None:
         """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""
         self.state.settle()
+        self.came.forget({side: [run.first(HELD_ROW) for run in self._held[side]] for side in Side})
         for side in Side:
             self.payload[side].forget(self.chunks.firsts(side, RANGE_BITS))
 
@@ -576,6 +582,7 @@ class Operator:
             "chunks": self.chunks.live,
             "classes": [s.tally for s in self.selections],
             "complete": self.complete,
+            "came": self.came.known,
             "sequences": [s and [s.counted, s.arrived] for s in self.sequencers],
             "counters": dataclasses.asdict(self.counters),
         }
@@ -589,6 +596,7 @@ class Operator:
         self.chunks = ChunkLog(meta["chunks"])
         self.counters = Counters(**meta["counters"])
         self.complete = dict(meta["complete"])
+        self.came = Came(meta.get("came", ()))
         for selections, tally in zip(self.selections, meta["classes"], strict=True):
             selections.recall(tally)
         for sequencer, numbers in zip(self.sequencers, meta["sequences"], strict=True):

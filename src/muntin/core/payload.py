@@ -115,8 +115,8 @@ class Payload:
 
     def fetch(self, numbers: Int64s) -> tuple[pa.Table, Int32s]:
         """Each of these rows once, and the place of every number among them."""
-        distinct, places = _distinct(numbers)
-        return self.take(distinct), places
+        rows, places = distinct(numbers)
+        return self.take(rows), places
 
     def take(self, rows: Int64s) -> pa.Table:
         """The rows of these ascending numbers."""
@@ -141,7 +141,7 @@ def _layout(rows: int) -> Layout:
     return [((rows,), "int32")]
 
 
-def _distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:
+def distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:
     """Distinct values ascending and the place of each among them; by marking where the range is dense, else by
     sorting."""
     if len(numbers) == 0:
@@ -151,5 +151,5 @@ def _distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:
     widths = np.maximum(highs - lows, -1) + 1
     if widths.sum() < 16 * len(numbers):
         return renumber(numbers, RANGE_BITS, lows, np.cumsum(widths) - widths, int(widths.sum()))
-    distinct, places = np.unique(numbers, return_inverse=True)
-    return distinct, places.astype(np.int32)
+    found, places = np.unique(numbers, return_inverse=True)
+    return found, places.astype(np.int32)

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import CLASS, TS
-from muntin.core.payload import Payload
+from muntin.core.came import Came
+from muntin.core.payload import Payload, distinct
 from muntin.core.selection import routes
 from muntin.kernels import route as kernel
 from muntin.kernels.evaluate import arrow_type, evaluate
@@ -26,7 +27,7 @@ from muntin.kernels.join import Pairs
 from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
 
-_SIZES = struct.Struct("<7q")
+_SIZES = struct.Struct("<9q")
 OUTPUT_TS = pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False)
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -45,6 +46,8 @@ class Run:
     """Of each pair, the window that the age of the earlier row is in, and its side (`kernels.join.Pairs`)."""
     verdicts: Int32s
     """The class of each pair; empty where no query has a predicate over both sides."""
+    came: tuple[Int64s, Int64s]
+    """When each of the rows arrived, on the wall clock; one number where all came together."""
 
     def __len__(self) -> int:
         return len(self.pairs[0])
@@ -59,7 +62,8 @@ class Run:
 
     def to_bytes(self) -> bytes:
         pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1], "tag": self.tags})
-        parts = [_ipc(t) for t in (*self.rows, pairs)] + [a.tobytes() for a in (*self.wants, self.verdicts)]
+        arrays = (*self.wants, self.verdicts, *self.came)
+        parts = [_ipc(t) for t in (*self.rows, pairs)] + [a.tobytes() for a in arrays]
         return _SIZES.pack(*map(len, parts)) + b"".join(parts)
 
     @classmethod
@@ -72,7 +76,8 @@ class Run:
         wants = [np.frombuffer(p, np.uint64).reshape(-1, words).copy() for p in parts[3:6]]
         lefts, rights, tags = (pairs[c].to_numpy() for c in ("l", "r", "tag"))
         verdicts = np.frombuffer(parts[6], np.int32).copy()
-        return cls(join, (left, right), (wants[0], wants[1], wants[2]), (lefts, rights), tags, verdicts)
+        came = (np.frombuffer(parts[7], np.int64).copy(), np.frombuffer(parts[8], np.int64).copy())
+        return cls(join, (left, right), (wants[0], wants[1], wants[2]), (lefts, rights), tags, verdicts, came)
 
     @classmethod
     def merge(cls, runs: Sequence[Run]) -> Run:
@@ -83,12 +88,25 @@ class Run:
         bases = np.cumsum([0, *(len(r.wants[2]) for r in runs)])
         verdicts = np.concatenate([run.verdicts + np.int32(base) for run, base in zip(runs, bases, strict=False)])
         wants = (left_wants, right_wants, np.concatenate([run.wants[2] for run in runs]))
-        merged = cls(
-            runs[0].join, (left, right), wants, (lefts, rights), np.concatenate([run.tags for run in runs]), verdicts
-        )
+        tags, came = np.concatenate([run.tags for run in runs]), (_came(runs, Side.LEFT), _came(runs, Side.RIGHT))
+        merged = cls(runs[0].join, (left, right), wants, (lefts, rights), tags, verdicts, came)
         order = np.argsort(merged.output_ts, kind="stable")
         verdicts = verdicts[order] if len(verdicts) else verdicts
-        return cls(merged.join, merged.rows, wants, (lefts[order], rights[order]), merged.tags[order], verdicts)
+        return cls(merged.join, merged.rows, wants, (lefts[order], rights[order]), tags[order], verdicts, came)
+
+    def arrivals(self, chosen: Int64s | None = None) -> dict[int, int]:
+        """When these pairs were complete, each with the arrival of its later-arriving row; how many at each moment."""
+        total = len(self) if chosen is None else len(chosen)
+        if len(self.came[0]) == len(self.came[1]) == 1:
+            return {int(max(self.came[0][0], self.came[1][0])): total} if total else {}
+        moments = self.moments(chosen)
+        return {int(m): int(n) for m, n in zip(*np.unique(moments, return_counts=True), strict=True)}
+
+    def moments(self, chosen: Int64s | None = None) -> Int64s:
+        """The same for each pair."""
+        sides = [self.pairs[side] if chosen is None else self.pairs[side][chosen] for side in Side]
+        left, right = (c[places] if len(c) > 1 else c for c, places in zip(self.came, sides, strict=True))
+        return np.broadcast_to(np.maximum(left, right), len(sides[0]))
 
 
 def _ipc(table: pa.Table) -> bytes:
@@ -112,6 +130,14 @@ def _stack(runs: Sequence[Run], side: Side) -> tuple[pa.Table, UInt64s, Int32s]:
     return pa.concat_tables(rows).combine_chunks(), np.concatenate(wants), np.concatenate(pairs)
 
 
+def _came(runs: Sequence[Run], side: Side) -> Int64s:
+    """When the rows of several runs arrived."""
+    parts = [run.came[side] for run in runs]
+    if all(len(part) == 1 and part[0] == parts[0][0] for part in parts):
+        return parts[0]
+    return np.concatenate([np.broadcast_to(p, r.rows[side].num_rows) for p, r in zip(parts, runs, strict=True)])
+
+
 class Found:
     """The pairs of one step, by row numbers; valid until the operator gives the rows back (`Operator.tidy`)."""
 
@@ -121,8 +147,9 @@ class Found:
         payload: tuple[Payload, ...],
         wants: tuple[UInt64s, UInt64s, UInt64s],
         pairs: Pairs,
+        came: Came,
     ):
-        self.join, self.payload, self.wants, self.pairs = join, payload, wants, pairs
+        self.join, self.payload, self.wants, self.pairs, self.came = join, payload, wants, pairs, came
 
     def __len__(self) -> int:
         return len(self.pairs.ts)
@@ -140,10 +167,11 @@ class Found:
         return [self._run(slice(a, b)) for a, b in pairwise(ends)]
 
     def _run(self, part: slice) -> Run:
-        sides = [self.payload[side].fetch(self.pairs.rows[side, part]) for side in Side]
-        rows, places = (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
+        (left, lefts), (right, rights) = (distinct(self.pairs.rows[side, part]) for side in Side)
+        rows = self.payload[0].take(left), self.payload[1].take(right)
         tags, verdicts = self.pairs.tag[part].copy(), self.pairs.verdict[part].copy()
-        return Run(self.join, rows, self.wants, places, tags, verdicts)
+        came = self.came.of(Side.LEFT, left), self.came.of(Side.RIGHT, right)
+        return Run(self.join, rows, self.wants, (lefts, rights), tags, verdicts, came)
 
 
 # -- routing ------------------------------------------------------------------------------------------------------
@@ -163,6 +191,13 @@ def count(join: SharedJoin, run: Run) -> dict[str, int]:
 
 def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
     """Each query that receives rows, with them in timestamp order."""
+    columns = Columns(run)
+    for query, places in routed(join, run):
+        yield query, columns.output(query, places)
+
+
+def routed(join: SharedJoin, run: Run) -> Iterator[tuple[Query, Int64s]]:
+    """Each query that receives rows, with the places of their pairs in the run."""
     counts = np.array(list(count(join, run).values()), np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)])
     places = np.zeros(max(1, int(starts[-1])), np.int64)
@@ -170,10 +205,9 @@ def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
     cursor[: len(counts)] = starts[:-1]
     if starts[-1]:
         _route(run, cursor, places)
-    columns = _Columns(run)
     for n, query in enumerate(join.queries):
         if counts[n]:
-            yield query, columns.output(query, places[starts[n] : starts[n + 1]])
+            yield query, places[starts[n] : starts[n + 1]]
 
 
 def unite(query: Query, tables: Sequence[pa.Table]) -> pa.Table:
@@ -194,7 +228,7 @@ def _route(run: Run, totals: Int64s, places: Int64s) -> None:
     kernel.route(left, right, np.array(run.tags), run.verdicts, who, run.wants[2], totals, places)
 
 
-class _Columns:
+class Columns:
     """Output columns of a run's pairs; what concerns one side is computed once per row, not once per pair."""
 
     def __init__(self, run: Run):

@@ -131,7 +131,8 @@ class Scan(NamedTuple):
     """Which partners a pass looks at, and what else it does.
 
     `ages[side]` = [low, high): the ages of partners on that side that this pass looks at. What follows a pass over
-    smaller ages starts where that one ended, whatever has been stored since. `early`: partners may also be later than
+    smaller ages starts where that one ended, whatever has been stored since; the partner there counts as looked at by
+    the second, so that all passes together look at what one would. `early`: partners may also be later than
     the row that probes, because their stream is ahead; then pairs come in no order. `stored`: rows join the state.
     `stale[side]` is where the axis of a side has come to at most: rows that are not stale there are not taken out.
     """
@@ -282,6 +283,7 @@ def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, ou
                     age = reached - slab[entry, 0]
                     back += 1
                     if age >= limit:
+                        back -= limit < reach[side, own]
                         break
                     if age >= edge:
                         while age >= edge:

@@ -38,7 +38,7 @@ RATE, KEYS, NEW = 100.0, 500, 100_000
 """Rows a second and stream; equally frequent keys, for a selectivity of 0.002; rows measured."""
 OUTPUTS = 0.4
 """How much of the time pairs take (3.4)."""
-LOAD = 0.9
+LOAD = 0.5
 """How much of its time the operator works, where the study does not say."""
 Int64s = npt.NDArray[np.int64]
 
