@@ -87,3 +87,9 @@ class Counters:
     routed: int = 0
     """Pairs placed by their age in a merged slice."""
     pairs: int = 0
+    groups: int = 0
+    """Groups that aggregates keep, a level like the first three."""
+    aggregated: int = 0
+    """Additions of a pair to what comes or goes with it."""
+    combined: int = 0
+    """Additions of what comes or goes together to a lane of a family."""

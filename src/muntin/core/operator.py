@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.core.aggregate import Aggregates, FamilyState, Values
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, TS, Arrivals, Counters, own_columns, stored_schema
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.held import Held, pass_all
@@ -50,6 +51,8 @@ GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
 VISITORS = GROUPS
 """The range of rows that only probe here."""
+AGAIN = 1 << 15
+"""Rows that are joined at a time to find live pairs again."""
 HELD_CLASS, HELD_ROW = 4, 5
 HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
 """Of held rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
@@ -67,6 +70,8 @@ class Step:
     counters: Counters
     span: tuple[int, int] | None
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
+    values: Sequence[Values] = ()
+    """What the queries with aggregates learn; `run` has the pairs of the others only."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ class Operator:
             else None
             for side in Side
         )
+        self.aggregates = Aggregates(join, memory, image["aggregates"] if image else None)
         self._held: tuple[list[Held], list[Held]] = ([], [])
         self._recall(image["meta"] if image else _NEW)
         if image:
@@ -146,6 +152,7 @@ class Operator:
         for side in Side:
             if (sequencer := self.sequencers[side]) is not None:
                 sequencer.window = join.reach(side)
+        self._find_again(self.aggregates.change(join))
         self.state.settle()
         freed = rows - sum(self.state.rows(side) for side in Side)
         return Changed(since, {name: self.complete.get(name) for name in covered}, freed, size * freed // max(1, rows))
@@ -209,9 +216,34 @@ class Operator:
         self._note_levels()
         deletes = self.chunks.expired(self._stale_before, self.release)
         span = max(before, self.min_ts), min(self.release, max(self.max_ts))
+        found = self._found(pairs)
+        values: list[Values] = []
+        if self.aggregates:
+            run = found.whole()
+            self.aggregates.take(run, self.counters)
+            values = self.aggregates.advance(self.release - 1, self.counters)
+            found = found.without_aggregates(run)
+        within = span if span[0] <= span[1] else None
+        return Step(found, (late[0], late[1]), puts, deletes, self.counters, within, values)
+
+    def _found(self, pairs: Pairs) -> Found:
         wants = (self.selections[0].wants, self.selections[1].wants, self.verdicts.wants)
-        found = Found(self.join, self.payload, wants, pairs)
-        return Step(found, (late[0], late[1]), puts, deletes, self.counters, span if span[0] <= span[1] else None)
+        return Found(self.join, self.payload, wants, pairs)
+
+    def _find_again(self, states: Sequence[FamilyState]) -> None:
+        """Let families begin with the live pairs: those of the rows kept, joined once more."""
+        if not states:
+            return
+        policy = dataclasses.replace(self.policy, fan_out=FOREVER)
+        again, rows = JoinState(self.join, self.selections, policy, Heap()), self.state.stored()
+        for start in range(0, len(rows.ts), AGAIN):
+            part = Rows._make(column[start : start + AGAIN] for column in rows)
+            pairs = again.insert(part, Counters(), self._judge if self.verdicts.predicates else None)
+            run = self._found(pairs).whole()
+            for state in states:
+                state.begin(run)
+        for state in states:
+            state.advance(self.release - 1, Counters())
 
     def frontier(self, side: Side) -> int:
         """No row older than this is accepted any more."""
@@ -225,16 +257,19 @@ class Operator:
         return min(self.frontier(side) for side in Side) - any(self.sequencers)
 
     def _now(self, side: Side) -> int:
-        """How far the axis of a side has come; past everything once both streams have ended."""
+        """How far the axis of a side has come; past everything once both streams have ended.
+
+        Aggregates have come to the last instant before the release point only: pairs that go at it are still live.
+        """
         sequencer = self.sequencers[side]
-        return sequencer.counted if sequencer and not all(self.ended) else self.release
+        return sequencer.counted if sequencer and not all(self.ended) else self.release - bool(self.aggregates)
 
     def _stale_before(self, side: Side, age: int) -> int:
         """Rows of a side with an earlier event time have reached an age."""
         sequencer = self.sequencers[side]
         if sequencer is not None and not all(self.ended):
             return sequencer.stale_before(age)
-        return self.release - age + 1
+        return self._now(side) - age + 1
 
     def _receive(self, side: Side, arrivals: Arrivals, puts: dict[str, pa.Table]) -> pa.Table:
         """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report."""
@@ -351,7 +386,7 @@ class Operator:
     @property
     def nbytes(self) -> int:
         """Bytes that the state takes in memory: index, time lists, and the rows themselves."""
-        return self.state.nbytes + sum(p.nbytes for p in self.payload)
+        return self.state.nbytes + sum(p.nbytes for p in self.payload) + self.aggregates.nbytes
 
     @property
     def _title(self) -> str:
@@ -435,6 +470,7 @@ class Operator:
             "payload": [p.image for p in self.payload],
             "classes": [c.image for c in (*self.selections, self.verdicts)],
             "held": [[run.image for run in runs] for runs in self._held],
+            "aggregates": self.aggregates.image,
             "sequencers": [s and s.image for s in self.sequencers],
         }
 
@@ -461,6 +497,7 @@ class Operator:
         left, right = self.selections
         live = rows.kept & (now[rows.side] - rows.at < per_class(left.keep, right.keep)[rows.side, rows.cls])
         self.state.load(Rows._make(a[live] for a in rows))
+        self._find_again(self.aggregates.states)
         return self
 
 
