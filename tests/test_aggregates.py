@@ -91,8 +91,7 @@ def queries(draw: st.DrawFn, name: str) -> dict:
             found.shown = HAVING[having](len(live))
             return found
 
-        terms = (window, pairs, GROUPS[group], values, lambda found: found.shown)
-        rows_ = oracle.changes(*terms) if every is None else oracle.every(every, *terms)
+        rows_ = oracle.aggregate(window, pairs, GROUPS[group], values, lambda found: found.shown, every)
         return [(*group, *found, t) for t, group, found in rows_]
 
     keeps = [SELECTIONS[w] for w in wheres]

@@ -97,54 +97,28 @@ def answer(
     return found
 
 
-def changes(
+def aggregate(
     window: Window,
     pairs: Sequence[Pair],
     group: Callable[[Pair], Any],
     values: Callable[[list[Pair]], Any],
     shows: Callable[[Any], bool] = lambda values: True,
+    every: int | None = None,
     times: tuple[str, str] = ("ts", "ts"),
 ) -> list[tuple[int, Any, Any]]:
-    """Section 7, EMIT CHANGES: (instant, group, values), one for each instant at which a group's values change.
+    """Section 7: (instant, group, values) wherever a group's values change, or for those with pairs at each `every`.
 
-    `values` makes of a group's live pairs, possibly none, what the query selects; `shows` is its HAVING.
+    `values` makes of a group's live pairs, perhaps none, what the query selects; `shows` is its HAVING.
     """
-    found, spans = [], _spans(window, pairs, times)
-    for t in sorted({end for _, *ends in spans for end in ends}):
-        for g in dict.fromkeys(group(p) for p in pairs):
-            before, now = ([p for p in _live(spans, at) if group(p) == g] for at in (t - 1, t))
+    spans = [(p, p.ts, min(p.left[times[0]] + window.left, p.right[times[1]] + window.right)) for p in pairs]
+    instants, found = sorted({t for _, *ends in spans for t in ends}), []
+    if every and instants:
+        instants = list(range(-(-instants[0] // every) * every, instants[-1], every))
+    for t in instants:
+        for g in dict.fromkeys(map(group, pairs)):
+            before, now = ([p for p, lo, hi in spans if lo <= at < hi and group(p) == g] for at in (t - 1, t))
             was, is_ = values(before), values(now)
-            appears = bool(now) and (not before or not shows(was))
-            if shows(is_) and (appears or was != is_):
+            appears = bool(now) and bool(every or not before or not shows(was))
+            if shows(is_) and (appears or (not every and was != is_)):
                 found.append((t, g, is_))
     return found
-
-
-def every(
-    step: int,
-    window: Window,
-    pairs: Sequence[Pair],
-    group: Callable[[Pair], Any],
-    values: Callable[[list[Pair]], Any],
-    shows: Callable[[Any], bool] = lambda values: True,
-    times: tuple[str, str] = ("ts", "ts"),
-) -> list[tuple[int, Any, Any]]:
-    """Section 7, EVERY: (instant, group, values) for each group with live pairs at each multiple of `step`."""
-    found, spans = [], _spans(window, pairs, times)
-    first, last = min((lo for _, lo, _ in spans), default=0), max((hi for *_, hi in spans), default=0)
-    for t in range(-(-first // step) * step, last, step):
-        live = _live(spans, t)
-        for g in dict.fromkeys(group(p) for p in live):
-            is_ = values([p for p in live if group(p) == g])
-            if shows(is_):
-                found.append((t, g, is_))
-    return found
-
-
-def _spans(window: Window, pairs: Sequence[Pair], times: tuple[str, str]) -> list[tuple[Pair, int, int]]:
-    """From when until when each pair is live."""
-    return [(p, p.ts, min(p.left[times[0]] + window.left, p.right[times[1]] + window.right)) for p in pairs]
-
-
-def _live(spans: list[tuple[Pair, int, int]], t: int) -> list[Pair]:
-    return [p for p, lo, hi in spans if lo <= t < hi]

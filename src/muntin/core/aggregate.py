@@ -13,8 +13,10 @@ Nothing here is durable: the live pairs follow from the rows that the join keeps
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from muntin.core import measures
 from muntin.core.batch import CLASS, Counters
 from muntin.core.layer import Layer, Pairs, Shape, in_order
 from muntin.core.memory import Memory
-from muntin.core.results import Columns, Run
+from muntin.core.results import Columns, Run, ipc
 from muntin.kernels.aggregate import BEFORE, LIVE, USED, Out
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
@@ -54,6 +56,23 @@ class Values:
     query: str
     table: pa.Table
     values: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What says how to read the `payload`."""
+        return {"query": self.query, "values": list(self.values)}
+
+    @property
+    def payload(self) -> bytes:
+        parts = [ipc(table) for table in (self.table, *self.values.values())]
+        return struct.pack(f"<{len(parts)}q", *map(len, parts)) + b"".join(parts)
+
+    @classmethod
+    def read(cls, header: Mapping[str, Any], payload: bytes | memoryview) -> Values:
+        count = 1 + len(header["values"])
+        bounds = np.cumsum([8 * count, *struct.unpack_from(f"<{count}q", payload)])
+        tables = [pa.ipc.open_stream(pa.py_buffer(payload)[a:b]).read_all() for a, b in pairwise(bounds)]
+        return cls(header["query"], tables[0], dict(zip(header["values"], tables[1:], strict=True)))
 
 
 def combined(join: SharedJoin, query: Query) -> bool:
@@ -275,8 +294,9 @@ class FamilyState:
         if not combined(self.join, self.family.first):
             return layer.changes(events, since)
         before, out = layer.standing(since), layer.changes(events, since)
+        columns: list[Any] = list(out)
         new = out.time != BEFORE
-        return Out._make(np.concatenate([b, o[new]]) for b, o in zip(before, out, strict=True))
+        return Out._make(np.concatenate([b, rows[new]]) for b, rows in zip(before, columns, strict=True))
 
     def _table(self, out: Out) -> pa.Table:
         slots = self.main.slots

@@ -395,17 +395,16 @@ class Layer:
         if not self.shape.stairs:
             return
         slots, more = np.unique(events.slot[events.has.any(axis=1)], return_counts=True)
-        missing = reserve(self.sums.spots, self.sums.stairs, self.slots.control, slots, more)
-        if missing:
+        if not reserve(self.sums.spots, self.sums.stairs, self.slots.control, slots, more):
             steps = int(count_steps(self.sums.spots, self.slots.control))
-            self._steps = 2 * (2 * steps + missing) + FIRST_STAIRS
+            self._steps = 4 * (steps + self.shape.stairs * int(more.sum())) + FIRST_STAIRS
             name = self._memory.name("stairs")
             (wider,) = self._memory.allocate(name, [((self._steps, 2), "int64")])
             repack_stairs(self.sums.spots, self.sums.stairs, wider, self.slots.control)
             self._memory.discard(self._names["stairs"])
             self._names["stairs"], self.sums = name, self.sums._replace(stairs=wider)
-            missing = reserve(self.sums.spots, self.sums.stairs, self.slots.control, slots, more)
-            assert missing == 0 and self.slots.control[STAIRS_END] <= self._steps
+            enough = reserve(self.sums.spots, self.sums.stairs, self.slots.control, slots, more)
+            assert enough and self.slots.control[STAIRS_END] <= self._steps
 
 
 def in_order(parts: Sequence[Events]) -> Events:

@@ -59,7 +59,7 @@ class Run:
 
     def to_bytes(self) -> bytes:
         pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1], "tag": self.tags})
-        parts = [_ipc(t) for t in (*self.rows, pairs)] + [a.tobytes() for a in (*self.wants, self.verdicts)]
+        parts = [ipc(t) for t in (*self.rows, pairs)] + [a.tobytes() for a in (*self.wants, self.verdicts)]
         return _SIZES.pack(*map(len, parts)) + b"".join(parts)
 
     @classmethod
@@ -91,7 +91,7 @@ class Run:
         return cls(merged.join, merged.rows, wants, (lefts[order], rights[order]), merged.tags[order], verdicts)
 
 
-def _ipc(table: pa.Table) -> bytes:
+def ipc(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

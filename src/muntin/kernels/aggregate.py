@@ -242,21 +242,21 @@ def _add_arrays(a_high, a_low, b_high, b_low, high, low):
 
 @numba.njit(cache=True)
 def reserve(spots, stairs, control, slots, more):
-    """Room for `more` steps on all stairs of each of these slots; how much is missing, nothing then being done."""
-    missing = control[STAIRS_END] - len(stairs)
+    """Make room for `more` steps on all stairs of each of these slots; False where the slab is too small for that."""
+    needed = control[STAIRS_END]
     for n in range(len(slots)):
         for e in range(spots.shape[1]):
             spot = spots[slots[n], e]
             if spot[STEPS] + more[n] > spot[ROOM]:
-                missing += 2 * (spot[STEPS] + more[n])
-    if missing > 0:
-        return missing
+                needed += 2 * (spot[STEPS] + more[n])
+    if needed > len(stairs):
+        return False
     for n in range(len(slots)):
         for e in range(spots.shape[1]):
             spot = spots[slots[n], e]
             if spot[STEPS] + more[n] > spot[ROOM]:
                 _move(spot, stairs, stairs, control, 2 * (spot[STEPS] + more[n]))
-    return 0
+    return True
 
 
 @numba.njit(cache=True)

@@ -79,7 +79,9 @@ def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str |
     if _find(spec.queries, statement.name):
         hint = "choose another name, or DROP QUERY first"
         raise sql.error(f"there is already a query {statement.name}", statement.this, hint)
-    return _query(sql, spec, statement)
+    query = _query(sql, spec, statement)
+    _check_order(sql, spec, query, statement.this)
+    return query
 
 
 def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
@@ -95,6 +97,7 @@ def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
         hint = f"write CREATE OR REPLACE QUERY {old} to put this in its place, or DROP QUERY {old} first"
         raise sql.error(f"there is already a query {old}", statement.this, hint)
     query = _query(sql, spec, statement, old)
+    _check_order(sql, spec, query, statement.this)
     return Change("add" if old is None else "replace", query.name, query)
 
 
@@ -189,6 +192,13 @@ def _known(sql: SqlText, queries: Mapping[str, Query], node: exp.Expr) -> str:
     return name
 
 
+def _check_order(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> None:
+    """Refuse what needs all shards where none hears of the others."""
+    if spec.settings.order == "key" and query.aggregation is not None and not query.grouped_by_key:
+        hint = "SET order = 'global', or group by the columns of the join key"
+        raise sql.error(f"{query.name} has groups over several keys, which do not go with order = 'key'", at, hint)
+
+
 def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None = None) -> Query:
     """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
     name = old or _check_name(sql, "query", statement.this)
@@ -219,7 +229,10 @@ class _Job:
             else:
                 raise self._stray(statement)
         self._check_chain()
-        return self._so_far()
+        spec = self._so_far()
+        for query in spec.queries.values():
+            _check_order(self.sql, spec, query, self._first["query", query.name.lower()])
+        return spec
 
     def _so_far(self) -> JobSpec:
         return JobSpec(self.streams, self.queries, Settings(**self.settings))  # type: ignore[arg-type]
