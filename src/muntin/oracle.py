@@ -95,3 +95,30 @@ def answer(
                 found.append(Pair(a, b, ts))
         past[side].append(row)
     return found
+
+
+def aggregate(
+    window: Window,
+    pairs: Sequence[Pair],
+    group: Callable[[Pair], Any],
+    values: Callable[[list[Pair]], Any],
+    shows: Callable[[Any], bool] = lambda values: True,
+    every: int | None = None,
+    times: tuple[str, str] = ("ts", "ts"),
+) -> list[tuple[int, Any, Any]]:
+    """Section 7: (instant, group, values) wherever a group's values change, or for those with pairs at each `every`.
+
+    `values` makes of a group's live pairs, perhaps none, what the query selects; `shows` is its HAVING.
+    """
+    spans = [(p, p.ts, min(p.left[times[0]] + window.left, p.right[times[1]] + window.right)) for p in pairs]
+    instants, found = sorted({t for _, *ends in spans for t in ends}), []
+    if every and instants:
+        instants = list(range(-(-instants[0] // every) * every, instants[-1], every))
+    for t in instants:
+        for g in dict.fromkeys(map(group, pairs)):
+            before, now = ([p for p, lo, hi in spans if lo <= at < hi and group(p) == g] for at in (t - 1, t))
+            was, is_ = values(before), values(now)
+            appears = bool(now) and bool(every or not before or not shows(was))
+            if shows(is_) and (appears or (not every and was != is_)):
+                found.append((t, g, is_))
+    return found

@@ -103,3 +103,9 @@ class Counters:
     """Pairs that have left."""
     out_of_order: int = 0
     """Of these, those that left before their time because too much was held."""
+    groups: int = 0
+    """Groups that aggregates keep, a level like the first three."""
+    aggregated: int = 0
+    """Additions of a pair to what comes or goes with it."""
+    combined: int = 0
+    """Additions of what comes or goes together to a lane of a family."""

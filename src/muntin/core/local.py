@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.core.aggregate import Values, told_apart
 from muntin.core.arrival import shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.operator import FOREVER, IDLE, Changed, Operator, Step
 from muntin.core.policy import Policy
 from muntin.core.results import Run, route, unite
+from muntin.core.values import finish
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
 
@@ -79,6 +81,8 @@ class LocalJob:
         self.shards = [[Shard(j, Operator(j, policy=self._policy)) for _ in range(shards)] for j in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
         self.ahead: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        self.faults: dict[str, list[pa.Table]] = defaultdict(list)
+        """Of queries with aggregates, the groups whose values did not fit."""
 
     def follow(self, filter_order: bool) -> None:
         """From the next micro-batch on let results wait instead of rows, or the other way round."""
@@ -91,6 +95,8 @@ class LocalJob:
         """One micro-batch; a stream that is missing brought nothing. Event times must not be NULL."""
         rows = {s.name: _timed(s, batch.get(s.name)) for s in self.plan.streams}
         found: dict[str, list[pa.Table]] = defaultdict(list)
+        values: dict[str, list[Values]] = defaultdict(list)
+        apart: dict[str, dict[str, bool]] = {}
         for join, shards in zip(self.plan.joins, self.shards, strict=True):
             parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards))[0] for side in Side]
             lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
@@ -117,6 +123,8 @@ class LocalJob:
                 else:
                     step, run = shard.advance(arrivals)
                     runs.append(run)
+                for told in step.values:
+                    values[told.query].append(told)
                 for side in Side:
                     name, late = join.streams[side].name, step.late[side]
                     self.late[name].append(late if join.reports[side] else late.filter(late[IDLE]))
@@ -124,6 +132,12 @@ class LocalJob:
                         self.ahead[name].append(step.ahead[side])
             for query, table in route(join, Run.merge(runs)) if runs else ():
                 found[query.name].append(table)
+            for query in join.queries:
+                apart[query.name] = told_apart(join, query) if query.aggregation else {}
+        for name, told_by in values.items():
+            table, faults = finish(self.spec.queries[name], told_by, apart[name])
+            found[name].append(table)
+            self.faults[name].append(faults)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
 
     def change(self, spec: JobSpec) -> dict[str, Changed]:

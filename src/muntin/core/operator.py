@@ -34,6 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.core.aggregate import Aggregates, FamilyState, Values
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, TS, Arrivals, Counters, own_columns, stored_schema
 from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
@@ -65,6 +66,8 @@ VISITORS = GROUPS
 EAGERLY = "delivers its results as it finds them"
 NO_PAIRS = empty_pairs(0)
 EVERYBODY = ~np.zeros(1, np.uint64)
+AGAIN = 1 << 15
+"""Rows that are joined at a time to find live pairs again."""
 HELD_CLASS, HELD_ROW = 4, 5
 HELD_KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
 """Of held rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
@@ -89,6 +92,8 @@ class Step:
     counters: Counters
     span: tuple[int, int] | None
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
+    values: Sequence[Values] = ()
+    """What the queries with aggregates learn; `run` has the pairs of the others only."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,7 @@ class Operator:
             else None
             for side in Side
         )
+        self.aggregates = Aggregates(join, memory, image["aggregates"] if image else None)
         self._held: tuple[list[Held], list[Held]] = ([], [])
         self._pairs = HoldBuffer(memory, bool(self.verdicts.predicates), image["pairs"] if image else ())
         left, right = (stream.lateness_us for stream in join.streams)
@@ -181,6 +187,7 @@ class Operator:
         for side in Side:
             if (sequencer := self.sequencers[side]) is not None:
                 sequencer.window = join.reach(side)
+        self._find_again(self.aggregates.change(join))
         if ahead:
             self._rejoin()
         self.state.settle()
@@ -260,7 +267,31 @@ class Operator:
         deletes = self.chunks.expired(self._stale_before, self.release)
         span = max(before, self.streams.min_ts), min(self.release, max(self.streams.max_ts))
         within = span if span[0] <= span[1] else None
-        return Step(self.found(pairs), late, ahead, puts, deletes, self.counters, within)
+        found = self.found(pairs)
+        values: list[Values] = []
+        if self.aggregates:
+            run = found.whole()
+            self.aggregates.take(run, self.counters)
+            values = self.aggregates.advance(self.release - 1, self.counters)
+            found = found.without_aggregates(run)
+        return Step(found, late, ahead, puts, deletes, self.counters, within, values)
+
+    def _find_again(self, states: Sequence[FamilyState]) -> None:
+        """Let families begin with the live pairs: those of the rows kept, joined once more.
+
+        No row beyond the release point may be in the state: its pairs are still to come.
+        """
+        if not states:
+            return
+        policy = dataclasses.replace(self.policy, fan_out=FOREVER)
+        again, rows = JoinState(self.join, self.selections, policy, Heap()), self.state.stored()
+        for start in range(0, len(rows.ts), AGAIN):
+            part = Rows._make(column[start : start + AGAIN] for column in rows)
+            run = self.found(again.insert(part, Counters(), self._asks)).whole()
+            for state in states:
+                state.begin(run)
+        for state in states:
+            state.advance(self.release - 1, Counters())
 
     def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> Found:
         """Pairs with what it takes to route them to some of the queries, given as bits."""
@@ -303,6 +334,11 @@ class Operator:
     def _waits(self) -> str | None:
         """Why rows wait for the release point under any rule; None where they need not."""
         return must_wait(self.join) or (EAGERLY if self.policy.eager else None)
+
+    @property
+    def _must_wait_for_order(self) -> str | None:
+        """Why results cannot leave before their time; None where they can."""
+        return self._waits or ("has aggregates" if self.aggregates else None)
 
     @property
     def _passed(self) -> list[int]:
@@ -358,7 +394,7 @@ class Operator:
         limit = self.policy.held_bytes
         if limit is None or self.held_bytes <= limit:
             return pairs
-        if self._waits or not self.policy.releases:
+        if self._must_wait_for_order or not self.policy.releases:
             raise LimitError(self._too_much_held(limit), hint=_HELD_HINT)
         kept = Pairs._make(a.copy() for a in pairs)
         self._advance_join(True)  # finds nothing that may leave: the release point has not moved
@@ -371,7 +407,7 @@ class Operator:
         return together(kept, early)
 
     def _too_much_held(self, limit: int) -> str:
-        behind, reason = self.join.streams[self.behind].name, self._waits
+        behind, reason = self.join.streams[self.behind].name, self._must_wait_for_order
         words = f"{self._title}: {self.held_bytes:,} bytes are held in one shard because {behind} is behind, its share "
         words += f"of held_limit is {limit:,}"
         return words + (f"; nothing can leave out of order, since the join {reason}" if reason else "")
@@ -395,16 +431,19 @@ class Operator:
         return sum(len(run) for run in self._held[side])
 
     def _now(self, side: Side) -> int:
-        """How far the axis of a side has come; past everything once both streams have ended."""
+        """How far the axis of a side has come; past everything once both streams have ended.
+
+        Aggregates have come to the last instant before the release point only: pairs that go at it are still live.
+        """
         sequencer = self.sequencers[side]
-        return sequencer.counted if sequencer and not all(self.streams.ended) else self.release
+        return sequencer.counted if sequencer and not all(self.streams.ended) else self.release - bool(self.aggregates)
 
     def _stale_before(self, side: Side, age: int) -> int:
         """Rows of a side with an earlier event time have reached an age."""
         sequencer = self.sequencers[side]
         if sequencer is not None and not all(self.streams.ended):
             return sequencer.stale_before(age)
-        return self.release - age + 1
+        return self._now(side) - age + 1
 
     def _receive(
         self, side: Side, arrivals: Arrivals, limit: int, puts: dict[str, pa.Table]
@@ -524,7 +563,7 @@ class Operator:
     @property
     def nbytes(self) -> int:
         """Bytes that the state takes in memory: index, time lists, and the rows themselves."""
-        return self.state.nbytes + sum(p.nbytes for p in self.payload)
+        return self.state.nbytes + sum(p.nbytes for p in self.payload) + self.aggregates.nbytes
 
     @property
     def _title(self) -> str:
@@ -614,6 +653,7 @@ class Operator:
             "classes": [c.image for c in (*self.selections, self.verdicts)],
             "held": [[run.image for run in runs] for runs in self._held],
             "pairs": self._pairs.image,
+            "aggregates": self.aggregates.image,
             "sequencers": [s and s.image for s in self.sequencers],
         }
 
@@ -643,6 +683,7 @@ class Operator:
         left, right = self.selections
         live = rows.kept & (now[rows.side] - rows.at < per_class(left.keep, right.keep)[rows.side, rows.cls])
         self.state.load(Rows._make(a[live] for a in rows))
+        self._find_again(self.aggregates.states)
         if max(self.joined) > self.release:
             self._rejoin()
         return self

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from muntin.core.batch import CLASS, TS
 from muntin.core.came import Came
 from muntin.core.payload import Payload, distinct
-from muntin.core.selection import routes
+from muntin.core.selection import query_bits, routes
 from muntin.kernels import route as kernel
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.join import Pairs
@@ -63,7 +63,7 @@ class Run:
     def to_bytes(self) -> bytes:
         pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1], "tag": self.tags})
         arrays = (*self.wants, self.verdicts, *self.came)
-        parts = [_ipc(t) for t in (*self.rows, pairs)] + [a.tobytes() for a in arrays]
+        parts = [ipc(t) for t in (*self.rows, pairs)] + [a.tobytes() for a in arrays]
         return _SIZES.pack(*map(len, parts)) + b"".join(parts)
 
     @classmethod
@@ -109,7 +109,7 @@ class Run:
         return np.broadcast_to(np.maximum(left, right), len(sides[0]))
 
 
-def _ipc(table: pa.Table) -> bytes:
+def ipc(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -165,6 +165,19 @@ class Found:
         cuts = [low + (high + 1 - low) * n // parts for n in range(1, parts)]
         ends = [0, *np.searchsorted(self.pairs.ts, cuts), len(self)]
         return [self._run(slice(a, b)) for a, b in pairwise(ends)]
+
+    def without_aggregates(self, run: Run) -> Found:
+        """The pairs that some query wants as they are; `run` is all of them."""
+        plain = query_bits(np.array([[q.aggregation is None for q in self.join.queries]]))
+        wants = (self.wants[0] & plain, self.wants[1] & plain, self.wants[2] & plain)
+        left, right = (wants[side][run.rows[side][CLASS].to_numpy()][run.pairs[side]] for side in Side)
+        wanted = left & right & routes(self.join, wants[:2]).readers[run.tags & 1, run.tags >> 1]
+        if len(run.verdicts):
+            wanted &= wants[2][run.verdicts]
+        kept = wanted.any(axis=1)
+        verdict = self.pairs.verdict[kept] if len(self.pairs.verdict) else self.pairs.verdict
+        pairs = Pairs(self.pairs.rows[:, kept], self.pairs.ts[kept], self.pairs.tag[kept], verdict)
+        return Found(self.join, self.payload, wants, pairs, self.came)
 
     def _run(self, part: slice) -> Run:
         (left, lefts), (right, rights) = (distinct(self.pairs.rows[side, part]) for side in Side)
@@ -237,20 +250,26 @@ class Columns:
         self._values: dict[tuple[Side, str], pa.ChunkedArray] = {}
 
     def output(self, query: Query, chosen: Int64s) -> pa.Table:
-        places = tuple(pa.array(self.run.pairs[side][chosen]) for side in Side)
-        arrays = [self._column(o.expr, places) for o in query.select]
+        places = self.places(chosen)
+        arrays = [self.values(o.expr, places) for o in query.select]
         arrays.append(pa.array(self._output_ts[chosen]).cast(OUTPUT_TS.type))
         return pa.Table.from_arrays(arrays, schema=output_schema(query))
 
-    def _column(self, expr: Expr, places: tuple[pa.Array, pa.Array]) -> pa.ChunkedArray:
+    def places(self, chosen: Int64s) -> tuple[pa.Array, pa.Array]:
+        """The rows of the pairs chosen, on both sides."""
+        return pa.array(self.run.pairs[0][chosen]), pa.array(self.run.pairs[1][chosen])
+
+    def values(self, expr: Expr, places: tuple[pa.Array, pa.Array]) -> pa.ChunkedArray:
+        """An expression of pairs of rows."""
         if expr.left and expr.right:
             names = [(side, c) for side in Side for c in expr.columns(side)]
             table = pa.table({s.prefix + c: self.run.rows[s][c].take(places[s]) for s, c in names})
             return evaluate(table, [(expr.sql, expr.type)])[0]
         side = Side.RIGHT if expr.right else Side.LEFT
-        return self._per_row(expr, side).take(places[side])
+        return self.per_row(expr, side).take(places[side])
 
-    def _per_row(self, expr: Expr, side: Side) -> pa.ChunkedArray:
+    def per_row(self, expr: Expr, side: Side) -> pa.ChunkedArray:
+        """An expression of the rows of one side."""
         if (side, expr.sql) not in self._values:
             rows = self.run.rows[side]
             if expr.column is not None:

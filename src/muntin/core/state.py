@@ -16,6 +16,8 @@ from muntin.kernels.index import (
     CLASS_BITS,
     CLASS_MASK,
     FILL,
+    H1,
+    H2,
     HEAD,
     KEYS,
     LIVE,
@@ -320,6 +322,20 @@ class JoinState:
         at, homes = np.zeros(rows, np.int64), np.zeros(rows, np.int32)
         entries(self.index, int(side), at, homes)
         return at, homes
+
+    def stored(self) -> Rows:
+        """The rows of both sides as they came; for time axes."""
+        sides = []
+        for side in Side:
+            at, homes = self._entries(side)
+            ts, rows_and_classes = self.index.slab[at].T
+            h1, h2 = self.index.slots[homes, H1], self.index.slots[homes, H2]
+            cls, row = (rows_and_classes & CLASS_MASK).astype(np.int32), rows_and_classes >> CLASS_BITS
+            kept = np.ones(len(ts), bool)
+            sides.append((np.full(len(ts), side, np.uint8), ts, ts, ts, h1, h2, cls, row, kept))
+        joined = [np.concatenate(both) for both in zip(*sides, strict=True)]
+        order = np.argsort(joined[1], kind="stable")
+        return Rows._make(column[order] for column in joined)
 
     def reclass(self, side: Side, by_number: Callable[[Int64s], Int32s]) -> None:
         """Give the rows of a side the classes that they have by number."""

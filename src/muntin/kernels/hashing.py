@@ -35,18 +35,25 @@ def hash_keys(columns: Sequence[Column], secret: tuple[int, int] = SECRET) -> tu
     for array in arrays:
         if array.null_count:
             valid &= np.asarray(pc.is_valid(array))
-    words = [_words(array, secret) for array in arrays]
-    exact = [low for low, high in words if high is None]
-    if len(words) == 1:
-        low, high = words[0]
+    parts = [words(array, secret) for array in arrays]
+    exact = [low for low, high in parts if high is None]
+    if len(parts) == 1:
+        low, high = parts[0]
         return low, np.zeros_like(low) if high is None else high, valid
-    if len(words) == 2 and len(exact) == 2:
+    if len(parts) == 2 and len(exact) == 2:
         return exact[0], exact[1], valid
     k0, k1 = (np.uint64(s) for s in secret)
     h1, h2 = np.zeros(len(valid), np.int64), np.zeros(len(valid), np.int64)
-    for low, high in words:
+    for low, high in parts:
         _fold(h1, h2, low, np.zeros_like(low) if high is None else high, k0, k1)
     return h1, h2, valid
+
+
+def extend_keys(h1: Int64s, h2: Int64s, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+    """Keys that also have another part."""
+    h1, h2 = h1.copy(), h2.copy()
+    _fold(h1, h2, low, high, np.uint64(SECRET[0]), np.uint64(SECRET[1]))
+    return h1, h2
 
 
 def shard_of(h1: Int64s, h2: Int64s, shards: int) -> npt.NDArray[np.int32]:
@@ -62,7 +69,7 @@ def _plain(column: Column) -> pa.Array:
     return column
 
 
-def _words(array: pa.Array, secret: tuple[int, int]) -> tuple[Int64s, Int64s | None]:
+def words(array: pa.Array, secret: tuple[int, int] = SECRET) -> tuple[Int64s, Int64s | None]:
     """The 64 or 128 bits that stand for a column's values; what stands for a NULL does not matter."""
     kind = array.type
     if pa.types.is_floating(kind):

@@ -3,10 +3,13 @@
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
     DEFAULT_SETTINGS,
+    Aggregation,
     Axis,
+    Call,
     Change,
     Comparison,
     Expr,
+    Function,
     JobSpec,
     KeyPair,
     Op,
@@ -21,11 +24,14 @@ from muntin.model.types import Field, Schema, common_type, is_numeric
 
 __all__ = [
     "DEFAULT_SETTINGS",
+    "Aggregation",
     "Axis",
+    "Call",
     "Change",
     "Comparison",
     "Expr",
     "Field",
+    "Function",
     "JobSpec",
     "KeyPair",
     "MuntinError",

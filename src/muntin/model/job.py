@@ -7,7 +7,7 @@ query is left follows the order in which streams are declared, not the order in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Literal
@@ -127,6 +127,41 @@ class Window:
         return (self.left, self.right)[side]
 
 
+class Function(StrEnum):
+    """What an aggregate makes of the values of many pairs."""
+
+    COUNT = "count"
+    COUNT_DISTINCT = "count distinct"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aggregate: a function over an expression of the pairs; without one (`COUNT(*)`) over the pairs themselves."""
+
+    function: Function
+    arg: Expr | None
+    type: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What a query makes of its live pairs (semantics, section 7).
+
+    The SELECT list and `having` are expressions over `"g.0"`, `"g.1"`, ... (the groups) and `"a.0"`, ... (the calls).
+    `every_us` None: a row at every change; else one per group at each multiple of it.
+    """
+
+    groups: tuple[Expr, ...]
+    calls: tuple[Call, ...]
+    having: Expr | None = None
+    every_us: int | None = None
+
+
 @dataclass(frozen=True)
 class Output:
     """One column of a SELECT list."""
@@ -140,7 +175,8 @@ class Query:
     """A window join of two streams (semantics, section 2).
 
     `where[side]` is the conjunction of the selections on that side alone, `residual` that of the conditions over both
-    sides that are not equalities of the key; None where there is none.
+    sides that are not equalities of the key; None where there is none. With an `aggregation` the answer is made of the
+    pairs that are live at an instant, else it is the pairs.
     """
 
     name: str
@@ -152,9 +188,19 @@ class Query:
     where: tuple[Expr | None, Expr | None] = (None, None)
     residual: Expr | None = None
     text: str = ""
+    aggregation: Aggregation | None = None
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]
+
+    def fixes_key(self, values: Iterable[Expr]) -> bool:
+        """Whether equal values mean the same join key, so that they come together in one shard only."""
+        given = {value.sql for value in values}
+        return bool(self.keys) and all({k.left.sql, k.right.sql} & given for k in self.keys)
+
+    @property
+    def grouped_by_key(self) -> bool:
+        return self.aggregation is not None and self.fixes_key(self.aggregation.groups)
 
 
 @dataclass(frozen=True)

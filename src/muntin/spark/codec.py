@@ -37,6 +37,7 @@ class Kind(IntEnum):
     CHUNK = 6  # rows in state
     META = 7  # the operator's small state
     CLOCK = 8  # event times of all rows of a stream, ingest -> operator
+    VALUES = 9  # what one shard knows of the groups of an aggregate query, operator -> sink
 
 
 class FrameError(MuntinError):

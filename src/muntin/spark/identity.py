@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from muntin.model import Query, Settings, Side, Stream, UsageError
+from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
 from muntin.spark.durable import write_atomically
 
 FOLDER = "muntin"
@@ -58,7 +58,15 @@ def canonical(query: Query) -> str:
     select = ", ".join(f"{o.expr.sql} AS {o.name} ({o.expr.type})" for o in query.select)
     units = [axis.name.lower() for axis in query.window.axes]
     windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} of {units[side]}" for side in Side)
-    return f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
+    joined = f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
+    return joined + (_canonical_aggregation(query.aggregation) if query.aggregation else "")
+
+
+def _canonical_aggregation(aggregation: Aggregation) -> str:
+    groups = ", ".join(group.sql for group in aggregation.groups)
+    calls = ", ".join(f"{call.function}({call.arg.sql if call.arg else '*'})" for call in aggregation.calls)
+    having = f" HAVING {aggregation.having.sql}" if aggregation.having else ""
+    return f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}"
 
 
 def check_names(queries: Iterable[str]) -> None:

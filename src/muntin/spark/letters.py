@@ -1,6 +1,8 @@
 """Dead letters: rows that were turned away, with the reason and the row itself as JSON.
 
-A reason begins with its class, before the colon: `null_time`, `late`, `ended` or `malformed`; status counts by class.
+A reason begins with its class, before the colon: `null_time`, `late`, `ended`, `malformed` or, for a row of a query's
+output whose value does not fit into its type, `overflow`; status counts by class. Such a row has the query's name in
+place of the stream's.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from muntin.core.results import OUTPUT_TS
+from muntin.core.values import FAULT
 from muntin.kernels.evaluate import rows_as_json
-from muntin.model import Stream
+from muntin.model import Query, Stream
 
 NAME = "_dead_letters"
 SCHEMA = pa.schema(
@@ -45,6 +49,14 @@ def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray) -> pa.Table
     times = event_times(stream, rows)
     pairs = zip(times.to_pylist(), frontiers.to_pylist(), strict=True)
     return _letters(stream, [_late_reason(ts, frontier) for ts, frontier in pairs], rows_as_json(rows), times)
+
+
+def overflows(query: Query, faults: pa.Table) -> pa.Table:
+    """Groups of an aggregate query, at instants at which a value of theirs does not fit."""
+    groups = [group.text for group in query.aggregation.groups] if query.aggregation else []
+    rows = faults.drop_columns([FAULT]).rename_columns([*groups, OUTPUT_TS.name])
+    names = pa.array([query.name] * len(faults), pa.string())
+    return pa.table([names, faults[FAULT], rows_as_json(rows), faults[OUTPUT_TS.name]], schema=SCHEMA)
 
 
 def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -215,7 +216,11 @@ class Engine:
 
 
 def _results(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
-    """The results as one run, or one run per time range where ranges are merged over all shards."""
+    """The results as one run, or one run per time range where ranges are merged over all shards; values of groups."""
+    for told in step.values:
+        if told.table.num_rows:
+            part = crc32(told.query.encode()) % topology.shards if topology.global_order else head["shard"]
+            yield _part(part, Kind.VALUES, {**head, **told.header}, told.payload)
     if not len(step.run):
         return
     if topology.global_order:

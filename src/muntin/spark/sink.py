@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from muntin.core.aggregate import Values, told_apart
 from muntin.core.results import Run, count, output_schema, route, unite
+from muntin.core.values import finish
 from muntin.plan import Plan
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
@@ -58,12 +60,13 @@ class SinkTask:
         for frame in frames:
             if frame.kind == Kind.COUNTERS:
                 yield {"type": "operator", "operator": dict(frame.header)}, None
-        turned_away = [frame for frame in frames if frame.kind == Kind.LETTERS]
-        if turned_away:
-            table = pa.concat_tables([frame.table() for frame in turned_away])
-            yield {"type": "letters", "letters": letters.by_class(table)}, None
-            yield from self._deliver(letters.NAME, turned_away[0].header["part"], table)
+        turned_away = [(f.header["part"], f.table()) for f in frames if f.kind == Kind.LETTERS]
         yield from self._results([frame for frame in frames if frame.kind == Kind.RUN])
+        yield from self._aggregates([frame for frame in frames if frame.kind == Kind.VALUES], turned_away)
+        if turned_away:
+            table = pa.concat_tables([table for _, table in turned_away])
+            yield {"type": "letters", "letters": letters.by_class(table)}, None
+            yield from self._deliver(letters.NAME, turned_away[0][0], table)
 
     def _results(self, frames: list[Frame]) -> Iterator[Message]:
         runs: dict[tuple[int, int], list[Frame]] = defaultdict(list)
@@ -87,6 +90,23 @@ class SinkTask:
                     yield from self._deliver(query.name, part, table)
         for (name, part), tables in divided.items():
             yield from self._deliver(name, part, unite(plan.queries[name], tables))
+
+    def _aggregates(self, frames: list[Frame], turned_away: list[tuple[int, pa.Table]]) -> Iterator[Message]:
+        """The rows of queries with aggregates, from what all shards told of them; dead letters are added."""
+        told: dict[tuple[str, int], list[Frame]] = defaultdict(list)
+        for frame in sorted(frames, key=lambda f: (f.header["join"], f.header["shard"])):
+            told[frame.header["query"], frame.header["part"]].append(frame)
+        for (name, part), pieces in sorted(told.items()):
+            plan = self.topology.epoch(pieces[0].header["epoch"]).plan
+            join, query = plan.join(pieces[0].header["join"]), plan.queries[name]
+            assert join is not None
+            values = [Values.read(piece.header, bytes(piece.payload)) for piece in pieces]
+            table, faults = finish(query, values, told_apart(join, query))
+            if faults.num_rows:
+                turned_away.append((part, letters.overflows(query, faults)))
+            if table.num_rows:
+                yield {"type": "rows", "rows": {name: table.num_rows}}, None
+                yield from self._deliver(name, part, table)
 
     def _deliver(self, name: str, part: int, table: pa.Table) -> Iterator[Message]:
         """Stage a table as a file, or hand it to the driver."""

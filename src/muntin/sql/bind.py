@@ -14,15 +14,13 @@ from sqlglot import exp
 
 from muntin.model import Axis, Expr, JobSpec, KeyPair, Output, Query, Side, SqlError, Stream, Window, common_type
 from muntin.model.types import Field
+from muntin.sql.aggregates import Grouped, is_aggregate
 from muntin.sql.dialect import WINDOW_HINT, Duration, RowCount, StreamRef
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 
 _MODIFIERS = {
     "with_": "WITH (a common table expression)",
-    "distinct": "DISTINCT",
-    "group": "GROUP BY",
-    "having": "HAVING",
     "order": "ORDER BY",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
@@ -36,7 +34,7 @@ _MODIFIERS = {
     "sample": "TABLESAMPLE",
     "kind": "SELECT AS",
 }
-_HANDLED = {"expressions", "from_", "joins", "where", "windows"}
+_HANDLED = {"expressions", "from_", "joins", "where", "windows", "distinct", "group", "having", "emit"}
 MAX_OUTPUTS = 1000
 RESERVED = "_ts"
 
@@ -111,10 +109,16 @@ class _Binder:
         columns = [(s.prefix + f.name, f.type) for s in Side for f in sides[s].stream.schema]
         expressions = Expressions(self.text, names, columns)
         keys, where, residual = self._conditions(tree, conditions, names, expressions)
-        outputs = self._outputs(tree, sources, names, expressions)
+        items = self._items(tree, sources, names)
+        aggregation = None
+        if is_aggregate(tree):
+            self._check_aggregate(tree, keys, window)
+            outputs, aggregation = Grouped(self.text, expressions).bind(tree, items)
+        else:
+            outputs = tuple(Output(name, expressions.expression(node)) for name, node in items)
         expressions.verify()
         left, right = (sides[side].stream.name for side in Side)
-        return Query(name, left, right, keys, window, outputs, where, residual, statement)
+        return Query(name, left, right, keys, window, outputs, where, residual, statement, aggregation)
 
     # form
 
@@ -288,12 +292,20 @@ class _Binder:
             raise self.text.error(f"join keys of types {left.type} and {right.type} do not compare", conjunct, hint)
         return KeyPair(left, right, kind)
 
+    def _check_aggregate(self, select: exp.Select, keys: tuple[KeyPair, ...], window: Window) -> None:
+        """Live pairs are those of instants; and they must be found again from the rows that are kept."""
+        if Axis.ROWS in window.axes:
+            at = next(iter(select.args.get("windows") or []), self._keyword(select))
+            raise self.text.refuse("an aggregate over a window of rows", at, "write a window of time: WINDOW 1 min")
+        if not keys:
+            hint = "add an equality such as A.key = B.key to WHERE"
+            raise self.text.refuse("an aggregate over a join without an equality", self._keyword(select), hint)
+
     # SELECT list
 
-    def _outputs(
-        self, select: exp.Select, sources: list[Source], names: Names, expressions: Expressions
-    ) -> tuple[Output, ...]:
-        outputs: dict[str, Output] = {}
+    def _items(self, select: exp.Select, sources: list[Source], names: Names) -> list[tuple[str, exp.Expr]]:
+        """Name and expression of each column of the output."""
+        outputs: dict[str, tuple[str, exp.Expr]] = {}
         for item in select.expressions:
             for name, node, at in self._expand(item, sources, names):
                 if name.lower() in outputs:
@@ -304,8 +316,8 @@ class _Binder:
                     raise self.text.error(f"the name {RESERVED} is reserved", at, hint)
                 if len(outputs) >= MAX_OUTPUTS:
                     raise self.text.error(f"more than {MAX_OUTPUTS} columns", at, "select fewer columns")
-                outputs[name.lower()] = Output(name, expressions.expression(node))
-        return tuple(outputs.values())
+                outputs[name.lower()] = name, node
+        return list(outputs.values())
 
     def _expand(self, item: exp.Expr, sources: list[Source], names: Names) -> list[tuple[str, exp.Expr, exp.Expr]]:
         """Name, expression and place of each column that an item of the SELECT list stands for."""

@@ -4,11 +4,11 @@
     CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
       WITH (option = 'value')
     CREATE [OR REPLACE] QUERY name AS SELECT ...
-      FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS]
+      FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS] [EMIT CHANGES | EVERY d]
     DROP QUERY name
 
-Here is only form. What the language has but this version does not (`EMIT`, `PUNCTUATION`, ...) is recognised here when
-no tree could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
+Here is only form. What the language has but this version does not (`EMIT FINAL`, `PUNCTUATION`, ...) is recognised
+here when no tree could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
 """
 
 from __future__ import annotations
@@ -60,6 +60,12 @@ class RowCount(exp.Expression):
     """A window of the last `rows` rows."""
 
     arg_types: ClassVar[dict[str, bool]] = {"rows": True}
+
+
+class Emit(exp.Expression):
+    """When an aggregate sends rows: every `us` microseconds; without, at every change."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"us": False}
 
 
 class Rate(exp.Expression):
@@ -211,8 +217,6 @@ class MuntinParser(SparkParser):
         if select is None:
             self._fail("expected SELECT", f"write CREATE QUERY {name.name} AS SELECT ...")
         mark(select, start.start, self._prev.end + 1)
-        if self._is_word("EMIT", "EVERY"):
-            self._refuse(f"{self._curr.text.upper()} (aggregates)")
         return self.expression(CreateQuery(this=name, expression=select, replace=replace))
 
     def _parse_create_stream(self) -> CreateStream:
@@ -368,6 +372,29 @@ class MuntinParser(SparkParser):
         mark(node, start.start, self._prev.end + 1)
         return node
 
+    # aggregates
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        """sqlglot's own in any order, then when to send rows."""
+        this = super()._parse_query_modifiers(this)
+        if isinstance(this, exp.Select) and self._is_word("EMIT", "EVERY"):
+            this.set("emit", self._parse_emit())
+        return this
+
+    def _parse_emit(self) -> Emit:
+        start = self._curr
+        if self._match_text_seq("EMIT"):
+            if self._match_text_seq("CHANGES"):
+                return self._marked(start, Emit())
+            if self._is_word("FINAL"):
+                self._refuse("EMIT FINAL", "write EMIT CHANGES or EVERY 10 seconds", start)
+        if not self._match_text_seq("EVERY"):
+            self._fail("expected CHANGES or EVERY after EMIT", "write EMIT CHANGES or EVERY 10 seconds")
+        duration = self._parse_duration()
+        if duration.args["us"] <= 0:
+            self._fail_since(start, "EVERY must be longer than zero", "write a positive duration, such as 10 seconds")
+        return self._marked(start, Emit(us=duration.args["us"]))
+
     # windows
 
     def _parse_window_clause(self) -> list[exp.Expr] | None:
@@ -409,7 +436,8 @@ class MuntinParser(SparkParser):
             self._fail("expected ] after the window", "write Stream [RANGE 12 HOURS] alias")
         mark(window, start.start, self._prev.end + 1)
         table = self.expression(StreamRef(this=name, range=window))
-        table.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
+        if not self._is_word("EMIT", "EVERY"):
+            table.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
         return table
 
     def _parse_stream_window(self) -> Duration | RowCount:

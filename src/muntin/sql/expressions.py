@@ -35,6 +35,10 @@ class Expressions:
             raise self.text.error(f"a column cannot be of type {value.type}", node, hint)
         return self._expr(node, value)
 
+    def value_sql(self, node: exp.Expr) -> str:
+        """What an expression becomes, to compare it with others."""
+        return self._translator.value(node).node.sql("duckdb", comments=False)
+
     def predicate(self, node: exp.Expr) -> Expr:
         """A condition of WHERE or ON."""
         value = self._translator.boolean(self._translator.value(node), "a condition")
@@ -100,9 +104,9 @@ class Expressions:
 
     def _fault(self, exprs: list[Expr]) -> Exception | None:
         """Why DuckDB does not type some expressions; None where it does."""
-        used = {side.prefix + name for side in Side for e in exprs for name in e.columns(side)}
+        sql = f"row({', '.join(e.sql for e in exprs)})"
         try:
-            type_of(f"row({', '.join(e.sql for e in exprs)})", [(n, t) for n, t in self._columns if n in used])
+            type_of(sql, [(n, t) for n, t in self._columns if f'"{n}"' in sql])
         except Exception as error:  # DuckDB's, which only the kernels import
             return error
         return None
@@ -116,6 +120,9 @@ class Expressions:
 def output_name(node: exp.Expr) -> str:
     """What Spark calls an expression without alias: operators in parentheses, columns without their stream."""
     root = exp.Tuple(expressions=[node.copy()])
+    for count in root.find_all(exp.Count):
+        if isinstance(count.this, exp.Star):
+            count.set("this", exp.Literal.number(1))
     for paren in list(root.find_all(exp.Paren)):
         paren.replace(paren.this)
     for column in root.find_all(exp.Column):

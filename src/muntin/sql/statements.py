@@ -78,7 +78,9 @@ def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str |
     if _find(spec.queries, statement.name):
         hint = "choose another name, or DROP QUERY first"
         raise sql.error(f"there is already a query {statement.name}", statement.this, hint)
-    return _query(sql, spec, statement)
+    query = _query(sql, spec, statement)
+    _check_groups(sql, spec, query, statement.this)
+    return query
 
 
 def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
@@ -94,6 +96,7 @@ def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
         hint = f"write CREATE OR REPLACE QUERY {old} to put this in its place, or DROP QUERY {old} first"
         raise sql.error(f"there is already a query {old}", statement.this, hint)
     query = _query(sql, spec, statement, old)
+    _check_groups(sql, spec, query, statement.this)
     return Change("add" if old is None else "replace", query.name, query)
 
 
@@ -188,6 +191,16 @@ def _known(sql: SqlText, queries: Mapping[str, Query], node: exp.Expr) -> str:
     return name
 
 
+def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> None:
+    """Refuse aggregates where results are delivered before they are final, or shards do not hear of each other."""
+    if spec.settings.delivery == "eager" and query.aggregation is not None:
+        message = f"{query.name} has aggregates, which do not go with delivery = 'eager'"
+        raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
+    if spec.settings.order == "key" and query.aggregation is not None and not query.grouped_by_key:
+        hint = "SET order = 'global', or group by the columns of the join key"
+        raise sql.error(f"{query.name} has groups over several keys, which do not go with order = 'key'", at, hint)
+
+
 def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None = None) -> Query:
     """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
     name = old or _check_name(sql, "query", statement.this)
@@ -219,7 +232,10 @@ class _Job:
                 raise self._stray(statement)
         self._check_chain()
         self._check_order()
-        return self._so_far()
+        spec = self._so_far()
+        for query in spec.queries.values():
+            _check_groups(self.sql, spec, query, self._first["query", query.name.lower()])
+        return spec
 
     def _so_far(self) -> JobSpec:
         return JobSpec(self.streams, self.queries, Settings(**self.settings))  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ from typing import Protocol
 
 from sqlglot import exp, parse_one
 
-from muntin.model import Side, SqlError, is_numeric
+from muntin.model import SqlError, is_numeric
 from muntin.model.types import INTEGERS, Field, decimal_parts
 from muntin.sql.places import Span, SqlText, span_of
 
@@ -82,10 +82,18 @@ class Value:
         return None
 
 
+class Home(Protocol):
+    """Where a column is from."""
+
+    @property
+    def prefix(self) -> str:
+        """How an expression names its columns."""
+
+
 class Scope(Protocol):
     """What names mean: implemented by the binder."""
 
-    def resolve(self, column: exp.Column) -> tuple[Side, Field]: ...
+    def resolve(self, column: exp.Column) -> tuple[Home, Field]: ...
 
 
 Rule = Callable[["Translator", exp.Expr], Value]
@@ -146,7 +154,8 @@ class Translator:
     def refusal(self, node: exp.Expr) -> SqlError:
         hint = "supported are comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, CASE, CAST, arithmetic, scalar functions"
         if isinstance(node, exp.AggFunc):
-            return self.text.refuse(f"the aggregate {called(node)}", node, "select the joined rows themselves")
+            hint = "aggregates stand in SELECT and HAVING, each over a plain expression of the two streams"
+            return self.text.error(f"the aggregate {called(node)} cannot stand here", node, hint)
         if isinstance(node, exp.RegexpLike):
             hint = "use LIKE: the patterns of Java and of the evaluator differ"
         return self.text.refuse(called(node), node, hint)

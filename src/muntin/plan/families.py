@@ -1,0 +1,130 @@
+"""Which aggregate queries of a join are computed together.
+
+A *family* are the aggregate queries that differ in the sizes of their windows only: same selections, same groups, same
+difference between the windows of the two streams, and rows sent at the same instants. Its pairs are evaluated and
+aggregated once for all of them.
+
+With windows W_A and W_B, and `delta = W_A - W_B`, each pair has an *anchor*, the same for the whole family:
+
+    anchor = min(a.ts + delta, b.ts)            it is live in [max(a.ts, b.ts), anchor + W_B)
+
+so a family is a set of *lanes*, one for each W_B, that see the same pairs come and let them go at different ages. A
+pair is in a lane when its age, `max(a.ts, b.ts) - anchor`, is less than the lane's window: the lanes are slices of age,
+as those of the join (wang2006 4).
+
+Where rows go out only every `d`, what happens between two such instants cannot be told apart, and time is counted in
+panes of the greatest common divisor of d and the windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from math import gcd
+
+from muntin.model import Aggregation, Call, Expr, Function, Query, Side
+from muntin.plan.share import SharedJoin
+
+SUMMED = (Function.SUM, Function.AVG)
+EXTREMES = (Function.MIN, Function.MAX)
+
+
+def aggregation(query: Query) -> Aggregation:
+    assert query.aggregation is not None
+    return query.aggregation
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Queries with the same window; `window` is in panes."""
+
+    window: int
+    queries: tuple[Query, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    lanes: tuple[Lane, ...]
+    """By ascending window."""
+    pane: int
+    """Microseconds in the unit of time."""
+    delta: int
+    every: int | None
+    """Panes between two instants at which rows go out; None: at every change."""
+
+    @property
+    def queries(self) -> Iterable[Query]:
+        return (query for lane in self.lanes for query in lane.queries)
+
+    @property
+    def first(self) -> Query:
+        """A query that says what all have in common."""
+        return self.lanes[0].queries[0]
+
+    @property
+    def groups(self) -> tuple[Expr, ...]:
+        return aggregation(self.first).groups
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """What the queries ask for, each function of each expression once."""
+        calls = [call for query in self.queries for call in aggregation(query).calls]
+        return tuple({(c.function, c.arg and c.arg.sql): c for c in calls}.values())
+
+    def args(self, *functions: Function) -> tuple[Expr, ...]:
+        """The distinct expressions that these functions are applied to."""
+        found = {c.arg.sql: c.arg for c in self.calls if c.arg is not None and c.function in functions}
+        return tuple(found.values())
+
+    @cached_property
+    def counted(self) -> tuple[Expr, ...]:
+        """Expressions whose values that are not NULL have to be counted."""
+        return self.args(Function.COUNT, *SUMMED, *EXTREMES)
+
+    @cached_property
+    def summed(self) -> tuple[Expr, ...]:
+        return self.args(*SUMMED)
+
+    @cached_property
+    def extremes(self) -> tuple[Call, ...]:
+        return tuple(call for call in self.calls if call.function in EXTREMES)
+
+    @cached_property
+    def distinct(self) -> tuple[Expr, ...]:
+        return self.args(Function.COUNT_DISTINCT)
+
+
+def families(join: SharedJoin) -> tuple[Family, ...]:
+    """The families of a join, in an order that follows from its queries alone."""
+    chosen = [query for query in join.queries if query.aggregation is not None]
+    alike: dict[tuple[object, ...], list[Query]] = {}
+    for query in chosen:
+        alike.setdefault(_signature(query), []).append(query)
+    return tuple(_family(queries) for queries in alike.values())
+
+
+def _signature(query: Query) -> tuple[object, ...]:
+    wanted = aggregation(query)
+    wheres = tuple(w and w.sql for w in (*query.where, query.residual))
+    delta = query.window.left - query.window.right
+    return wheres, tuple(g.sql for g in wanted.groups), delta, wanted.every_us
+
+
+def _family(queries: list[Query]) -> Family:
+    every_us, window = aggregation(queries[0]).every_us, queries[0].window
+    pane = gcd(every_us, *(q.window.right for q in queries)) if every_us else 1
+    ordered = sorted(queries, key=_size)
+    lanes = tuple(Lane(size // pane, tuple(same)) for size, same in groupby(ordered, key=_size))
+    return Family(lanes, pane, window.left - window.right, every_us // pane if every_us else None)
+
+
+def _size(query: Query) -> int:
+    return query.window.side(Side.RIGHT)
+
+
+def adds_up(query: Query, call: Call) -> bool:
+    """Whether the counts of distinct values that shards have can simply be added: no value is in two of them."""
+    groups = aggregation(query).groups
+    return query.fixes_key((*groups, call.arg)) if call.arg is not None else True

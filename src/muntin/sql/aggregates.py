@@ -1,0 +1,205 @@
+"""Aggregates: GROUP BY, HAVING, DISTINCT, and what the SELECT list says of groups.
+
+In an expression over groups each aggregate stands for one value (`"a.0"`, `"a.1"`, ...), and so does each expression
+that is one of GROUP BY (`"g.0"`, ...). What is left over must be constant: a column that is neither grouped nor
+aggregated has no one value. `SELECT DISTINCT` groups by the whole SELECT list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from muntin.model import Aggregation, Call, Expr, Function, Output, is_numeric
+from muntin.model.types import INTEGERS, MAX_PRECISION, Field, decimal_parts
+from muntin.sql.expressions import Expressions
+from muntin.sql.places import SqlText
+from muntin.sql.translate import called
+
+_FUNCTIONS: dict[type[exp.Expr], Function] = {
+    exp.Count: Function.COUNT,
+    exp.Sum: Function.SUM,
+    exp.Avg: Function.AVG,
+    exp.Min: Function.MIN,
+    exp.Max: Function.MAX,
+}
+_ORDERED = (*INTEGERS, "float", "double", "boolean", "date", "timestamp", "timestamp_ntz")
+_EXACT_DIGITS = 18
+"""Decimals of so many digits are compared as 64-bit integers."""
+
+
+def is_aggregate(select: exp.Select) -> bool:
+    """Whether a SELECT speaks of groups of pairs instead of pairs."""
+    if any(select.args.get(clause) for clause in ("group", "having", "distinct", "emit")):
+        return True
+    return any(item.find(exp.AggFunc) is not None for item in select.expressions)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The home of values that grouping makes; they are named in full."""
+
+    prefix: str = ""
+
+
+class _Values:
+    """What names mean above the grouping (`translate.Scope`)."""
+
+    def __init__(self) -> None:
+        self.types: dict[str, str] = {}
+
+    def resolve(self, column: exp.Column) -> tuple[_Made, Field]:
+        return _Made(), Field(column.name, self.types[column.name])
+
+
+class Grouped:
+    """Binds the clauses of one aggregate query; `pairs` makes expressions below the grouping."""
+
+    def __init__(self, text: SqlText, pairs: Expressions):
+        self.text = text
+        self._pairs = pairs
+        self._groups: list[Expr] = []
+        self._calls: dict[tuple[Function, str | None], Call] = {}
+        self._values = _Values()
+
+    def bind(self, select: exp.Select, items: list[tuple[str, exp.Expr]]) -> tuple[tuple[Output, ...], Aggregation]:
+        self._check(select)
+        for node in self._grouping(select, items):
+            group = self._pairs.expression(node)
+            if group.sql not in [g.sql for g in self._groups]:
+                self._name(f"g.{len(self._groups)}", group.type)
+                self._groups.append(group)
+        having = select.args.get("having")
+        nodes = [self._above(node) for _, node in items]
+        condition = self._above(having.this) if having else None
+        above = Expressions(self.text, self._values, list(self._values.types.items()))
+        outputs = tuple(Output(name, above.expression(node)) for (name, _), node in zip(items, nodes, strict=True))
+        kept = above.predicate(condition) if condition is not None else None
+        above.verify()
+        emit = select.args.get("emit")
+        every = emit.args.get("us") if emit else None
+        return outputs, Aggregation(tuple(self._groups), tuple(self._calls.values()), kept, every)
+
+    def _check(self, select: exp.Select) -> None:
+        group, distinct = select.args.get("group"), select.args.get("distinct")
+        for arg, value in (group.args if group else {}).items():
+            if value and arg != "expressions":
+                what = arg.upper().replace("_", " ")
+                raise self.text.refuse(f"GROUP BY with {what}", group, "name the groups: GROUP BY A.x, B.y")
+        if distinct is not None and distinct.args.get("on"):
+            raise self.text.refuse("DISTINCT ON", distinct, "write SELECT DISTINCT")
+        aggregated = any(item.find(exp.AggFunc) is not None for item in select.expressions)
+        if distinct is not None and (group or aggregated):
+            raise self.text.refuse("DISTINCT beside GROUP BY or aggregates", distinct, "leave DISTINCT out")
+        emit = select.args.get("emit")
+        if emit is not None and not (group or aggregated or distinct or select.args.get("having")):
+            hint = "leave it out: each pair is sent once, when it is found"
+            raise self.text.error("EMIT and EVERY go with aggregates, this query has none", emit, hint)
+
+    def _grouping(self, select: exp.Select, items: list[tuple[str, exp.Expr]]) -> list[exp.Expr]:
+        """The expressions to group by: a number and an alias stand for a column of the SELECT list."""
+        if select.args.get("distinct") is not None:
+            return [node for _, node in items]
+        found = []
+        for node in (select.args.get("group") or exp.Group()).expressions:
+            chosen = self._selected(node, items)
+            if (inner := chosen.find(exp.AggFunc)) is not None:
+                hint = "group by columns and plain expressions"
+                raise self.text.error(f"GROUP BY cannot have the aggregate {called(inner)}", node, hint)
+            found.append(chosen)
+        return found
+
+    def _selected(self, node: exp.Expr, items: list[tuple[str, exp.Expr]]) -> exp.Expr:
+        if isinstance(node, exp.Literal) and not node.is_string:
+            if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
+                hint = f"the SELECT list has {len(items)} columns"
+                raise self.text.error(f"GROUP BY {node.name} is no column of the SELECT list", node, hint)
+            return items[int(node.name) - 1][1]
+        if isinstance(node, exp.Column) and not node.table:
+            for name, item in items:
+                if name.lower() == node.name.lower() and not (isinstance(item, exp.Column)):
+                    return item
+        return node
+
+    def _name(self, name: str, kind: str) -> None:
+        self._values.types[name] = kind
+
+    def _above(self, node: exp.Expr) -> exp.Expr:
+        """The same expression over groups: aggregates and groups replaced by what stands for them."""
+        root = exp.Tuple(expressions=[node.copy()])
+        stack = [root.expressions[0]]
+        while stack:
+            at = stack.pop()
+            name = self._stands_for(at)
+            if name is not None:
+                value = exp.Column(this=exp.to_identifier(name, quoted=True))
+                value.meta.update({**at.meta, "written": self.text.slice(at) or at.meta.get("written")})
+                at.replace(value)
+            elif isinstance(at, exp.Column):
+                hint = f"add {self.text.slice(at)} to GROUP BY, or aggregate it: MAX({self.text.slice(at)})"
+                raise self.text.error(f"{self.text.slice(at)} is neither grouped nor aggregated", at, hint)
+            elif not isinstance(at, exp.Window | exp.Filter | exp.Query):  # refused by name when translated
+                stack += list(at.iter_expressions())
+        return root.expressions[0].pop()
+
+    def _stands_for(self, node: exp.Expr) -> str | None:
+        if isinstance(node, exp.AggFunc):
+            return self._call(node)
+        if self._groups and node.find(exp.Column) is not None and node.find(exp.AggFunc, exp.Query) is None:
+            sql = self._pairs.value_sql(node)
+            for n, group in enumerate(self._groups):
+                if group.sql == sql:
+                    return f"g.{n}"
+        return None
+
+    def _call(self, node: exp.AggFunc) -> str:
+        """The value of an aggregate; equal ones are computed once."""
+        function, arg = self._function(node)
+        expr = self._pairs.expression(arg) if arg is not None else None
+        key = function, expr.sql if expr is not None else None
+        if key not in self._calls:
+            kind = self._type(function, expr, node)
+            self._name(f"a.{len(self._calls)}", kind)
+            self._calls[key] = Call(function, expr, kind, self.text.slice(node))
+        return f"a.{list(self._calls).index(key)}"
+
+    def _function(self, node: exp.AggFunc) -> tuple[Function, exp.Expr | None]:
+        function, arg = _FUNCTIONS.get(type(node)), node.this
+        if function is None or node.args.get("count"):
+            raise self.text.refuse(f"the aggregate {called(node)}", node, "there are COUNT, SUM, AVG, MIN and MAX")
+        if node.args.get("expressions") or arg is None:
+            raise self.text.refuse(f"{called(node)} of several values", node, f"write {called(node)} of one expression")
+        if isinstance(arg, exp.Star) and function is Function.COUNT:
+            return function, None
+        distinct = isinstance(arg, exp.Distinct)
+        if distinct:
+            if len(arg.expressions) != 1:
+                raise self.text.refuse("DISTINCT of several values", node, "write COUNT(DISTINCT one_expression)")
+            arg = arg.expressions[0]
+        if (inner := arg.find(exp.AggFunc)) is not None:
+            hint = "aggregate once; a query cannot read the output of another yet"
+            raise self.text.error("an aggregate of an aggregate has no meaning", inner, hint)
+        if distinct and function in (Function.SUM, Function.AVG):
+            raise self.text.refuse(f"{called(node)}(DISTINCT ...)", node, "DISTINCT goes with COUNT")
+        return Function.COUNT_DISTINCT if distinct and function is Function.COUNT else function, arg
+
+    def _type(self, function: Function, arg: Expr | None, node: exp.AggFunc) -> str:
+        if function in (Function.COUNT, Function.COUNT_DISTINCT) or arg is None:
+            return "bigint"
+        digits = decimal_parts(arg.type)
+        if function in (Function.MIN, Function.MAX):
+            if arg.type in _ORDERED or (digits and digits[0] <= _EXACT_DIGITS):
+                return arg.type
+            hint = f"numbers (decimals up to {_EXACT_DIGITS} digits), booleans, dates and timestamps have one"
+            raise self.text.refuse(f"{called(node)} of {arg.type}", node, hint)
+        if not is_numeric(arg.type):
+            raise self.text.error(f"{called(node)} needs a number, this is {arg.type}", node, "aggregate a number")
+        if digits is None:
+            return "bigint" if function is Function.SUM and arg.type in INTEGERS else "double"
+        precision, scale = digits
+        if function is Function.SUM:
+            return f"decimal({min(MAX_PRECISION, precision + 10)},{scale})"
+        whole = precision - scale
+        scale = min(scale + 4, max(MAX_PRECISION - whole, min(scale + 4, 6)))
+        return f"decimal({min(MAX_PRECISION, whole + scale)},{scale})"

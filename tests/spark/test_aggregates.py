@@ -1,0 +1,73 @@
+"""Aggregate queries on Spark: in order, once, the same after restarts and changes as in one go without Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from muntin.core.local import LocalJob
+from muntin.spark.hot import forget_hot
+from muntin.spark.runner import Job
+from muntin.sql import parse_job
+
+pytestmark = pytest.mark.spark
+
+FROM = "FROM A, B WHERE A.k = B.k"
+AGGREGATES = {
+    "per_key": f"SELECT A.k, COUNT(*) AS n, MAX(B.v) AS top, AVG(A.v) AS mean {FROM} GROUP BY A.k WINDOW 4 s",
+    "longer": f"SELECT A.k, COUNT(*) AS n, MAX(B.v) AS top, AVG(A.v) AS mean {FROM} GROUP BY A.k WINDOW 9 s",
+    "keys": f"SELECT COUNT(DISTINCT A.k) {FROM} AND A.v > 50 WINDOW 2 s",
+    "over_keys": f"SELECT B.id % 3 AS g, COUNT(DISTINCT A.id) AS d, SUM(A.v + B.v) AS s, MIN(A.v) AS low {FROM} "
+    "GROUP BY B.id % 3 HAVING COUNT(*) > 1 WINDOW 3 s",
+    "regular": f"SELECT A.k, COUNT(*) AS n, SUM(B.id) AS s {FROM} GROUP BY A.k WINDOW 5 s EVERY 2 s",
+    "seldom": f"SELECT COUNT(*) AS n, COUNT(DISTINCT B.id) AS ids {FROM} WINDOW 5 s EVERY 3 s",
+    "too_large": f"SELECT SUM(A.id * 0 + 5000000000000000000) AS s {FROM} AND A.id < 20 WINDOW 1 s",
+    "pairs": f"SELECT A.id AS a, B.id AS b {FROM} AND A.v > 90 WINDOW 1 s",
+}
+
+
+def job(lab: Any, names: Any = AGGREGATES) -> str:
+    return lab.sql({}) + "".join(f"CREATE QUERY {name} AS {AGGREGATES[name]};\n" for name in names)
+
+
+def in_one_go(lab: Any) -> tuple[dict[str, pa.Table], LocalJob]:
+    local = LocalJob(parse_job(job(lab)))
+    return local.push({name: pa.concat_tables(parts) for name, parts in lab.tables.items()}, ended=True), local
+
+
+def in_order(table: pa.Table) -> list[tuple]:
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return sorted(rows, key=lambda row: (row[-1], tuple(map(str, row))))
+
+
+def run(lab: Any, mode: str) -> dict[str, Any]:
+    started = Job(lab.spark, parse_job(job(lab))).start(output=lab.output, checkpoint=lab.checkpoint, mode=mode)
+    assert started.await_termination(400)
+    return started.status()
+
+
+def test_aggregates_come_in_order_and_once_whatever_the_restarts(lab: Any, rows: Any):
+    lab.lateness_s, lab.per_trigger = 1, 1
+    left, right = rows(31, 150, lateness_s=1), rows(32, 150, lateness_s=1)
+    lab.add_files("A", left.slice(0, 90), 2)
+    lab.add_files("B", right.slice(0, 80), 2)
+    run(lab, "available-now")
+    forget_hot(json.loads((lab.checkpoint / "muntin" / "job.json").read_text())["id"])
+    lab.add_files("A", left.slice(90), 1)
+    lab.add_files("B", right.slice(80), 2)
+    status = run(lab, "bounded")
+    wanted, local = in_one_go(lab)
+    for name, table in wanted.items():
+        got = pa.concat_tables([pq.read_table(f) for f in lab.files(name)])
+        assert got.schema == table.schema and table.num_rows > 2
+        assert in_order(got) == in_order(table), name
+        times = got["_ts"].cast(pa.int64()).to_pylist()
+        assert times == sorted(times) and status["queries"][name]["total_rows"] == len(times)
+    faults = sum(table.num_rows for table in local.faults["too_large"])
+    letters = [letter for letter in lab.letters() if letter["stream"] == "too_large"]
+    assert faults == len(letters) == status["dead_letters"]["overflow"] > 0
+    assert letters[0]["reason"].startswith("overflow: SUM(A.id * 0 + 5000000000000000000) does not fit into bigint")
