@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+from muntin.model.punctuation import Punctuation
 from muntin.model.types import Schema
 
 
@@ -41,6 +42,11 @@ class Stream:
     options: Mapping[str, str] = field(default_factory=dict)
     rate: float | None = None
     """Rows per second to expect, where the job declares it."""
+    punctuation: Punctuation | None = None
+    unique: tuple[str, ...] = ()
+    """Columns whose values together come once."""
+    binding_us: int | None = None
+    """For how long a promise binds; None: for the longest window that the stream is joined with."""
 
 
 class Op(StrEnum):
@@ -172,6 +178,8 @@ class Settings:
     fan_out_limit: int | None = None
     adapt: str = "on"
     """Whether a running job cuts its states elsewhere when what comes makes that cheaper."""
+    punctuations: str = "pwjoin"
+    """What promises are used for: beside windows, instead of them (`pjoin`), or not at all (`off`)."""
 
 
 DEFAULT_SETTINGS = Settings()

@@ -1,7 +1,8 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [RATE n PER SECOND] WITH (option = 'value')
+    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column [LATENESS d] [RATE n PER SECOND]
+      [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d] WITH (option = 'value')
     CREATE [OR REPLACE] QUERY name AS SELECT ...
       FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS]
     DROP QUERY name
@@ -89,6 +90,18 @@ class Option(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
 
 
+class Unique(exp.Expression):
+    """`UNIQUE (column, ...)` among the columns of CREATE STREAM."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+
+
+class PunctuationClause(exp.Expression):
+    """`PUNCTUATION WHEN this FOR columns`, with the values of a list or the ends of a range as `expressions`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "columns": False, "pattern": False, "expressions": False}
+
+
 class CreateStream(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,
@@ -96,6 +109,9 @@ class CreateStream(exp.Expression):
         "time": False,
         "lateness": False,
         "rate": False,
+        "punctuation": False,
+        "binding": False,
+        "unique": False,
         "options": False,
     }
 
@@ -125,6 +141,9 @@ def _marking(parse: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[s
 
 
 class MuntinParser(SparkParser):
+    RANGE_PARSERS: ClassVar[dict[TokenType, Any]] = {  # after a condition, FOR says what a punctuation is about
+        token: parse for token, parse in SparkParser.RANGE_PARSERS.items() if token != TokenType.FOR
+    }
     QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Any]] = {
         token: _marking(parse)
         for token, parse in {
@@ -217,12 +236,17 @@ class MuntinParser(SparkParser):
         name = self._parse_name("the stream's name")
         if not self._match(TokenType.L_PAREN):
             self._fail("expected ( and the stream's columns", f"write CREATE STREAM {name.name} (ts TIMESTAMP, ...)")
+        clauses: dict[str, Any] = {}
         columns = [self._parse_column_type()]
         while self._match(TokenType.COMMA):
-            columns.append(self._parse_column_type())
+            if self._is_word("UNIQUE") and self._next and self._next.token_type == TokenType.L_PAREN:
+                if "unique" in clauses:
+                    self._fail("UNIQUE is given twice", "keep one of them")
+                clauses["unique"] = self._parse_unique()
+            else:
+                columns.append(self._parse_column_type())
         if not self._match(TokenType.R_PAREN):
             self._fail("expected , or ) after the column's type", "a column is a name and a type, nothing else")
-        clauses: dict[str, Any] = {}
         while self._curr:
             start = self._curr
             key, clause = self._parse_stream_clause()
@@ -232,8 +256,6 @@ class MuntinParser(SparkParser):
         return self.expression(CreateStream(this=name, expressions=columns, **clauses))
 
     def _parse_column_type(self) -> ColumnType:
-        if self._is_word("UNIQUE") and self._next and self._next.token_type == TokenType.L_PAREN:
-            self._refuse("UNIQUE")
         name = self._parse_name("a column's name")
         kind = self._parse_types(allow_identifiers=False)
         if kind is None:
@@ -243,6 +265,34 @@ class MuntinParser(SparkParser):
             self._fail(f"expected the type of column {name.name}", hint)
         return self.expression(ColumnType(this=name, type=kind))
 
+    def _parse_unique(self) -> Unique:
+        start = self._curr
+        self._advance()
+        return self._marked(start, Unique(expressions=self._parse_wrapped_csv(lambda: self._parse_name("a column"))))
+
+    def _parse_punctuation(self) -> PunctuationClause:
+        """The condition after PUNCTUATION WHEN, and what such a row is about."""
+        start, when = self._prev, self._parse_disjunction()
+        if when is None:
+            self._fail("expected a condition after WHEN", "write PUNCTUATION WHEN closed")
+        if not self._match_text_seq("FOR"):
+            return self._marked(start, PunctuationClause(this=when))
+        if self._curr and self._curr.token_type == TokenType.L_PAREN:
+            columns = self._parse_wrapped_csv(lambda: self._parse_name("a column"))
+            return self._marked(start, PunctuationClause(this=when, columns=columns))
+        columns, pattern, values = [self._parse_name("a column after FOR")], "own", []
+        if self._match(TokenType.BETWEEN):
+            low, joined, high = self._parse_bitwise(), self._match(TokenType.AND), self._parse_bitwise()
+            if low is None or high is None or not joined:
+                self._fail("the range has no two ends", "write FOR column BETWEEN low AND high")
+            pattern, values = "range", [low, high]
+        elif self._match(TokenType.IN):
+            pattern, values = "list", self._parse_wrapped_csv(self._parse_bitwise)
+            if not values:
+                self._fail("the list is empty", "write FOR column IN (first, second)")
+        clause = PunctuationClause(this=when, columns=columns, pattern=pattern, expressions=values)
+        return self._marked(start, clause)
+
     def _parse_stream_clause(self) -> tuple[str, Any]:
         if self._match_text_seq("TIMESTAMP", "BY"):
             return "time", self._parse_name("the event time's column")
@@ -250,11 +300,20 @@ class MuntinParser(SparkParser):
             return "lateness", self._parse_duration()
         if self._match_text_seq("RATE"):
             return "rate", self._parse_rate()
+        if self._match_text_seq("PUNCTUATION"):
+            if not self._match(TokenType.WHEN):
+                self._fail("expected WHEN after PUNCTUATION", "write PUNCTUATION WHEN closed")
+            return "punctuation", self._parse_punctuation()
+        if self._match_text_seq("BINDING"):
+            return "binding", self._parse_duration()
         if self._match(TokenType.WITH):
             return "options", self._parse_wrapped_csv(self._parse_option)
-        if self._is_word("IDLE", "PUNCTUATION"):
-            self._refuse({"IDLE": "IDLE AFTER", "PUNCTUATION": "PUNCTUATION"}[self._curr.text.upper()])
-        hint = "after the columns come TIMESTAMP BY column, LATENESS d, RATE n PER SECOND and WITH (...)"
+        if self._is_word("IDLE"):
+            self._refuse("IDLE AFTER")
+        hint = (
+            "after the columns come TIMESTAMP BY column, LATENESS d, RATE n PER SECOND, PUNCTUATION WHEN condition, "
+            "BINDING d and WITH (...)"
+        )
         self._fail(f"unexpected {self._curr.text}", hint)
 
     def _parse_rate(self) -> Rate:

@@ -23,6 +23,7 @@ from muntin.sql.dialect import (
     UnknownStatement,
 )
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
+from muntin.sql.punctuate import bind_punctuation, bind_unique
 
 MAX_TEXT = 1_000_000
 MAX_NAME = 100
@@ -41,6 +42,7 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "order": ("key", "global"),
     "invalidation": ("auto", "probe", "probe-insert", "probe-all", "all"),
     "adapt": ("on", "off"),
+    "punctuations": ("pwjoin", "pjoin", "off"),
 }
 """For each setting that is a choice, its values."""
 
@@ -55,7 +57,6 @@ _LATER = (
     "max_ahead",
     "held_limit",
     "on_held_limit",
-    "punctuations",
 )
 _MOST = {"shards": MAX_SHARDS, "fan_out_limit": MAX_FAN_OUT}
 """Settings that are whole numbers from 1 on, with the largest value."""
@@ -294,7 +295,18 @@ class _Job:
         options = self._options(statement)
         form = next(options.pop(k) for k in list(options) if k.lower() == "format")
         time, lateness_us = self._time(statement, schema), self._lateness_us(statement)
-        self.streams[name] = Stream(name, schema, time, lateness_us, form, options, self._rate(statement))
+        self.streams[name] = Stream(
+            name,
+            schema,
+            time,
+            lateness_us,
+            form,
+            options,
+            self._rate(statement),
+            bind_punctuation(self.sql, name, schema, statement.args.get("punctuation")),
+            bind_unique(self.sql, name, schema, statement.args.get("unique")),
+            self._binding_us(statement),
+        )
 
     def _schema(self, statement: CreateStream) -> Schema:
         fields: dict[str, Field] = {}
@@ -331,6 +343,17 @@ class _Job:
             return 0
         if node.args["us"] < 0:
             raise self.sql.error("LATENESS cannot be negative", node, "write LATENESS 5 seconds, or leave it out")
+        return int(node.args["us"])
+
+    def _binding_us(self, statement: CreateStream) -> int | None:
+        node = statement.args.get("binding")
+        if node is None:
+            return None
+        if not (statement.args.get("punctuation") or statement.args.get("unique")):
+            hint = "add PUNCTUATION WHEN condition or UNIQUE (column), or leave BINDING out"
+            raise self.sql.error(f"{statement.name} promises nothing that could bind", node, hint)
+        if node.args["us"] <= 0:
+            raise self.sql.error("BINDING must be longer than zero", node, "write BINDING 1 hour, or leave it out")
         return int(node.args["us"])
 
     @staticmethod
