@@ -11,6 +11,7 @@ import pyarrow as pa
 from muntin.kernels.evaluate import arrow_type
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
+from muntin.plan.punctuation import promising
 
 TS, H1, H2, CLASS = "_ts", "_h1", "_h2", "_class"
 """Columns beside the payload: event time in microseconds, the join key as 128 bits (`_h1` NULL: no key), and the
@@ -18,6 +19,8 @@ class."""
 ARRIVAL, KEPT = "_arrival", "_kept"
 """Only where needed: place of the row in the order of arrival of its stream; whether this shard keeps the row or only
 probes with it."""
+MARK = "_mark"
+"""Whether the row is no data but a punctuation; only where a stream has any that are about the join's key."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -25,10 +28,13 @@ Int64s = npt.NDArray[np.int64]
 def own_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
     """Columns that rows of a side carry beside their payload from ingest to the operator."""
     own = [pa.field(TS, pa.int64(), nullable=False), pa.field(H1, pa.int64()), pa.field(H2, pa.int64())]
-    if join.axes[side] is Axis.ROWS:
+    promises = promising(join, side)
+    if join.axes[side] is Axis.ROWS or (promises and promises.unique):
         own.append(pa.field(ARRIVAL, pa.int64()))
     if not join.keys:
         own.append(pa.field(KEPT, pa.bool_()))
+    if promises and promises.marked:
+        own.append(pa.field(MARK, pa.bool_()))
     return own
 
 
@@ -68,11 +74,12 @@ class Arrivals:
 
 @dataclass
 class Counters:
-    """Work done and rows kept, added up over the life of an operator (the first three are levels, not sums)."""
+    """Work done and rows kept, added up over the life of an operator (the first four are levels, not sums)."""
 
     state_rows: list[int] = field(default_factory=lambda: [0, 0])
     held_rows: list[int] = field(default_factory=lambda: [0, 0])
     keys: int = 0
+    promises: list[int] = field(default_factory=lambda: [0, 0])
     arrived: list[int] = field(default_factory=lambda: [0, 0])
     late: list[int] = field(default_factory=lambda: [0, 0])
     null_key: list[int] = field(default_factory=lambda: [0, 0])
@@ -87,3 +94,16 @@ class Counters:
     routed: int = 0
     """Pairs placed by their age in a merged slice."""
     pairs: int = 0
+    punctuations: list[int] = field(default_factory=lambda: [0, 0])
+    malformed: list[int] = field(default_factory=lambda: [0, 0])
+    """Punctuations that say nothing."""
+    broken: list[int] = field(default_factory=lambda: [0, 0])
+    """Rows that came although their stream had promised that they would not."""
+    dropped: list[int] = field(default_factory=lambda: [0, 0])
+    """Rows that a promise of the other side spared the state."""
+    purged: list[int] = field(default_factory=lambda: [0, 0])
+    """Rows that a promise of the other side took out of the state."""
+    silent: int = 0
+    """Rows that did not even probe, since the output was over for their key."""
+    propagated: int = 0
+    """Punctuations of outputs."""

@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrival import shard_rows
+from muntin.core.arrival import data_of, marked, shard_rows
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
-from muntin.core.operator import FOREVER, Changed, Operator
+from muntin.core.operator import FOREVER, Changed, Operator, Step
 from muntin.core.policy import Policy
+from muntin.core.propagate import told
 from muntin.core.results import Run, route, unite
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
+from muntin.plan.punctuation import speakers
 
 
 @dataclass
@@ -30,14 +32,14 @@ class Shard:
     operator: Operator
     log: dict[str, pa.Table] = field(default_factory=dict)
 
-    def advance(self, arrivals: Arrivals) -> tuple[Run, tuple[pa.Table, pa.Table]]:
+    def advance(self, arrivals: Arrivals) -> tuple[Run, Step]:
         step = self.operator.advance(arrivals)
         run = step.run.whole()
         self.log.update(step.puts)
         for name in step.deletes:
             del self.log[name]
         self.operator.tidy()
-        return run, step.late
+        return run, step
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> Changed:
         self.join = join
@@ -58,24 +60,34 @@ class LocalJob:
         self._policy, self._count = Policy.of(spec.settings, shards * max(1, len(self.plan.joins))), shards
         self.shards = [[Shard(j, Operator(j, policy=self._policy)) for _ in range(shards)] for j in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        self.refused: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        """Rows that broke a promise and punctuations that say nothing, with the reason."""
+        self.punctuations: dict[str, list[pa.Table]] = {name: [] for name in spec.queries}
+        """Of each query's output, in order of event time within each micro-batch and shard."""
 
     def push(self, batch: Mapping[str, pa.Table], ended: bool = False) -> dict[str, pa.Table]:
         """One micro-batch; a stream that is missing brought nothing. Event times must not be NULL."""
-        rows = {s.name: _timed(s, batch.get(s.name)) for s in self.plan.streams}
+        rows = {s.name: marked(s, _timed(s, batch.get(s.name))) for s in self.plan.streams}
+        speaks = speakers(self.plan)
         found: dict[str, list[pa.Table]] = defaultdict(list)
         for join, shards in zip(self.plan.joins, self.shards, strict=True):
             parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards))[0] for side in Side]
             lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
             streams = zip(join.streams, join.axes, strict=True)
-            clocks = [rows[s.name][TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
+            clocks = [data_of(rows[s.name])[TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
             runs = []
             for n, shard in enumerate(shards):
                 arrivals = Arrivals((parts[0][n], parts[1][n]), lows, highs, (ended, ended), (clocks[0], clocks[1]))
-                run, late = shard.advance(arrivals)
+                run, step = shard.advance(arrivals)
                 runs.append(run)
                 for side in Side:
                     if join.reports[side]:
-                        self.late[join.streams[side].name].append(late[side])
+                        self.late[join.streams[side].name].append(step.late[side])
+                for side, table in step.refused:
+                    if join.reports[side]:
+                        self.refused[join.streams[side].name].append(table)
+                for name, table in told(step.punctuations, speaks, join.index).items():
+                    self.punctuations.setdefault(name, []).append(table)
             for query, table in route(join, Run.merge(runs)):
                 found[query.name].append(table)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}

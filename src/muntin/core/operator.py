@@ -28,12 +28,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, TS, Arrivals, Counters, own_columns, stored_schema
+from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, MARK, TS, Arrivals, Counters, own_columns, stored_schema
 from muntin.core.chunks import ChunkLog, Kind
+from muntin.core.compact import compact
 from muntin.core.held import Held, pass_all
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import RANGE_BITS, Payload
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
+from muntin.core.promises import Promises, are_used
 from muntin.core.results import Found
 from muntin.core.selection import Classes, Selections, per_class, routes
 from muntin.core.sequence import Numbered, Sequencer
@@ -67,6 +69,10 @@ class Step:
     counters: Counters
     span: tuple[int, int] | None
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
+    refused: list[tuple[Side, pa.Table]]
+    """Punctuations that say nothing and rows that broke a promise, with the reason."""
+    punctuations: dict[str, pa.Table]
+    """For each query, the keys of which its output brings no more rows."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,11 @@ class Operator:
             else None
             for side in Side
         )
+        self.promises = (
+            Promises(join, policy.punctuations, memory, image and image["promises"])
+            if are_used(join, policy.punctuations)
+            else None
+        )
         self._held: tuple[list[Held], list[Held]] = ([], [])
         self._recall(image["meta"] if image else _NEW)
         if image:
@@ -141,6 +152,8 @@ class Operator:
                 self.complete[query.name] = max(since, waits) if covered[query.name] else self._full(query)
         self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
         self.join, self.selections = join, selections
+        if self.promises:
+            self.promises.change(join)
         self.state.change(join, selections, any(moved), [self._now(side) for side in Side], self.counters)
         self.chunks.restay(self._stay)
         for side in Side:
@@ -182,6 +195,8 @@ class Operator:
         """The age at which the last row of a chunk leaves."""
         if kind is Kind.CLOCK:
             return self.join.reach(side)
+        if not kind.has_rows:
+            return self.join.cuts[side][-1]
         return int(self.selections[side].keep[self.payload[side].classes_of(base, rows)].max())
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
@@ -189,12 +204,17 @@ class Operator:
     def advance(self, arrivals: Arrivals) -> Step:
         """Take in a micro-batch, join what both streams have passed, forget what nobody can need."""
         puts: dict[str, pa.Table] = {}
-        late = [self._receive(side, arrivals, puts) for side in Side]
+        refused: list[tuple[Side, pa.Table]] = []
+        late = [self._receive(side, arrivals, puts, refused) for side in Side]
         for side in Side:
             self._note_progress(side, arrivals)
         before, self.release = self.release, self._release_point()
+        rows = self._ready()
+        if self.promises:
+            rows, fresh, broken = self.promises.meet(self, rows, before, puts)
+            refused += zip(Side, broken, strict=True)
         try:
-            pairs = self.state.insert(self._ready(), self.counters, self._judge if self.verdicts.predicates else None)
+            pairs = self.state.insert(rows, self.counters, self._judge if self.verdicts.predicates else None)
         except LimitError as error:
             raise LimitError(
                 f"{self._title}: {error.message}; {self._dominant()}",
@@ -205,13 +225,24 @@ class Operator:
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
             self.state.forget(side, self._now(side), self.counters)
+        punctuations: dict[str, pa.Table] = {}
+        deletes = self.chunks.expired(self._stale_before, self.release)
+        if self.promises:
+            self.promises.purge(self, fresh, puts)
+            punctuations = self.promises.due(self, before)
+            self.counters.propagated += sum(table.num_rows for table in punctuations.values())
+            for side in Side:
+                deletes += compact(self, self.promises.dead, side, puts)
+            self.state.relist([self._now(side) for side in Side], self.counters)
         self._check_limit()
         self._note_levels()
-        deletes = self.chunks.expired(self._stale_before, self.release)
+        deletes = [name for name in deletes if puts.pop(name, None) is None]  # what came and went is not written
         span = max(before, self.min_ts), min(self.release, max(self.max_ts))
         wants = (self.selections[0].wants, self.selections[1].wants, self.verdicts.wants)
         found = Found(self.join, self.payload, wants, pairs)
-        return Step(found, (late[0], late[1]), puts, deletes, self.counters, span if span[0] <= span[1] else None)
+        within = span if span[0] <= span[1] else None
+        refused = [(side, table) for side, table in refused if table.num_rows]
+        return Step(found, (late[0], late[1]), puts, deletes, self.counters, within, refused, punctuations)
 
     def frontier(self, side: Side) -> int:
         """No row older than this is accepted any more."""
@@ -236,13 +267,22 @@ class Operator:
             return sequencer.stale_before(age)
         return self.release - age + 1
 
-    def _receive(self, side: Side, arrivals: Arrivals, puts: dict[str, pa.Table]) -> pa.Table:
+    def _receive(
+        self, side: Side, arrivals: Arrivals, puts: dict[str, pa.Table], refused: list[tuple[Side, pa.Table]]
+    ) -> pa.Table:
         """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report."""
         rows, counters, frontier = arrivals.rows[side], self.counters, self.frontier(side)
         rows = self._number_arrivals(side, rows, arrivals.clocks[side], frontier, puts)
+        if self.promises:
+            rows = self.promises.number(side, rows)
         is_late = pc.less(rows[TS], frontier)
         late = rows.filter(is_late)
         on_time = rows.filter(pc.invert(is_late)) if late.num_rows else rows
+        if MARK in rows.column_names:
+            is_mark = on_time[MARK]
+            if self.promises:
+                refused.append((side, self.promises.receive(self, side, on_time.filter(is_mark), puts)))
+            on_time, rows = on_time.filter(pc.invert(is_mark)), rows.filter(pc.invert(rows[MARK]))
         counters.arrived[side] += pc.sum(rows[KEPT]).as_py() or 0 if KEPT in rows.column_names else rows.num_rows
         if KEPT in rows.column_names:  # the shard that keeps a row reports it
             late = late.filter(late[KEPT])
@@ -253,7 +293,7 @@ class Operator:
         counters.late[side] += late.num_rows
         counters.null_key[side] += on_time.num_rows - keyed.num_rows
         counters.unwanted[side] += keyed.num_rows - int(wanted.sum())
-        order = np.flatnonzero(wanted)
+        order = np.flatnonzero(wanted | bool(self.promises and self.promises.looks_at(side)))
         order = order[np.argsort(keyed[TS].to_numpy()[order], kind="stable")]
         self._keep(side, keyed.take(pa.array(order)), classes[order], puts)
         own = [f.name for f in own_columns(self.join, side)]
@@ -279,15 +319,23 @@ class Operator:
         ranges = _groups(self.join.cuts[side])[selections.lanes()[classes]]
         if KEPT in table.column_names:
             ranges = np.where(np.asarray(table[KEPT]), ranges, VISITORS)
+        ranges = np.where(selections.reach[classes] > 0, ranges, VISITORS)
         for number in np.unique(ranges):
             chosen = ranges == number
             part, own = (table, classes) if chosen.all() else (table.filter(pa.array(chosen)), classes[chosen])
-            base = self._next_row[side][number]
-            self._next_row[side][number] += part.num_rows
-            part, kind = part.combine_chunks(), Kind.VISITORS if number == VISITORS else Kind.ROWS
-            keep = int(selections.keep[own].max())
-            puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep, part.num_rows)] = part
-            self._hold(kind, side, base, part, own)
+            part = part.combine_chunks()
+            base = self.keep_chunk(side, int(number), part, own, puts)
+            self._hold(Kind.VISITORS if number == VISITORS else Kind.ROWS, side, base, part, own)
+
+    def keep_chunk(
+        self, side: Side, number: int, part: pa.Table, classes: npt.NDArray[np.integer], puts: dict[str, pa.Table]
+    ) -> int:
+        """Give rows in time order the next numbers of a range, and the log a chunk of them; returns the first."""
+        base = self._next_row[side][number]
+        self._next_row[side][number] += part.num_rows
+        kind, keep = Kind.VISITORS if number == VISITORS else Kind.ROWS, int(self.selections[side].keep[classes].max())
+        puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep, part.num_rows)] = part
+        return base
 
     def _hold(self, kind: Kind, side: Side, base: int, table: pa.Table, classes: npt.NDArray[np.int32]) -> None:
         own = [f.name for f in own_columns(self.join, side) if f.name != TS]
@@ -313,6 +361,9 @@ class Operator:
         sides = []
         for side in Side:
             ts, arrivals, *others = pass_all(self._held[side], self.release, HELD_KINDS)
+            if self.promises and self.promises.is_unique(side):
+                first = np.lexsort((arrivals, ts))
+                ts, arrivals, *others = (column[first] for column in (ts, arrivals, *others))
             mine, theirs = numbered[side], numbered[side.other]
             at = mine.numbers(arrivals) if mine else ts
             now = theirs.reached(ts, inclusive=side is Side.RIGHT) if theirs else ts
@@ -338,6 +389,7 @@ class Operator:
 
     def _note_levels(self) -> None:
         self.counters.keys = self.state.keys
+        self.counters.promises = self.promises.count if self.promises else [0, 0]
         for side in Side:
             self.counters.state_rows[side] = self.state.rows(side)
             self.counters.held_rows[side] = sum(len(run) for run in self._held[side])
@@ -346,12 +398,17 @@ class Operator:
         """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""
         self.state.settle()
         for side in Side:
-            self.payload[side].forget(self.chunks.firsts(side, RANGE_BITS))
+            firsts = self.chunks.firsts(side, RANGE_BITS)
+            self.payload[side].forget(firsts)
+            if self.promises:
+                self.promises.dead.forget(side, firsts)
+        if self.promises:
+            self.promises.tidy(self)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the state takes in memory: index, time lists, and the rows themselves."""
-        return self.state.nbytes + sum(p.nbytes for p in self.payload)
+        return self.state.nbytes + sum(p.nbytes for p in self.payload) + (self.promises.nbytes if self.promises else 0)
 
     @property
     def _title(self) -> str:
@@ -392,7 +449,8 @@ class Operator:
 
     def slice_rows(self, side: Side) -> list[int]:
         """Live rows per slice of one side, from young to old, as of the release point."""
-        return self.state.leaving.rows_by_age(side, min(self._now(side), max(self.max_ts)))
+        now = min(self._now(side), max(self.max_ts))
+        return self.state.rows_by_age(side, now) if self.promises else self.state.leaving.rows_by_age(side, now)
 
     # -- durability -----------------------------------------------------------------------------------------------
 
@@ -410,6 +468,7 @@ class Operator:
             "complete": self.complete,
             "sequences": [s and [s.counted, s.arrived] for s in self.sequencers],
             "counters": dataclasses.asdict(self.counters),
+            "promises": self.promises and self.promises.meta,
         }
 
     def _recall(self, meta: Mapping[str, Any]) -> None:
@@ -419,6 +478,8 @@ class Operator:
         self.chunks = ChunkLog(meta["chunks"])
         self.counters = Counters(**meta["counters"])
         self.complete = dict(meta["complete"])
+        if self.promises and meta["promises"]:
+            self.promises.recall(meta["promises"])
         for selections, tally in zip(self.selections, meta["classes"], strict=True):
             selections.recall(tally)
         for sequencer, numbers in zip(self.sequencers, meta["sequences"], strict=True):
@@ -436,6 +497,7 @@ class Operator:
             "classes": [c.image for c in (*self.selections, self.verdicts)],
             "held": [[run.image for run in runs] for runs in self._held],
             "sequencers": [s and s.image for s in self.sequencers],
+            "promises": self.promises and self.promises.image,
         }
 
     @classmethod
@@ -452,14 +514,18 @@ class Operator:
         self._recall(meta)
         for kind, side, base, name in self.chunks:
             table, sequencer = chunks[name], self.sequencers[side]
-            if kind is not Kind.CLOCK:
+            if kind.has_rows:
                 self._hold(kind, side, base, table, self.selections[side].classify(table))
-            elif sequencer is not None:
+            elif kind is Kind.CLOCK and sequencer is not None:
                 sequencer.hold(*(table[c].to_numpy() for c in (TS, ARRIVAL)))
         rows = self._rows([s.recount(self.release) if s else None for s in self.sequencers])
         now = np.array([self._now(side) for side in Side], np.int64)
         left, right = self.selections
         live = rows.kept & (now[rows.side] - rows.at < per_class(left.keep, right.keep)[rows.side, rows.cls])
+        if self.promises:
+            self.promises.restore(self, chunks)
+            for side in Side:
+                live &= (rows.side != side) | ~np.isin(rows.row, self.promises.dead.numbers(side))
         self.state.load(Rows._make(a[live] for a in rows))
         return self
 
@@ -495,4 +561,5 @@ _NEW: dict[str, Any] = {
     "complete": {},
     "sequences": [None, None],
     "counters": {},
+    "promises": None,
 }

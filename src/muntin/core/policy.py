@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muntin.model import MuntinError, Settings
+from muntin.model import DEFAULT_SETTINGS, MuntinError, Settings
 from muntin.plan.cost import AUTO, resolve
 
 FAN_OUT = 50_000_000
@@ -21,6 +21,7 @@ class Policy:
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT
+    punctuations: str = DEFAULT_SETTINGS.punctuations
 
     @classmethod
     def of(cls, settings: Settings, operators: int) -> Policy:
@@ -29,6 +30,7 @@ class Policy:
             resolve(settings.invalidation),
             settings.state_limit_bytes and settings.state_limit_bytes // operators,
             settings.fan_out_limit or FAN_OUT,
+            settings.punctuations,
         )
 
 

@@ -88,7 +88,11 @@ def _stream(rng: np.random.Generator, pattern: str, options: Punctuated) -> pa.T
     assert found is not None
     times = poisson(rng, options.rate, options.duration_us)
     if found["values"]:
-        values, ends, over = rng.integers(0, int(found["values"]), len(times)), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        values, ends, over = (
+            rng.integers(0, int(found["values"]), len(times)),
+            np.zeros(0, np.int64),
+            np.zeros(0, np.int64),
+        )
     else:
         size, match = int(found["segment"] or found["size"]), int(found["match"] or 100)
         values, ends, over = _segments(rng, len(times), found["order"] or found["corder"], size, match)

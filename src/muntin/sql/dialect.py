@@ -242,7 +242,7 @@ class MuntinParser(SparkParser):
             if self._is_word("UNIQUE") and self._next and self._next.token_type == TokenType.L_PAREN:
                 if "unique" in clauses:
                     self._fail("UNIQUE is given twice", "keep one of them")
-                clauses["unique"] = self._parse_unique()
+                clauses["unique"] = self._parse_unique_columns()
             else:
                 columns.append(self._parse_column_type())
         if not self._match(TokenType.R_PAREN):
@@ -265,7 +265,7 @@ class MuntinParser(SparkParser):
             self._fail(f"expected the type of column {name.name}", hint)
         return self.expression(ColumnType(this=name, type=kind))
 
-    def _parse_unique(self) -> Unique:
+    def _parse_unique_columns(self) -> Unique:
         start = self._curr
         self._advance()
         return self._marked(start, Unique(expressions=self._parse_wrapped_csv(lambda: self._parse_name("a column"))))
