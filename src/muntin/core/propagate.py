@@ -133,7 +133,7 @@ class Pending:
                         if query.window.side(side) == window:
                             parts.setdefault(query.name, []).append(table)
         self.settle(join, tables, release)
-        return {name: _in_order(tables_) for name, tables_ in parts.items()}
+        return {name: in_order(tables_) for name, tables_ in parts.items()}
 
     def settle(self, join: SharedJoin, tables: Sequence[Table], release: int) -> None:
         """Let go of promises that every query's output has been punctuated for.
@@ -167,7 +167,8 @@ def _rendered(join: SharedJoin, keys: Payload, numbers: Int64s, ends: Int64s, ea
     return pa.Table.from_arrays([*values, pa.array(ends).cast(schema.field("_ts").type), rules], schema=schema)
 
 
-def _in_order(tables: Sequence[pa.Table]) -> pa.Table:
+def in_order(tables: Sequence[pa.Table]) -> pa.Table:
+    """Punctuations of one output by event time."""
     table = pa.concat_tables(tables)
     return table.take(pa.array(np.argsort(table["_ts"].cast(pa.int64()).to_numpy(), kind="stable")))
 

@@ -37,6 +37,7 @@ class Kind(IntEnum):
     CHUNK = 6  # rows in state
     META = 7  # the operator's small state
     CLOCK = 8  # event times of all rows of a stream, ingest -> operator
+    PUNCTUATIONS = 9  # keys of which a query's output brings no more rows, operator -> sink
 
 
 class FrameError(MuntinError):

@@ -1,6 +1,7 @@
 """Dead letters: rows that were turned away, with the reason and the row itself as JSON.
 
-A reason begins with its class, before the colon: `null_time`, `late`, `ended` or `malformed`; status counts by class.
+A reason begins with its class, before the colon: `null_time`, `late`, `ended`, `malformed`, `punctuation` (one that
+says nothing) or `broken` (a row that its stream had promised not to send); status counts by class.
 """
 
 from __future__ import annotations
@@ -45,6 +46,18 @@ def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray) -> pa.Table
     times = event_times(stream, rows)
     pairs = zip(times.to_pylist(), frontiers.to_pylist(), strict=True)
     return _letters(stream, [_late_reason(ts, frontier) for ts, frontier in pairs], rows_as_json(rows), times)
+
+
+def refused(stream: Stream, rows: pa.Table, reasons: pa.ChunkedArray) -> pa.Table:
+    """Punctuations that say nothing, and rows that broke a promise."""
+    return _letters(stream, reasons.to_pylist(), rows_as_json(rows), event_times(stream, rows))
+
+
+def unheard(stream: Stream, rows: pa.Table) -> pa.Table:
+    """Punctuations that are about the key of no join."""
+    columns = ", ".join(stream.punctuation.columns if stream.punctuation else ()) or "a join key"
+    reason = f"punctuation: it is about {columns}, and no query joins {stream.name} on that"
+    return refused(stream, rows, pa.chunked_array([[reason] * rows.num_rows], pa.string()))
 
 
 def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:

@@ -162,6 +162,26 @@ class MuntinParser(SparkParser):
             self.raise_error("Unexpected token")
         return statements
 
+    def parse_promises(self, raw_tokens: list[Token], sql: str, name: str) -> CreateStream:
+        """The promises of a stream alone, as they stand in its CREATE STREAM."""
+
+        def parse(parser: Any) -> CreateStream:
+            clauses: dict[str, Any] = {}
+            while parser._curr:
+                start = parser._curr
+                if parser._is_word("UNIQUE"):
+                    key, clause = "unique", parser._parse_unique_columns()
+                else:
+                    key, clause = parser._parse_stream_clause()
+                if key in clauses or key not in ("unique", "punctuation", "binding"):
+                    parser._fail_since(start, f"unexpected {start.text}", "promises are UNIQUE, PUNCTUATION, BINDING")
+                clauses[key] = clause
+            return CreateStream(this=exp.to_identifier(name), expressions=[], **clauses)
+
+        (found,) = self._parse(parse, raw_tokens, sql)
+        assert isinstance(found, CreateStream)
+        return found
+
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         at = token or self._curr or self._prev
         span = Span(at.start, at.end + 1) if at else Span(0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -19,6 +20,7 @@ from muntin.sql.dialect import (
     DropQuery,
     GrammarError,
     Muntin,
+    MuntinParser,
     SetOption,
     UnknownStatement,
 )
@@ -81,6 +83,23 @@ def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str |
         hint = "choose another name, or DROP QUERY first"
         raise sql.error(f"there is already a query {statement.name}", statement.this, hint)
     return _query(sql, spec, statement)
+
+
+def parse_promises(text: str, stream: Stream) -> Stream:
+    """A stream with what a text says that it promises: `UNIQUE (k)`, `PUNCTUATION WHEN closed BINDING 1 hour`."""
+    sql = SqlText(text)
+    try:
+        statement = MuntinParser(dialect=Muntin()).parse_promises(Muntin().tokenize(text), text, stream.name)
+    except GrammarError as error:
+        raise sql.error(_message(sql, error), error.span, error.hint or _hint(sql, error.span)) from error
+    except TokenError as error:
+        raise _token_error(sql, error) from error
+    return replace(
+        stream,
+        punctuation=bind_punctuation(sql, stream.name, stream.schema, statement.args.get("punctuation")),
+        unique=bind_unique(sql, stream.name, stream.schema, statement.args.get("unique")),
+        binding_us=_binding_us(sql, statement),
+    )
 
 
 def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
@@ -197,6 +216,18 @@ def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None 
     return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
 
 
+def _binding_us(sql: SqlText, statement: CreateStream) -> int | None:
+    node = statement.args.get("binding")
+    if node is None:
+        return None
+    if not (statement.args.get("punctuation") or statement.args.get("unique")):
+        hint = "add PUNCTUATION WHEN condition or UNIQUE (column), or leave BINDING out"
+        raise sql.error(f"{statement.name} promises nothing that could bind", node, hint)
+    if node.args["us"] <= 0:
+        raise sql.error("BINDING must be longer than zero", node, "write BINDING 1 hour, or leave it out")
+    return int(node.args["us"])
+
+
 class _Job:
     """Collects what the statements say, with the places of names for messages about the second one."""
 
@@ -305,7 +336,7 @@ class _Job:
             self._rate(statement),
             bind_punctuation(self.sql, name, schema, statement.args.get("punctuation")),
             bind_unique(self.sql, name, schema, statement.args.get("unique")),
-            self._binding_us(statement),
+            _binding_us(self.sql, statement),
         )
 
     def _schema(self, statement: CreateStream) -> Schema:
@@ -343,17 +374,6 @@ class _Job:
             return 0
         if node.args["us"] < 0:
             raise self.sql.error("LATENESS cannot be negative", node, "write LATENESS 5 seconds, or leave it out")
-        return int(node.args["us"])
-
-    def _binding_us(self, statement: CreateStream) -> int | None:
-        node = statement.args.get("binding")
-        if node is None:
-            return None
-        if not (statement.args.get("punctuation") or statement.args.get("unique")):
-            hint = "add PUNCTUATION WHEN condition or UNIQUE (column), or leave BINDING out"
-            raise self.sql.error(f"{statement.name} promises nothing that could bind", node, hint)
-        if node.args["us"] <= 0:
-            raise self.sql.error("BINDING must be longer than zero", node, "write BINDING 1 hour, or leave it out")
         return int(node.args["us"])
 
     @staticmethod
