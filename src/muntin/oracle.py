@@ -76,11 +76,13 @@ def answer(
     keeps: tuple[Selection | None, Selection | None] = (None, None),
     times: tuple[str, str] = ("ts", "ts"),
     holds: Condition | None = None,
+    promises: tuple[Sequence[Promise], Sequence[Promise]] = ((), ()),
 ) -> list[Pair]:
     """Section 2: the window join of one query over *all* accepted rows, in output order; no `keys`, no equality.
 
     Rows come in (time, left first, arrival) order. Each meets the earlier rows of the other stream that are younger
     than its window; a row's age is in microseconds, or in rows of its stream that came after it, whatever they are.
+    What comes after a promise of its stream has lapsed meets none of the rows that the promise told not to wait for it.
     """
     rows, past, found = (left_rows, right_rows), ([], []), []  # type: ignore[var-annotated]
     order = sorted((row[times[side]], side, n) for side in Side for n, row in enumerate(rows[side]))
@@ -91,7 +93,9 @@ def answer(
             a, b = (row, earlier) if side == Side.LEFT else (earlier, row)
             same = age < window.side(side.other) and (keys is None or same_key(keys[0](a), keys[1](b)))
             kept = same and all(keep is None or keep(r) is True for keep, r in zip(keeps, (a, b), strict=True))
-            if kept and (holds is None or holds(a, b) is True):
+            met = earlier[times[side.other]]
+            waits = not any(met <= p.until < ts and keys and same_key(p.key, keys[side](row)) for p in promises[side])
+            if kept and waits and (holds is None or holds(a, b) is True):
                 found.append(Pair(a, b, ts))
         past[side].append(row)
     return found
@@ -122,3 +126,37 @@ def aggregate(
             if shows(is_) and (appears or (not every and was != is_)):
                 found.append((t, g, is_))
     return found
+
+
+class Promise(NamedTuple):
+    """From `ts` on, and up to `until`, a stream has promised not to send a key."""
+
+    key: Sequence[Any]
+    ts: int
+    until: int
+
+
+def promised(
+    rows: Sequence[Row], marks: Sequence[Row], key: Key, binding_us: int, unique: bool = False, time: str = "ts"
+) -> tuple[list[Row], list[Row], list[Promise]]:
+    """Section 6: the rows of a stream that count, those that broke a promise, and the promises.
+
+    Rows come in (time, arrival) order, punctuations (`marks`) after all rows of their time; with `unique` each row is
+    one as well, at once. A punctuation for a key that is promised already makes that promise bind longer.
+    """
+    kept: list[Row] = []
+    broken: list[Row] = []
+    promises: list[Promise] = []
+    events = [(row[time], 0, n, row) for n, row in enumerate(rows)] + [(m[time], 1, n, m) for n, m in enumerate(marks)]
+    for ts, is_mark, _, row in sorted(events, key=lambda event: event[:3]):
+        mine = [n for n, p in enumerate(promises) if same_key(p.key, key(row)) and ts <= p.until]
+        if is_mark and mine:
+            promises[mine[0]] = promises[mine[0]]._replace(until=ts + binding_us)
+        elif any(unique or promises[n].ts < ts for n in mine):
+            broken.append(row)
+        else:
+            if not is_mark:
+                kept.append(row)
+            if (is_mark or unique) and not mine and same_key(key(row), key(row)):
+                promises.append(Promise(key(row), ts, ts + binding_us))
+    return kept, broken, promises

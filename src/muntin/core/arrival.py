@@ -7,12 +7,14 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Spans, row_schema
+from muntin.core.batch import ARRIVAL, H1, H2, KEPT, MARK, TS, Spans, row_schema
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.hashing import hash_keys, shard_of
-from muntin.model import Side
+from muntin.model import Pattern, Side, Stream
 from muntin.plan import SharedJoin
+from muntin.plan.punctuation import promising
 
 MOST_SPANS = 256
 """Of one part of a stream; where there are more, the earliest ones count as one: the late end is what matters."""
@@ -44,8 +46,67 @@ def key_columns(join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.Chunked
     return [next(values) if column is None else column for column in columns]
 
 
+def marked(stream: Stream, rows: pa.Table) -> pa.Table:
+    """Rows of a stream with what says which of them are punctuations, where it has any."""
+    if stream.punctuation is None:
+        return rows
+    named = rows.rename_columns([Side.LEFT.prefix + n for n in rows.column_names])
+    (is_mark,) = evaluate(named, [(stream.punctuation.when.sql, "boolean")])
+    return rows.append_column(MARK, is_mark.fill_null(False))
+
+
+def data_of(rows: pa.Table) -> pa.Table:
+    """Rows that are data, of those that may be punctuations."""
+    return rows.filter(pc.invert(rows[MARK])).drop_columns([MARK]) if MARK in rows.column_names else rows
+
+
 def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tuple[list[pa.Table], int]:
-    """The rows (with `_ts`) that each shard receives, in their order, and how many had no key.
+    """The rows (with `_ts`, see `marked`) that each shard receives, and how many had no key; data in their order.
+
+    Punctuations go where the rows are that they are about; those about no value or the key of another join go nowhere.
+    """
+    data, keyless = _shard_data(join, side, data_of(rows), shards)
+    promises = promising(join, side)
+    if MARK not in rows.column_names or promises is None or not promises.marked:
+        return data, keyless
+    marks = _shard_marks(join, side, rows.filter(rows[MARK]), shards)
+    return [pa.concat_tables(both) for both in zip(data, marks, strict=True)], keyless
+
+
+def _shard_marks(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> list[pa.Table]:
+    """Punctuations by shard; one about a list goes there once for each value, with that value in its key columns.
+
+    One without a value says nothing; shard 0 reports it.
+    """
+    punctuation = join.streams[side].punctuation
+    assert punctuation is not None
+    parts = [marks]
+    if punctuation.pattern is Pattern.LIST:
+        parts = [_about(join, side, marks, value.sql) for value in punctuation.values]
+    found = [row_schema(join, side).empty_table()]
+    numbers = [np.zeros(0, np.int32)]
+    for part in parts:
+        h1, h2, valid = hash_keys(key_columns(join, side, part))
+        own = {H1: pa.array(h1, mask=~valid), H2: pa.array(h2, mask=~valid), MARK: part[MARK]}
+        found.append(_dressed(join, side, part, own))
+        numbers.append(np.where(valid, shard_of(h1, h2, shards), 0 if join.reports[side] else shards))
+    return _split(pa.concat_tables(found), np.concatenate(numbers).astype(np.int32), shards)
+
+
+def _about(join: SharedJoin, side: Side, marks: pa.Table, sql: str) -> pa.Table:
+    """Punctuations with the value of an expression in the column that they are about."""
+    punctuation = join.streams[side].punctuation
+    assert punctuation is not None
+    column = punctuation.columns[0]
+    at, field = marks.column_names.index(column), join.streams[side].schema.find(column)
+    assert field is not None
+    named = marks.rename_columns([Side.LEFT.prefix + n for n in marks.column_names])
+    (values,) = evaluate(named, [(sql, field.type)])
+    return marks.set_column(at, column, values)
+
+
+def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tuple[list[pa.Table], int]:
+    """Data by shard, in its order, and how many rows had no key.
 
     Rows without a key match nothing; shard 0 gets them where late ones have to be reported, else they end here. A join
     without an equality sends every row to every shard to probe there, and one of them, chosen by the row's contents,
@@ -73,7 +134,7 @@ def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> li
 def _dressed(join: SharedJoin, side: Side, rows: pa.Table, own: dict[str, pa.Array]) -> pa.Table:
     """Rows with the columns that they carry beside their payload, those given and their place in the order of
     arrival."""
-    own = {ARRIVAL: pa.array(np.arange(rows.num_rows)), **own}
+    own = {ARRIVAL: pa.array(np.arange(rows.num_rows)), MARK: pa.array(np.zeros(rows.num_rows, bool)), **own}
     schema = row_schema(join, side)
     return pa.table([own[f.name] if f.name in own else rows[f.name] for f in schema], names=schema.names).cast(schema)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from muntin.kernels.evaluate import arrow_type
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
+from muntin.plan.punctuation import promising
 
 TS, H1, H2, CLASS = "_ts", "_h1", "_h2", "_class"
 """Columns beside the payload: event time in microseconds, the join key as 128 bits (`_h1` NULL: no key), and the
@@ -19,6 +20,8 @@ class."""
 ARRIVAL, KEPT = "_arrival", "_kept"
 """Only where needed: place of the row in the order of arrival of its stream; whether this shard keeps the row or only
 probes with it."""
+MARK = "_mark"
+"""Whether the row is no data but a punctuation; only where a stream has any that are about the join's key."""
 
 Int64s = npt.NDArray[np.int64]
 Spans = Sequence[tuple[int, int, int]]
@@ -28,10 +31,13 @@ Spans = Sequence[tuple[int, int, int]]
 def own_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
     """Columns that rows of a side carry beside their payload from ingest to the operator."""
     own = [pa.field(TS, pa.int64(), nullable=False), pa.field(H1, pa.int64()), pa.field(H2, pa.int64())]
-    if join.axes[side] is Axis.ROWS:
+    promises = promising(join, side)
+    if join.axes[side] is Axis.ROWS or (promises and promises.unique):
         own.append(pa.field(ARRIVAL, pa.int64()))
     if not join.keys:
         own.append(pa.field(KEPT, pa.bool_()))
+    if promises and promises.marked:
+        own.append(pa.field(MARK, pa.bool_()))
     return own
 
 
@@ -76,7 +82,7 @@ class Arrivals:
 
 @dataclass
 class Counters:
-    """Work done and rows kept, added up over the life of an operator (the first five are levels, not sums)."""
+    """Work done and rows kept, added up over the life of an operator (the first six are levels, not sums)."""
 
     state_rows: list[int] = field(default_factory=lambda: [0, 0])
     held_rows: list[int] = field(default_factory=lambda: [0, 0])
@@ -85,6 +91,7 @@ class Counters:
     """Pairs that have been found and may not leave yet."""
     held_bytes: int = 0
     keys: int = 0
+    promises: list[int] = field(default_factory=lambda: [0, 0])
     arrived: list[int] = field(default_factory=lambda: [0, 0])
     late: list[int] = field(default_factory=lambda: [0, 0])
     ahead: list[int] = field(default_factory=lambda: [0, 0])
@@ -109,3 +116,16 @@ class Counters:
     """Additions of a pair to what comes or goes with it."""
     combined: int = 0
     """Additions of what comes or goes together to a lane of a family."""
+    punctuations: list[int] = field(default_factory=lambda: [0, 0])
+    malformed: list[int] = field(default_factory=lambda: [0, 0])
+    """Punctuations that say nothing."""
+    broken: list[int] = field(default_factory=lambda: [0, 0])
+    """Rows that came although their stream had promised that they would not."""
+    dropped: list[int] = field(default_factory=lambda: [0, 0])
+    """Rows that a promise of the other side spared the state."""
+    purged: list[int] = field(default_factory=lambda: [0, 0])
+    """Rows that a promise of the other side took out of the state."""
+    silent: int = 0
+    """Rows that did not even probe, since the output was over for their key."""
+    propagated: int = 0
+    """Punctuations of outputs."""

@@ -4,6 +4,9 @@ l0000000000000042   rows of the left side, numbered from 42 on, as they arrived 
                     for different times are numbered in ranges of their own
 rv...               rows of the right side that only probe in this shard (a join without an equality)
 lc...               event times of the whole left stream, in order of arrival from that number on (count windows)
+lm..., lu...        promises of the left stream: punctuations as they arrived, and those that unique rows made
+lw...               of punctuations that came into force together, the last rows before them
+ld...               numbers of rows that a promise freed
 """
 
 from __future__ import annotations
@@ -20,6 +23,19 @@ class Kind(StrEnum):
     ROWS = ""
     VISITORS = "v"
     CLOCK = "c"
+    MARKS = "m"
+    UNIQUE = "u"
+    LAST = "w"
+    DEAD = "d"
+
+    @property
+    def has_rows(self) -> bool:
+        return self in (Kind.ROWS, Kind.VISITORS)
+
+    @property
+    def has_promises(self) -> bool:
+        """Such a chunk is needed until a time, and its `last_ts` is that time."""
+        return self in (Kind.MARKS, Kind.UNIQUE, Kind.LAST)
 
 
 class ChunkLog:
@@ -49,7 +65,7 @@ class ChunkLog:
         """The first row number that is still needed, in each range of `1 << shift` numbers that has one."""
         found: dict[int, int] = {}
         for kind, s, base, _ in self:
-            if s is side and kind is not Kind.CLOCK:
+            if s is side and kind.has_rows:
                 found[base >> shift] = min(found.get(base >> shift, base), base)
         return found
 
@@ -64,6 +80,10 @@ class ChunkLog:
         gone = []
         for kind, side, _, name in self:
             last, keep, _ = self.live[name]
+            if kind.has_promises:
+                if last < release:
+                    gone.append(name)
+                continue
             if (side, keep) not in ends:
                 ends[side, keep] = stale_before(side, keep)
             if last <= release and (kind is Kind.VISITORS or last < ends[side, keep]):

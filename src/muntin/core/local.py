@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.aggregate import Values, told_apart
-from muntin.core.arrival import shard_rows, spans_of
+from muntin.core.arrival import data_of, marked, shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.operator import FOREVER, IDLE, Changed, Operator, Step
 from muntin.core.policy import Policy
+from muntin.core.propagate import told
 from muntin.core.results import Run, route, unite
 from muntin.core.values import finish
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
+from muntin.plan.punctuation import speakers
 
 Tables = dict[str, pa.Table]
 
@@ -83,6 +85,10 @@ class LocalJob:
         self.ahead: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
         self.faults: dict[str, list[pa.Table]] = defaultdict(list)
         """Of queries with aggregates, the groups whose values did not fit."""
+        self.refused: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        """Rows that broke a promise and punctuations that say nothing, with the reason."""
+        self.punctuations: dict[str, list[pa.Table]] = {name: [] for name in spec.queries}
+        """Of each query's output, in order of event time within each micro-batch and shard."""
 
     def follow(self, filter_order: bool) -> None:
         """From the next micro-batch on let results wait instead of rows, or the other way round."""
@@ -93,7 +99,8 @@ class LocalJob:
         self, batch: Mapping[str, pa.Table], ended: bool = False, idle: Collection[str] = ()
     ) -> dict[str, pa.Table]:
         """One micro-batch; a stream that is missing brought nothing. Event times must not be NULL."""
-        rows = {s.name: _timed(s, batch.get(s.name)) for s in self.plan.streams}
+        rows = {s.name: marked(s, _timed(s, batch.get(s.name))) for s in self.plan.streams}
+        speaks = speakers(self.plan)
         found: dict[str, list[pa.Table]] = defaultdict(list)
         values: dict[str, list[Values]] = defaultdict(list)
         apart: dict[str, dict[str, bool]] = {}
@@ -101,7 +108,7 @@ class LocalJob:
             parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards))[0] for side in Side]
             lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
             streams = zip(join.streams, join.axes, strict=True)
-            clocks = [rows[s.name][TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
+            clocks = [data_of(rows[s.name])[TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
             silent = [s.name in idle for s in join.streams]
             gap = self._policy.max_ahead_us
             spans = [spans_of(rows[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
@@ -123,13 +130,18 @@ class LocalJob:
                 else:
                     step, run = shard.advance(arrivals)
                     runs.append(run)
-                for told in step.values:
-                    values[told.query].append(told)
+                for group in step.values:
+                    values[group.query].append(group)
                 for side in Side:
                     name, late = join.streams[side].name, step.late[side]
                     self.late[name].append(late if join.reports[side] else late.filter(late[IDLE]))
                     if join.reports[side]:
                         self.ahead[name].append(step.ahead[side])
+                for side, table in step.refused:
+                    if join.reports[side]:
+                        self.refused[join.streams[side].name].append(table)
+                for name, table in told(step.punctuations, speaks, join.index).items():
+                    self.punctuations.setdefault(name, []).append(table)
             for query, table in route(join, Run.merge(runs)) if runs else ():
                 found[query.name].append(table)
             for query in join.queries:

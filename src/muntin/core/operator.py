@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,14 +35,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.aggregate import Aggregates, FamilyState, Values
-from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, TS, Arrivals, Counters, own_columns, stored_schema
+from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, MARK, TS, Arrivals, Counters, own_columns, stored_schema
 from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
+from muntin.core.compact import compact
 from muntin.core.held import Held, leave_all, take_all
 from muntin.core.hold import HoldBuffer, in_order, together
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import RANGE_BITS, Payload
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
+from muntin.core.promises import Promises, are_used
+from muntin.core.propagate import Fresh
 from muntin.core.results import Found, UInt64s
 from muntin.core.selection import Classes, Selections, per_class, routes
 from muntin.core.sequence import Numbered, Sequencer
@@ -92,8 +95,26 @@ class Step:
     counters: Counters
     span: tuple[int, int] | None
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
-    values: Sequence[Values] = ()
+    values: Sequence[Values]
     """What the queries with aggregates learn; `run` has the pairs of the others only."""
+    refused: Sequence[tuple[Side, pa.Table]]
+    """Punctuations that say nothing and rows that broke a promise, with the reason."""
+    punctuations: Mapping[str, pa.Table]
+    """For each query, the keys of which its output brings no more rows."""
+
+
+@dataclass
+class _Taken:
+    """What a micro-batch has brought and done so far, between `receive` and `finish`."""
+
+    before: int
+    """The release point before it."""
+    puts: dict[str, pa.Table] = field(default_factory=dict)
+    late: list[pa.Table] = field(default_factory=list)
+    ahead: list[pa.Table] = field(default_factory=list)
+    refused: list[tuple[Side, pa.Table]] = field(default_factory=list)
+    fresh: Sequence[Fresh] = ()
+    """Promises that have come into force."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +172,11 @@ class Operator:
             for side in Side
         )
         self.aggregates = Aggregates(join, memory, image["aggregates"] if image else None)
+        self.promises = (
+            Promises(join, policy.punctuations, memory, image and image["promises"])
+            if are_used(join, policy.punctuations)
+            else None
+        )
         self._held: tuple[list[Held], list[Held]] = ([], [])
         self._pairs = HoldBuffer(memory, bool(self.verdicts.predicates), image["pairs"] if image else ())
         left, right = (stream.lateness_us for stream in join.streams)
@@ -182,6 +208,8 @@ class Operator:
         self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
         self.join, self.selections = join, selections
         relist = ahead or any(moved)
+        if self.promises:
+            self.promises.change(join)
         self.state.change(join, selections, relist, [self._now(side) for side in Side], self.counters)
         self.chunks.restay(self._stay)
         for side in Side:
@@ -226,6 +254,8 @@ class Operator:
         """The age at which the last row of a chunk leaves."""
         if kind is Kind.CLOCK:
             return self.join.reach(side)
+        if not kind.has_rows:
+            return self.join.cuts[side][-1]
         return int(self.selections[side].keep[self.payload[side].classes_of(base, rows)].max())
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
@@ -239,19 +269,17 @@ class Operator:
 
     def receive(self, arrivals: Arrivals) -> None:
         """Take in the rows of a micro-batch; what both streams have passed can then be joined."""
-        puts: dict[str, pa.Table] = {}
+        self._taken = _Taken(self.release)
         self.came.begin(arrivals.moment, not any(self._held))
         limits = [self.streams.believe(side, arrivals.spans[side]) for side in Side]
-        (left_late, left_ahead), (right_late, right_ahead) = (
-            self._receive(side, arrivals, limits[side], puts) for side in Side
-        )
+        for side in Side:
+            self._receive(side, arrivals, limits[side], self._taken)
         self.streams.note(arrivals, limits)
-        before, self.release = self.release, self._release_point()
-        self._taken = puts, (left_late, right_late), (left_ahead, right_ahead), before
+        self.release = self._release_point()
 
     def work(self, run_length: int | None = None) -> Work:
         """The join of what was received, to be done unit by unit in the order of the scheduler, before `finish`."""
-        rows = self._rows(self._numbered(), self._passed)
+        rows = self._meet(self._rows(self._numbered(), self._passed))
         self._joined_until(self._passed)
         self._relieve(NO_PAIRS)
         return Work(self.state, rows, self.counters, self.policy.scheduler, self._asks, run_length)
@@ -261,10 +289,19 @@ class Operator:
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
             self.state.forget(side, self._now(side), self.counters)
+        taken, punctuations = self._taken, {}
+        puts, before = taken.puts, taken.before
+        deletes = self.chunks.expired(self._stale_before, self.release)
+        if self.promises:
+            self.promises.purge(self, taken.fresh, puts)
+            punctuations = self.promises.due(self, before)
+            self.counters.propagated += sum(table.num_rows for table in punctuations.values())
+            for side in Side:
+                deletes += compact(self, self.promises.dead, side, puts)
+            self.state.relist([self._now(side) for side in Side], self.counters)
         self._check_limit()
         self._note_levels()
-        puts, late, ahead, before = self._taken
-        deletes = self.chunks.expired(self._stale_before, self.release)
+        deletes = [name for name in deletes if puts.pop(name, None) is None]  # what came and went is not written
         span = max(before, self.streams.min_ts), min(self.release, max(self.streams.max_ts))
         within = span if span[0] <= span[1] else None
         found = self.found(pairs)
@@ -274,7 +311,9 @@ class Operator:
             self.aggregates.take(run, self.counters)
             values = self.aggregates.advance(self.release - 1, self.counters)
             found = found.without_aggregates(run)
-        return Step(found, late, ahead, puts, deletes, self.counters, within, values)
+        refused = [(side, table) for side, table in taken.refused if table.num_rows]
+        late, ahead = (taken.late[0], taken.late[1]), (taken.ahead[0], taken.ahead[1])
+        return Step(found, late, ahead, puts, deletes, self.counters, within, values, refused, punctuations)
 
     def _find_again(self, states: Sequence[FamilyState]) -> None:
         """Let families begin with the live pairs: those of the rows kept, joined once more.
@@ -326,14 +365,15 @@ class Operator:
         The rows of some joins wait under any rule (`must_wait`).
         """
         bounds = self.streams.frontiers if filter_order and self._waits is None else self._passed
-        found = self._found(self._rows(self._numbered(), bounds), self.counters)
+        found = self._found(self._meet(self._rows(self._numbered(), bounds)), self.counters)
         self._joined_until(bounds)
         return self._pairs.exchange(found, self.release)
 
     @property
     def _waits(self) -> str | None:
         """Why rows wait for the release point under any rule; None where they need not."""
-        return must_wait(self.join) or (EAGERLY if self.policy.eager else None)
+        told = "is told by punctuations which keys are over" if self.promises else None
+        return must_wait(self.join) or told or (EAGERLY if self.policy.eager else None)
 
     @property
     def _must_wait_for_order(self) -> str | None:
@@ -348,6 +388,15 @@ class Operator:
     def _numbered(self) -> list[Numbered | None]:
         """The numbers of the rows that the release point has passed, where rows are counted."""
         return [s.release(self.release) if s else None for s in self.sequencers]
+
+    def _meet(self, rows: Rows) -> Rows:
+        """The rows that no promise turns away."""
+        if not self.promises:
+            return rows
+        taken = self._taken
+        rows, taken.fresh, broken = self.promises.meet(self, rows, taken.before, taken.puts)
+        taken.refused += zip(Side, broken, strict=True)
+        return rows
 
     def _joined_until(self, bounds: Sequence[int]) -> None:
         seen = self.streams.max_ts
@@ -445,16 +494,20 @@ class Operator:
             return sequencer.stale_before(age)
         return self._now(side) - age + 1
 
-    def _receive(
-        self, side: Side, arrivals: Arrivals, limit: int, puts: dict[str, pa.Table]
-    ) -> tuple[pa.Table, pa.Table]:
-        """Sort out late, keyless and unwanted rows, keep the others as chunks; returns the late ones to report, and
-        those that are too far ahead."""
+    def _receive(self, side: Side, arrivals: Arrivals, limit: int, taken: _Taken) -> None:
+        """Sort out late, keyless and unwanted rows and those too far ahead, keep the others as chunks."""
         rows, counters, frontier = arrivals.rows[side], self.counters, self.streams.frontier(side)
-        rows = self._number_arrivals(side, rows, arrivals.clocks[side], (frontier, limit), puts)
-        counters.arrived[side] += pc.sum(rows[KEPT]).as_py() or 0 if KEPT in rows.column_names else rows.num_rows
+        rows = self._number_arrivals(side, rows, arrivals.clocks[side], (frontier, limit), taken.puts)
+        if self.promises:
+            rows = self.promises.number(side, rows)
         late, on_time = _divided(rows, pc.less(rows[TS], frontier))
         ahead, on_time = _divided(on_time, pc.greater(on_time[TS], limit))
+        if MARK in rows.column_names:
+            is_mark = on_time[MARK]
+            if self.promises:
+                taken.refused.append((side, self.promises.receive(self, side, on_time.filter(is_mark), taken.puts)))
+            on_time, rows = on_time.filter(pc.invert(is_mark)), rows.filter(pc.invert(rows[MARK]))
+        counters.arrived[side] += pc.sum(rows[KEPT]).as_py() or 0 if KEPT in rows.column_names else rows.num_rows
         if KEPT in rows.column_names:  # the shard that keeps a row reports it
             late, ahead = late.filter(late[KEPT]), ahead.filter(ahead[KEPT])
         keyed = on_time.filter(pc.is_valid(on_time[H1])) if on_time[H1].null_count else on_time
@@ -465,13 +518,14 @@ class Operator:
         counters.ahead[side] += ahead.num_rows
         counters.null_key[side] += on_time.num_rows - keyed.num_rows
         counters.unwanted[side] += keyed.num_rows - int(wanted.sum())
-        order = np.flatnonzero(wanted)
+        order = np.flatnonzero(wanted | bool(self.promises and self.promises.looks_at(side)))
         order = order[np.argsort(keyed[TS].to_numpy()[order], kind="stable")]
-        self._keep(side, keyed.take(pa.array(order)), classes[order], puts)
+        self._keep(side, keyed.take(pa.array(order)), classes[order], taken.puts)
         idle = pc.greater_equal(late[TS], self.streams.own_frontier(side) if not self.streams.ended[side] else FOREVER)
         own = [f.name for f in own_columns(self.join, side)]
-        late = late.drop_columns(own).append_column(FRONTIER, _repeated(frontier, late)).append_column(IDLE, idle)
-        return late, ahead.drop_columns(own).append_column(LIMIT, _repeated(limit, ahead))
+        late = late.drop_columns(own).append_column(FRONTIER, _repeated(frontier, late))
+        taken.late.append(late.append_column(IDLE, idle))
+        taken.ahead.append(ahead.drop_columns(own).append_column(LIMIT, _repeated(limit, ahead)))
 
     def _number_arrivals(
         self,
@@ -498,16 +552,24 @@ class Operator:
         ranges = _groups(self.join.cuts[side])[selections.lanes()[classes]]
         if KEPT in table.column_names:
             ranges = np.where(np.asarray(table[KEPT]), ranges, VISITORS)
+        ranges = np.where(selections.reach[classes] > 0, ranges, VISITORS)
         for number in np.unique(ranges):
             chosen = ranges == number
             part, own = (table, classes) if chosen.all() else (table.filter(pa.array(chosen)), classes[chosen])
-            base = self._next_row[side][number]
-            self._next_row[side][number] += part.num_rows
-            part, kind = part.combine_chunks(), Kind.VISITORS if number == VISITORS else Kind.ROWS
-            self.came.note(side, base)
-            keep = int(selections.keep[own].max())
-            puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep, part.num_rows)] = part
-            self._hold(kind, side, base, part, own)
+            part = part.combine_chunks()
+            base = self.keep_chunk(side, int(number), part, own, puts)
+            self._hold(Kind.VISITORS if number == VISITORS else Kind.ROWS, side, base, part, own)
+
+    def keep_chunk(
+        self, side: Side, number: int, part: pa.Table, classes: npt.NDArray[np.integer], puts: dict[str, pa.Table]
+    ) -> int:
+        """Give rows in time order the next numbers of a range, and the log a chunk of them; returns the first."""
+        base = self._next_row[side][number]
+        self.came.note(side, base)
+        self._next_row[side][number] += part.num_rows
+        kind, keep = Kind.VISITORS if number == VISITORS else Kind.ROWS, int(self.selections[side].keep[classes].max())
+        puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep, part.num_rows)] = part
+        return base
 
     def _hold(self, kind: Kind, side: Side, base: int, table: pa.Table, classes: npt.NDArray[np.int32]) -> None:
         own = [f.name for f in own_columns(self.join, side) if f.name != TS]
@@ -523,6 +585,9 @@ class Operator:
         sides = []
         for side in Side:
             ts, arrivals, *others = take_all(self._held[side], bounds[side], HELD_KINDS)
+            if self.promises and self.promises.is_unique(side):
+                first = np.lexsort((arrivals, ts))
+                ts, arrivals, *others = (column[first] for column in (ts, arrivals, *others))
             mine, theirs = numbered[side], numbered[side.other]
             at = mine.numbers(arrivals) if mine else ts
             now = theirs.reached(ts, inclusive=side is Side.RIGHT) if theirs else ts
@@ -548,6 +613,7 @@ class Operator:
 
     def _note_levels(self) -> None:
         self.counters.keys = self.state.keys
+        self.counters.promises = self.promises.count if self.promises else [0, 0]
         for side in Side:
             self.counters.state_rows[side] = self.state.rows(side)
             self.counters.held_rows[side] = self._held_rows(side)
@@ -558,12 +624,18 @@ class Operator:
         self.state.settle()
         self.came.forget({side: [run.first(HELD_ROW) for run in self._held[side]] for side in Side})
         for side in Side:
-            self.payload[side].forget(self.chunks.firsts(side, RANGE_BITS))
+            firsts = self.chunks.firsts(side, RANGE_BITS)
+            self.payload[side].forget(firsts)
+            if self.promises:
+                self.promises.dead.forget(side, firsts)
+        if self.promises:
+            self.promises.tidy(self)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the state takes in memory: index, time lists, and the rows themselves."""
-        return self.state.nbytes + sum(p.nbytes for p in self.payload) + self.aggregates.nbytes
+        others = self.aggregates.nbytes + (self.promises.nbytes if self.promises else 0)
+        return self.state.nbytes + sum(p.nbytes for p in self.payload) + others
 
     @property
     def _title(self) -> str:
@@ -604,7 +676,8 @@ class Operator:
 
     def slice_rows(self, side: Side) -> list[int]:
         """Live rows per slice of one side, from young to old, as of the release point."""
-        return self.state.leaving.rows_by_age(side, min(self._now(side), max(self.streams.max_ts)))
+        now = min(self._now(side), max(self.streams.max_ts))
+        return self.state.rows_by_age(side, now) if self.promises else self.state.leaving.rows_by_age(side, now)
 
     # -- durability -----------------------------------------------------------------------------------------------
 
@@ -624,6 +697,7 @@ class Operator:
             "came": self.came.known,
             "sequences": [s and [s.counted, s.arrived] for s in self.sequencers],
             "counters": dataclasses.asdict(self.counters),
+            "promises": self.promises and self.promises.meta,
         }
 
     def _recall(self, meta: Mapping[str, Any]) -> None:
@@ -636,6 +710,8 @@ class Operator:
         self.counters = Counters(**meta["counters"])
         self.complete = dict(meta["complete"])
         self.came = Came(meta.get("came", ()))
+        if self.promises and meta["promises"]:
+            self.promises.recall(meta["promises"])
         for selections, tally in zip(self.selections, meta["classes"], strict=True):
             selections.recall(tally)
         for sequencer, numbers in zip(self.sequencers, meta["sequences"], strict=True):
@@ -655,6 +731,7 @@ class Operator:
             "pairs": self._pairs.image,
             "aggregates": self.aggregates.image,
             "sequencers": [s and s.image for s in self.sequencers],
+            "promises": self.promises and self.promises.image,
         }
 
     @classmethod
@@ -671,9 +748,9 @@ class Operator:
         self._recall(meta)
         for kind, side, base, name in self.chunks:
             table, sequencer = chunks[name], self.sequencers[side]
-            if kind is not Kind.CLOCK:
+            if kind.has_rows:
                 self._hold(kind, side, base, table, self.selections[side].classify(table))
-            elif sequencer is not None:
+            elif kind is Kind.CLOCK and sequencer is not None:
                 sequencer.hold(*(table[c].to_numpy() for c in (TS, ARRIVAL)))
         numbered = [s.recount(self.release) if s else None for s in self.sequencers]
         rows = self._rows(numbered, [self.release, self.release])
@@ -682,6 +759,10 @@ class Operator:
         now = np.array([self._now(side) for side in Side], np.int64)
         left, right = self.selections
         live = rows.kept & (now[rows.side] - rows.at < per_class(left.keep, right.keep)[rows.side, rows.cls])
+        if self.promises:
+            self.promises.restore(self, chunks)
+            for side in Side:
+                live &= (rows.side != side) | ~np.isin(rows.row, self.promises.dead.numbers(side))
         self.state.load(Rows._make(a[live] for a in rows))
         self._find_again(self.aggregates.states)
         if max(self.joined) > self.release:
@@ -731,4 +812,5 @@ _NEW: dict[str, Any] = {
     "complete": {},
     "sequences": [None, None],
     "counters": {},
+    "promises": None,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muntin.model import MuntinError, Settings
+from muntin.model import DEFAULT_SETTINGS, MuntinError, Settings
 from muntin.plan.cost import AUTO, resolve
 from muntin.plan.ordering import SYNC_FILTER
 
@@ -31,6 +31,7 @@ class Policy:
     """What may be held in one shard,"""
     releases: bool = False
     """and whether more than that leaves out of order instead of stopping the job."""
+    punctuations: str = DEFAULT_SETTINGS.punctuations
 
     @classmethod
     def of(cls, settings: Settings, operators: int) -> Policy:
@@ -45,6 +46,7 @@ class Policy:
             settings.max_ahead_us,
             settings.held_limit_bytes and settings.held_limit_bytes // operators,
             settings.on_held_limit == "release",
+            settings.punctuations,
         )
 
 

@@ -55,6 +55,7 @@ from muntin.kernels.join import (
     expire,
     probe_insert,
 )
+from muntin.kernels.promises import rows_by_age
 from muntin.kernels.times import (
     BLOCK,
     Times,
@@ -78,6 +79,8 @@ JUDGED = 1 << 20
 """Pairs that are judged at a time where a predicate has to be evaluated on each."""
 RUNS = (1 << 7, 1 << 13)
 """Least and most rows after which stale ones are looked for, where rows stay for different times."""
+FEW = 4096
+"""Entries of rows that left early which the lists of who leaves when may have in any case."""
 PROMPTLY = 8
 """In between, so many times in the shortest stay."""
 
@@ -316,7 +319,7 @@ class JoinState:
             reached = rows.at[last] if rows.side[last] == side else rows.now[last]
             self._expire(side, min(int(reached), int(scan.stale[side])), stays, counters)
 
-    def _entries(self, side: Side) -> tuple[Int64s, Int32s]:
+    def entries(self, side: Side) -> tuple[Int64s, Int32s]:
         """Where in the slab the rows of a side lie, and their slots."""
         rows = self.rows(side)
         at, homes = np.zeros(rows, np.int64), np.zeros(rows, np.int32)
@@ -327,7 +330,7 @@ class JoinState:
         """The rows of both sides as they came; for time axes."""
         sides = []
         for side in Side:
-            at, homes = self._entries(side)
+            at, homes = self.entries(side)
             ts, rows_and_classes = self.index.slab[at].T
             h1, h2 = self.index.slots[homes, H1], self.index.slots[homes, H2]
             cls, row = (rows_and_classes & CLASS_MASK).astype(np.int32), rows_and_classes >> CLASS_BITS
@@ -339,7 +342,7 @@ class JoinState:
 
     def reclass(self, side: Side, by_number: Callable[[Int64s], Int32s]) -> None:
         """Give the rows of a side the classes that they have by number."""
-        at, _ = self._entries(side)
+        at, _ = self.entries(side)
         numbers = self.index.slab[at, 1] >> CLASS_BITS
         self.index.slab[at, 1] = numbers << CLASS_BITS | by_number(numbers)
 
@@ -394,11 +397,24 @@ class JoinState:
         leaving = Leaving(self.join, self._memory, blocks=Leaving.blocks_for(rows, sum(map(len, self.join.cuts))))
         lanes, found = leaving.lanes_of(self.selections), []
         for side in Side:
-            at, homes = self._entries(side)
+            at, homes = self.entries(side)
             places, rows_and_classes = self.index.slab[at].T
             found.append((lanes[side, rows_and_classes & CLASS_MASK], places, homes))
         leaving.fill(*(np.concatenate(both) for both in zip(*found, strict=True)))
         return leaving
+
+    def relist(self, now: Sequence[int], counters: Counters) -> None:
+        """Make the lists of who leaves when anew where rows that left early have more entries in them than the rest."""
+        if len(self.leaving) > 2 * (self.rows(Side.LEFT) + self.rows(Side.RIGHT)) + FEW:
+            old, self.leaving = self.leaving, self._listed(now, counters)
+            old.discard()
+
+    def rows_by_age(self, side: Side, now: int) -> list[int]:
+        """As of `Leaving`, where rows may have left early: one step for each row."""
+        ends = np.append(self.leaving.ends[side], np.iinfo(np.int64).max)
+        counts = np.zeros(len(ends), np.int64)
+        rows_by_age(self.index, int(side), now, ends, counts)
+        return [int(n) for n in counts[:-1]]
 
     def forget(self, side: Side, now: int, counters: Counters) -> None:
         """Take out the rows of a side that are stale when its axis has come to `now`."""

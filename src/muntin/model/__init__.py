@@ -20,6 +20,7 @@ from muntin.model.job import (
     Stream,
     Window,
 )
+from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.types import Field, Schema, common_type, is_numeric
 
 __all__ = [
@@ -37,7 +38,9 @@ __all__ = [
     "MuntinError",
     "Op",
     "Output",
+    "Pattern",
     "Place",
+    "Punctuation",
     "Query",
     "Schema",
     "Settings",

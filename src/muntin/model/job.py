@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+from muntin.model.punctuation import Punctuation
 from muntin.model.types import Schema
 
 
@@ -43,6 +44,11 @@ class Stream:
     """Rows per second to expect, where the job declares it."""
     idle_us: int | None = None
     """After so long without rows, in processing time, it no longer holds others back; None: it always does."""
+    punctuation: Punctuation | None = None
+    unique: tuple[str, ...] = ()
+    """Columns whose values together come once."""
+    binding_us: int | None = None
+    """For how long a promise binds; None: for the longest window that the stream is joined with."""
 
 
 class Op(StrEnum):
@@ -231,6 +237,8 @@ class Settings:
     max_ahead_us: int | None = None
     held_limit_bytes: int | None = None
     on_held_limit: str = "fail"
+    punctuations: str = "pwjoin"
+    """What promises are used for: beside windows, instead of them (`pjoin`), or not at all (`off`)."""
 
 
 DEFAULT_SETTINGS = Settings()

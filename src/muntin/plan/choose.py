@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from muntin.model import JobSpec
 from muntin.plan.predict import Prediction, alternatives_to, predict, traffics_of, with_cpu_opt
+from muntin.plan.punctuation import check_promises, without_windows
 from muntin.plan.share import Plan, share
 from muntin.plan.traffic import NOTHING, Knowledge
 
@@ -34,6 +35,14 @@ class Choice:
 
 def make_plan(spec: JobSpec, knowledge: Knowledge | None = None) -> Plan:
     """The plan for the job's settings; only what they leave open is predicted."""
+    plan = _made(spec, knowledge)
+    if spec.settings.punctuations == "pjoin":
+        check_promises(plan)
+        return without_windows(plan)
+    return plan
+
+
+def _made(spec: JobSpec, knowledge: Knowledge | None) -> Plan:
     known, settings = knowledge or NOTHING, spec.settings
     if settings.strategy == "auto":
         return choose(spec, known).plan

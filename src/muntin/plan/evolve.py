@@ -9,6 +9,7 @@ import numpy as np
 
 from muntin.model import JobSpec, Query, Side, UsageError
 from muntin.plan.choose import make_plan
+from muntin.plan.punctuation import promising
 from muntin.plan.regions import Predicates
 from muntin.plan.share import MOST_PARTITIONS, Plan, SharedJoin, signature
 from muntin.plan.traffic import Knowledge
@@ -58,6 +59,9 @@ def _reporting(plan: Plan, joins: list[SharedJoin]) -> Iterable[SharedJoin]:
 
 def covers(join: SharedJoin, query: Query) -> bool:
     """Whether a join has kept, on both sides, all rows that a query over it wants, for as long as it wants them."""
+    freed = query.aggregation is not None and any(promising(join, side) for side in Side)
+    if freed and not any(q.aggregation for q in join.queries):
+        return False  # promises have freed rows whose pairs the aggregates want
     return all(_covers(join, query, side) for side in Side)
 
 

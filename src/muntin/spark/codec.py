@@ -38,6 +38,7 @@ class Kind(IntEnum):
     META = 7  # the operator's small state
     CLOCK = 8  # event times of all rows of a stream, ingest -> operator
     VALUES = 9  # what one shard knows of the groups of an aggregate query, operator -> sink
+    PUNCTUATIONS = 10  # keys of which a query's output brings no more rows, operator -> sink
 
 
 class FrameError(MuntinError):

@@ -33,9 +33,10 @@ def identity(
 
     Queries may come and go (`changes.py`).
     """
+    kept = {"strategy": strategy, "order": settings.order, "shards": shards, "punctuations": settings.punctuations}
     return {
         "streams": {s.name: _stream(s) for s in streams},
-        "settings": {"strategy": strategy, "order": settings.order, "shards": shards},
+        "settings": kept,
         "output": output,
         "state format": state_format,
     }
@@ -47,8 +48,21 @@ def _stream(stream: Stream) -> dict[str, Any]:
         "time": stream.time,
         "lateness_us": stream.lateness_us,
         "format": stream.format,
+        "promises": _promises(stream),
         "options": {k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
     }
+
+
+def _promises(stream: Stream) -> str:
+    """What a stream promises, in one canonical line."""
+    said = [f"unique {', '.join(stream.unique)}"] if stream.unique else []
+    if stream.punctuation is not None:
+        values = ", ".join(v.sql for v in stream.punctuation.values)
+        about = f"{', '.join(stream.punctuation.columns) or 'the key'} {stream.punctuation.pattern} {values}".strip()
+        said.append(f"punctuated for {about} when {stream.punctuation.when.sql}")
+    if stream.binding_us is not None:
+        said.append(f"binding {stream.binding_us}")
+    return "; ".join(said)
 
 
 def canonical(query: Query) -> str:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrival import shard_rows
-from muntin.core.batch import TS, stream_schema
+from muntin.core.arrival import data_of, marked, shard_rows
+from muntin.core.batch import MARK, TS, stream_schema
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
+from muntin.plan.punctuation import unheard
 from muntin.spark import letters
 from muntin.spark.codec import Kind, encode, table_bytes
 from muntin.spark.topology import Topology
@@ -87,6 +88,10 @@ def _batch(held: list[Packed]) -> pa.RecordBatch:
 def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, sequence: int) -> Iterator[Packed]:
     """Frames of one table of input rows for all shards of all joins that read the stream."""
     rows, turned_away = admit(stream, table)
+    rows = marked(stream, rows)
+    if unheard(topology.latest(), stream):
+        marks = rows.filter(rows[MARK]).drop_columns([TS, MARK])
+        turned_away = pa.concat_tables([turned_away, letters.unheard(stream, marks)])
     place = {"stream": stream.name, "partition": partition, "sequence": sequence}
     reporter = topology.reporter(stream)
     if turned_away.num_rows and reporter is not None:
@@ -130,9 +135,10 @@ def _pack_side(
             body = table_bytes(piece) if piece.num_rows else b""
             yield topology.group(join.index, shard), encode(Kind.ROWS, header, body)
     if join.axes[side] is Axis.ROWS:
-        times = table_bytes(rows.select([TS]))
+        data = data_of(rows).select([TS])
+        times = table_bytes(data)
         for shard in range(topology.shards):
-            yield topology.group(join.index, shard), encode(Kind.CLOCK, head | {"rows": rows.num_rows}, times)
+            yield topology.group(join.index, shard), encode(Kind.CLOCK, head | {"rows": data.num_rows}, times)
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

@@ -1,8 +1,9 @@
 """Dead letters: rows that were turned away, with the reason and the row itself as JSON.
 
-A reason begins with its class, before the colon: `null_time`, `late`, `ended`, `malformed` or, for a row of a query's
-output whose value does not fit into its type, `overflow`; status counts by class. Such a row has the query's name in
-place of the stream's.
+A reason begins with its class, before the colon: `null_time`, `late`, `ended`, `malformed`, `punctuation` (one that
+says nothing), `broken` (a row that its stream had promised not to send) or, for a row of a query's output whose value
+does not fit into its type, `overflow`; status counts by class. Such a row has the query's name in place of the
+stream's.
 """
 
 from __future__ import annotations
@@ -57,6 +58,18 @@ def overflows(query: Query, faults: pa.Table) -> pa.Table:
     rows = faults.drop_columns([FAULT]).rename_columns([*groups, OUTPUT_TS.name])
     names = pa.array([query.name] * len(faults), pa.string())
     return pa.table([names, faults[FAULT], rows_as_json(rows), faults[OUTPUT_TS.name]], schema=SCHEMA)
+
+
+def refused(stream: Stream, rows: pa.Table, reasons: pa.ChunkedArray) -> pa.Table:
+    """Punctuations that say nothing, and rows that broke a promise."""
+    return _letters(stream, reasons.to_pylist(), rows_as_json(rows), event_times(stream, rows))
+
+
+def unheard(stream: Stream, rows: pa.Table) -> pa.Table:
+    """Punctuations that are about the key of no join."""
+    columns = ", ".join(stream.punctuation.columns if stream.punctuation else ()) or "a join key"
+    reason = f"punctuation: it is about {columns}, and no query joins {stream.name} on that"
+    return refused(stream, rows, pa.chunked_array([[reason] * rows.num_rows], pa.string()))
 
 
 def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:

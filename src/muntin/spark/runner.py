@@ -57,9 +57,14 @@ class Job:
 
         return cls(spark, parse_job(Path(path).read_text(), source=str(path)))
 
-    def stream(self, name: str, frame: DataFrame, *, time: str, lateness: str = "0 seconds") -> Job:
-        """Add a stream that comes from any streaming DataFrame."""
-        from muntin.sql import parse_duration_us
+    def stream(
+        self, name: str, frame: DataFrame, *, time: str, lateness: str = "0 seconds", promises: str | None = None
+    ) -> Job:
+        """Add a stream that comes from any streaming DataFrame.
+
+        `promises` is what a job file says of them: `"UNIQUE (k)"`, `"PUNCTUATION WHEN closed BINDING 1 hour"`.
+        """
+        from muntin.sql import parse_duration_us, parse_promises
 
         if not frame.isStreaming:
             raise UsageError(f"stream {name}: this DataFrame is not a streaming one", hint="use spark.readStream")
@@ -71,6 +76,8 @@ class Job:
             kind = f"has type {column.type}" if column else "is not a column"
             raise UsageError(f"stream {name}: {time} {kind}", hint="the event time must be a timestamp column")
         added = Stream(name, schema, column.name, parse_duration_us(lateness))
+        if promises is not None:
+            added = parse_promises(promises, added)
         self._frames[name] = frame
         self.spec = dataclasses.replace(self.spec, streams={**self.spec.streams, name: added})
         return self
@@ -237,7 +244,7 @@ class Run:
     def _prepare_output(self) -> None:
         self.plan = self._changes.plan
         if self.place.output:
-            sink.prepare_output(self.place.output, self.plan)
+            sink.prepare_output(self.place.output, self.plan, self.job.spec.settings.punctuations)
 
     def _stored_shards(self) -> int | None:
         """The number of shards a checkpoint was made with; it stays, wherever the job is run again."""

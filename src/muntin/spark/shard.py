@@ -25,8 +25,11 @@ import pyarrow.compute as pc
 
 from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
 from muntin.core.operator import FOREVER, FRONTIER, Changed, Operator, Step, fits
+from muntin.core.promises import REASON
+from muntin.core.propagate import told
 from muntin.model import MuntinError, Side
-from muntin.plan import SharedJoin
+from muntin.plan import Plan, SharedJoin
+from muntin.plan.punctuation import speakers
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, Payload, decode, encode, table_bytes
 from muntin.spark.hot import FileMemory, HotState, hot_root
@@ -126,7 +129,8 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     step = operator.advance(arrivals(operator.join, frames))
     engine.seconds = time.process_time() - began
     head = {"join": index, "shard": shard, "epoch": engine.epoch}
-    out = [*_results(topology, head, step), *_late(operator.join, shard, step)]
+    told = _told(topology.epoch(engine.epoch).plan, index, shard, step)
+    out = [*_results(topology, head, step), *_late(operator.join, shard, step), *told]
     operator.tidy()
     engine.store(step)
     yield from out
@@ -217,10 +221,10 @@ class Engine:
 
 def _results(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
     """The results as one run, or one run per time range where ranges are merged over all shards; values of groups."""
-    for told in step.values:
-        if told.table.num_rows:
-            part = crc32(told.query.encode()) % topology.shards if topology.global_order else head["shard"]
-            yield _part(part, Kind.VALUES, {**head, **told.header}, told.payload)
+    for values in step.values:
+        if values.table.num_rows:
+            part = crc32(values.query.encode()) % topology.shards if topology.global_order else head["shard"]
+            yield _part(part, Kind.VALUES, {**head, **values.header}, values.payload)
     if not len(step.run):
         return
     if topology.global_order:
@@ -238,6 +242,17 @@ def _late(join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
         if join.reports[side] and rows.num_rows:
             table = letters.late(stream, rows.drop_columns([FRONTIER]), rows[FRONTIER])
             yield _part(shard, Kind.LETTERS, {"stream": stream.name}, table_bytes(table))
+    for side, rows in step.refused:
+        if join.reports[side]:
+            table = letters.refused(join.streams[side], rows.drop_columns([REASON]), rows[REASON])
+            yield _part(shard, Kind.LETTERS, {"stream": join.streams[side].name}, table_bytes(table))
+
+
+def _told(plan: Plan, index: int, shard: int, step: Step) -> Iterator[Part]:
+    """Punctuations of the queries' outputs."""
+    if step.punctuations:
+        for name, table in told(step.punctuations, speakers(plan), index).items():
+            yield _part(shard, Kind.PUNCTUATIONS, {"query": name, "join": index}, table_bytes(table))
 
 
 def _part(part: int, kind: Kind, header: Mapping[str, Any], payload: Payload = b"") -> Part:

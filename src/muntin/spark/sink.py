@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.core.aggregate import Values, told_apart
+from muntin.core.promises import are_used
+from muntin.core.propagate import in_order, punctuation_schema
 from muntin.core.results import Run, count, output_schema, route, unite
 from muntin.core.values import finish
 from muntin.plan import Plan
@@ -38,7 +40,10 @@ SCHEMA_FILE = "00-schema.parquet"
 COMPRESSION = "snappy"
 
 Callback = Callable[[str, pa.Table, int], None]
-"""`sink(query_name, table, batch_id)`; a batch comes again after a crash in the middle of it, with the same id."""
+"""`sink(query_name, table, batch_id)`; a batch comes again after a crash in the middle of it, with the same id.
+
+Punctuations of a query's output come as `<query>/_punctuations`.
+"""
 Message = tuple[dict[str, Any], bytes | None]
 
 
@@ -61,12 +66,22 @@ class SinkTask:
             if frame.kind == Kind.COUNTERS:
                 yield {"type": "operator", "operator": dict(frame.header)}, None
         turned_away = [(f.header["part"], f.table()) for f in frames if f.kind == Kind.LETTERS]
+        yield from self._punctuations([frame for frame in frames if frame.kind == Kind.PUNCTUATIONS])
         yield from self._results([frame for frame in frames if frame.kind == Kind.RUN])
         yield from self._aggregates([frame for frame in frames if frame.kind == Kind.VALUES], turned_away)
         if turned_away:
             table = pa.concat_tables([table for _, table in turned_away])
             yield {"type": "letters", "letters": letters.by_class(table)}, None
             yield from self._deliver(letters.NAME, turned_away[0][0], table)
+
+    def _punctuations(self, frames: list[Frame]) -> Iterator[Message]:
+        """What the shards of this part say of the queries' outputs, in order of event time."""
+        told: dict[str, list[Frame]] = defaultdict(list)
+        for frame in sorted(frames, key=lambda f: f.header["part"]):
+            told[frame.header["query"]].append(frame)
+        for name, pieces in sorted(told.items()):
+            table = in_order([piece.table() for piece in pieces])
+            yield from self._deliver(punctuations_of(name), pieces[0].header["part"], table)
 
     def _results(self, frames: list[Frame]) -> Iterator[Message]:
         runs: dict[tuple[int, int], list[Frame]] = defaultdict(list)
@@ -173,9 +188,17 @@ class Sink:
         )
 
 
-def prepare_output(output: Path, plan: Plan) -> None:
+def punctuations_of(query: str) -> str:
+    """Where the punctuations of a query's output go; readers of the query's own folder pass it over."""
+    return f"{query}/_punctuations"
+
+
+def prepare_output(output: Path, plan: Plan, punctuations: str) -> None:
     """Give each query's folder a file with the schema and no rows, so that any reader can open it from the start."""
     schemas = {name: output_schema(query) for name, query in plan.queries.items()}
+    for join in plan.joins:
+        if are_used(join, punctuations):
+            schemas |= {punctuations_of(query.name): punctuation_schema(join) for query in join.queries}
     for name, schema in {**schemas, letters.NAME: letters.SCHEMA}.items():
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from muntin.plan import Plan, SharedJoin
 from muntin.spark.plans import Epoch, plan_log
 from muntin.spark.shards import group_id
 
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 """What lies in the state store; a checkpoint of another format is refused."""
 
 

@@ -5,6 +5,6 @@ the rules in `operators`, `functions`, `casts`) make scalar expressions for the 
 """
 
 from muntin.sql.duration import parse_duration_us
-from muntin.sql.statements import parse_change, parse_job, parse_query
+from muntin.sql.statements import parse_change, parse_job, parse_promises, parse_query
 
-__all__ = ["parse_change", "parse_duration_us", "parse_job", "parse_query"]
+__all__ = ["parse_change", "parse_duration_us", "parse_job", "parse_promises", "parse_query"]

@@ -1,13 +1,14 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ...) TIMESTAMP BY column [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
+    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column [LATENESS d] [IDLE AFTER d]
+      [RATE n PER SECOND] [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
       WITH (option = 'value')
     CREATE [OR REPLACE] QUERY name AS SELECT ...
       FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS] [EMIT CHANGES | EVERY d]
     DROP QUERY name
 
-Here is only form. What the language has but this version does not (`EMIT FINAL`, `PUNCTUATION`, ...) is recognised
+Here is only form. What the language has but this version does not (`EMIT FINAL`, `IF EXISTS`, ...) is recognised
 here when no tree could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
 """
 
@@ -96,6 +97,18 @@ class Option(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
 
 
+class Unique(exp.Expression):
+    """`UNIQUE (column, ...)` among the columns of CREATE STREAM."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+
+
+class PunctuationClause(exp.Expression):
+    """`PUNCTUATION WHEN this FOR columns`, with the values of a list or the ends of a range as `expressions`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "columns": False, "pattern": False, "expressions": False}
+
+
 class CreateStream(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,
@@ -104,6 +117,9 @@ class CreateStream(exp.Expression):
         "lateness": False,
         "idle": False,
         "rate": False,
+        "punctuation": False,
+        "binding": False,
+        "unique": False,
         "options": False,
     }
 
@@ -133,6 +149,9 @@ def _marking(parse: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[s
 
 
 class MuntinParser(SparkParser):
+    RANGE_PARSERS: ClassVar[dict[TokenType, Any]] = {  # after a condition, FOR says what a punctuation is about
+        token: parse for token, parse in SparkParser.RANGE_PARSERS.items() if token != TokenType.FOR
+    }
     QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Any]] = {
         token: _marking(parse)
         for token, parse in {
@@ -150,6 +169,26 @@ class MuntinParser(SparkParser):
         if self._index < self._tokens_size:  # sqlglot stops at a statement that starts with ELSE
             self.raise_error("Unexpected token")
         return statements
+
+    def parse_promises(self, raw_tokens: list[Token], sql: str, name: str) -> CreateStream:
+        """The promises of a stream alone, as they stand in its CREATE STREAM."""
+
+        def parse(parser: Any) -> CreateStream:
+            clauses: dict[str, Any] = {}
+            while parser._curr:
+                start = parser._curr
+                if parser._is_word("UNIQUE"):
+                    key, clause = "unique", parser._parse_unique_columns()
+                else:
+                    key, clause = parser._parse_stream_clause()
+                if key in clauses or key not in ("unique", "punctuation", "binding"):
+                    parser._fail_since(start, f"unexpected {start.text}", "promises are UNIQUE, PUNCTUATION, BINDING")
+                clauses[key] = clause
+            return CreateStream(this=exp.to_identifier(name), expressions=[], **clauses)
+
+        (found,) = self._parse(parse, raw_tokens, sql)
+        assert isinstance(found, CreateStream)
+        return found
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         at = token or self._curr or self._prev
@@ -223,12 +262,17 @@ class MuntinParser(SparkParser):
         name = self._parse_name("the stream's name")
         if not self._match(TokenType.L_PAREN):
             self._fail("expected ( and the stream's columns", f"write CREATE STREAM {name.name} (ts TIMESTAMP, ...)")
+        clauses: dict[str, Any] = {}
         columns = [self._parse_column_type()]
         while self._match(TokenType.COMMA):
-            columns.append(self._parse_column_type())
+            if self._is_word("UNIQUE") and self._next and self._next.token_type == TokenType.L_PAREN:
+                if "unique" in clauses:
+                    self._fail("UNIQUE is given twice", "keep one of them")
+                clauses["unique"] = self._parse_unique_columns()
+            else:
+                columns.append(self._parse_column_type())
         if not self._match(TokenType.R_PAREN):
             self._fail("expected , or ) after the column's type", "a column is a name and a type, nothing else")
-        clauses: dict[str, Any] = {}
         while self._curr:
             start = self._curr
             key, clause = self._parse_stream_clause()
@@ -238,8 +282,6 @@ class MuntinParser(SparkParser):
         return self.expression(CreateStream(this=name, expressions=columns, **clauses))
 
     def _parse_column_type(self) -> ColumnType:
-        if self._is_word("UNIQUE") and self._next and self._next.token_type == TokenType.L_PAREN:
-            self._refuse("UNIQUE")
         name = self._parse_name("a column's name")
         kind = self._parse_types(allow_identifiers=False)
         if kind is None:
@@ -248,6 +290,34 @@ class MuntinParser(SparkParser):
                 self._fail(f"the type {self._curr.text} is not known", f"types are {', '.join(TYPES)} and decimal(p,s)")
             self._fail(f"expected the type of column {name.name}", hint)
         return self.expression(ColumnType(this=name, type=kind))
+
+    def _parse_unique_columns(self) -> Unique:
+        start = self._curr
+        self._advance()
+        return self._marked(start, Unique(expressions=self._parse_wrapped_csv(lambda: self._parse_name("a column"))))
+
+    def _parse_punctuation(self) -> PunctuationClause:
+        """The condition after PUNCTUATION WHEN, and what such a row is about."""
+        start, when = self._prev, self._parse_disjunction()
+        if when is None:
+            self._fail("expected a condition after WHEN", "write PUNCTUATION WHEN closed")
+        if not self._match_text_seq("FOR"):
+            return self._marked(start, PunctuationClause(this=when))
+        if self._curr and self._curr.token_type == TokenType.L_PAREN:
+            columns = self._parse_wrapped_csv(lambda: self._parse_name("a column"))
+            return self._marked(start, PunctuationClause(this=when, columns=columns))
+        columns, pattern, values = [self._parse_name("a column after FOR")], "own", []
+        if self._match(TokenType.BETWEEN):
+            low, joined, high = self._parse_bitwise(), self._match(TokenType.AND), self._parse_bitwise()
+            if low is None or high is None or not joined:
+                self._fail("the range has no two ends", "write FOR column BETWEEN low AND high")
+            pattern, values = "range", [low, high]
+        elif self._match(TokenType.IN):
+            pattern, values = "list", self._parse_wrapped_csv(self._parse_bitwise)
+            if not values:
+                self._fail("the list is empty", "write FOR column IN (first, second)")
+        clause = PunctuationClause(this=when, columns=columns, pattern=pattern, expressions=values)
+        return self._marked(start, clause)
 
     def _parse_stream_clause(self) -> tuple[str, Any]:
         if self._match_text_seq("TIMESTAMP", "BY"):
@@ -260,11 +330,18 @@ class MuntinParser(SparkParser):
             return "idle", self._parse_duration()
         if self._match_text_seq("RATE"):
             return "rate", self._parse_rate()
+        if self._match_text_seq("PUNCTUATION"):
+            if not self._match(TokenType.WHEN):
+                self._fail("expected WHEN after PUNCTUATION", "write PUNCTUATION WHEN closed")
+            return "punctuation", self._parse_punctuation()
+        if self._match_text_seq("BINDING"):
+            return "binding", self._parse_duration()
         if self._match(TokenType.WITH):
             return "options", self._parse_wrapped_csv(self._parse_option)
-        if self._is_word("PUNCTUATION"):
-            self._refuse("PUNCTUATION")
-        hint = "after the columns come TIMESTAMP BY column, LATENESS d, IDLE AFTER d, RATE n PER SECOND and WITH (...)"
+        hint = (
+            "after the columns come TIMESTAMP BY column, LATENESS d, IDLE AFTER d, RATE n PER SECOND, PUNCTUATION WHEN "
+            "condition, BINDING d and WITH (...)"
+        )
         self._fail(f"unexpected {self._curr.text}", hint)
 
     def _parse_rate(self) -> Rate:

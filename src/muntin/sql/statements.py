@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -19,11 +20,13 @@ from muntin.sql.dialect import (
     DropQuery,
     GrammarError,
     Muntin,
+    MuntinParser,
     SetOption,
     UnknownStatement,
 )
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
+from muntin.sql.punctuate import bind_punctuation, bind_unique
 
 MAX_TEXT = 1_000_000
 MAX_NAME = 100
@@ -46,13 +49,13 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "delivery": ("batch", "eager"),
     "ordering": ("sync-filter", "filter-order", "adaptive"),
     "on_held_limit": ("fail", "release"),
+    "punctuations": ("pwjoin", "pjoin", "off"),
 }
 """For each setting that is a choice, its values."""
 
 _CHAINED = ("auto", "state-slice")
 """Strategies that may cut a join into a chain of slices; of the others `chain` would say nothing."""
 
-_LATER = ("punctuations",)
 _MOST = {"shards": MAX_SHARDS, "fan_out_limit": MAX_FAN_OUT}
 """Settings that are whole numbers from 1 on, with the largest value."""
 
@@ -81,6 +84,23 @@ def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str |
     query = _query(sql, spec, statement)
     _check_groups(sql, spec, query, statement.this)
     return query
+
+
+def parse_promises(text: str, stream: Stream) -> Stream:
+    """A stream with what a text says that it promises: `UNIQUE (k)`, `PUNCTUATION WHEN closed BINDING 1 hour`."""
+    sql = SqlText(text)
+    try:
+        statement = MuntinParser(dialect=Muntin()).parse_promises(Muntin().tokenize(text), text, stream.name)
+    except GrammarError as error:
+        raise sql.error(_message(sql, error), error.span, error.hint or _hint(sql, error.span)) from error
+    except TokenError as error:
+        raise _token_error(sql, error) from error
+    return replace(
+        stream,
+        punctuation=bind_punctuation(sql, stream.name, stream.schema, statement.args.get("punctuation")),
+        unique=bind_unique(sql, stream.name, stream.schema, statement.args.get("unique")),
+        binding_us=_binding_us(sql, statement),
+    )
 
 
 def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
@@ -208,6 +228,18 @@ def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None 
     return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
 
 
+def _binding_us(sql: SqlText, statement: CreateStream) -> int | None:
+    node = statement.args.get("binding")
+    if node is None:
+        return None
+    if not (statement.args.get("punctuation") or statement.args.get("unique")):
+        hint = "add PUNCTUATION WHEN condition or UNIQUE (column), or leave BINDING out"
+        raise sql.error(f"{statement.name} promises nothing that could bind", node, hint)
+    if node.args["us"] <= 0:
+        raise sql.error("BINDING must be longer than zero", node, "write BINDING 1 hour, or leave it out")
+    return int(node.args["us"])
+
+
 class _Job:
     """Collects what the statements say, with the places of names for messages about the second one."""
 
@@ -261,10 +293,8 @@ class _Job:
     def _set(self, statement: SetOption) -> None:
         node, value = statement.this, statement.expression
         name = node.name.lower()
-        if name in _LATER:
-            raise self.sql.refuse(f"SET {name}", node, f"settings are {listing(_SETTINGS)}")
         if name not in _SETTINGS:
-            hint = did_you_mean(name, (*_SETTINGS, *_LATER), f"settings are {listing(_SETTINGS)}")
+            hint = did_you_mean(name, _SETTINGS, f"settings are {listing(_SETTINGS)}")
             raise self.sql.error(f"there is no setting {node.name}", node, hint)
         self._once("setting", node)
         if name in _LIMITS:
@@ -344,8 +374,19 @@ class _Job:
         options = self._options(statement)
         form = next(options.pop(k) for k in list(options) if k.lower() == "format")
         time, lateness_us = self._time(statement, schema), self._lateness_us(statement)
-        rate, idle_us = self._rate(statement), self._idle_us(statement)
-        self.streams[name] = Stream(name, schema, time, lateness_us, form, options, rate, idle_us)
+        self.streams[name] = Stream(
+            name,
+            schema,
+            time,
+            lateness_us,
+            form,
+            options,
+            self._rate(statement),
+            self._idle_us(statement),
+            bind_punctuation(self.sql, name, schema, statement.args.get("punctuation")),
+            bind_unique(self.sql, name, schema, statement.args.get("unique")),
+            _binding_us(self.sql, statement),
+        )
 
     def _schema(self, statement: CreateStream) -> Schema:
         fields: dict[str, Field] = {}

@@ -1,0 +1,420 @@
+"""Promises of one shard of a shared join: which rows they turn away, which they free (ding2004 3.1, 4.2).
+
+What it **is**, after each micro-batch, with R the release point:
+
+    held[side]     punctuations with  tp >= R: rows of that time may still come, and are not touched by them
+    tables[side]   for each key that a side has promised not to send, from when and until when (kernels/promises.py)
+    pending        promises after which the output can still bring rows with the key (core/propagate.py)
+    dead           numbers of rows that a promise freed, in chunks that are still there (core/compact.py)
+
+A promise at tp takes effect when the join has come past tp in event time, so nothing depends on micro-batches. Freed
+rows leave the index at once and the chunks lazily. Durable are punctuations when they arrive, promises of unique rows
+when these are joined, and the numbers of dead rows; `restore` follows from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.arrival import key_columns
+from muntin.core.batch import ARRIVAL, CLASS, H1, H2, TS, Counters, own_columns
+from muntin.core.chunks import ChunkLog, Kind
+from muntin.core.compact import Dead
+from muntin.core.held import Held, pass_all
+from muntin.core.memory import Memory
+from muntin.core.payload import Payload
+from muntin.core.propagate import FOREVER, Fresh, Pending, key_names, punctuation_schema
+from muntin.core.selection import Selections, per_class
+from muntin.core.state import JoinState
+from muntin.kernels.index import CLASS_BITS, CLASS_MASK
+from muntin.kernels.join import Rows
+from muntin.kernels.promises import (
+    BROKEN,
+    COVERED,
+    MARK,
+    NONE,
+    PASSES,
+    SILENT,
+    TP,
+    Events,
+    Outcome,
+    Table,
+    carry_over,
+    clear_table,
+    count_rows,
+    purge_keys,
+    table_layout,
+    walk,
+)
+from muntin.kernels.promises import UNTIL as BINDS_UNTIL
+from muntin.model import Axis, Side
+from muntin.plan import SharedJoin
+from muntin.plan.punctuation import FOR_GOOD, promising
+
+Int64s = npt.NDArray[np.int64]
+UInt8s = npt.NDArray[np.uint8]
+Puts = dict[str, pa.Table]
+REASON = "_reason"
+UNTIL, LAST, NUMBER = "_until", "_last", "_number"
+HELD = ("int64",) * 5
+"""Of held punctuations: time, both halves of the key, number, until when it binds."""
+PROMISED = (Kind.MARKS, Kind.UNIQUE)
+"""Kinds of chunks that hold promises, by number."""
+
+
+class Host(Protocol):
+    """What promises need of the operator that they belong to."""
+
+    join: SharedJoin
+    state: JoinState
+    payload: tuple[Payload, ...]
+    selections: tuple[Selections, Selections]
+    chunks: ChunkLog
+    counters: Counters
+    release: int
+
+
+def are_used(join: SharedJoin, how: str) -> bool:
+    """Whether a join has promises to look after."""
+    return how != "off" and any(promising(join, side) for side in Side)
+
+
+class Promises:
+    def __init__(self, join: SharedJoin, how: str, memory: Memory, image: Mapping[str, Any] | None = None):
+        self._memory = memory
+        self._eternal = how == "pjoin"
+        self.change(join)
+        keys = list(punctuation_schema(join))[:-2]
+        schema = pa.schema([pa.field(TS, pa.int64()), pa.field(CLASS, pa.int32()), *keys])
+        self.keys = tuple(Payload(schema, memory, image["keys"][side] if image else ()) for side in Side)
+        self._held: tuple[list[Held], list[Held]] = ([], [])
+        self.pending = Pending(memory, image and image["pending"], early=not self._eternal)
+        self.dead = Dead(memory, image and image["dead"])
+        self._numbers, self._lists, self._arrived = np.zeros(2, np.int64), [0, 0], [0, 0]
+        self._sweep_at = [-FOREVER, -FOREVER]
+        self._names, self._rooms = [memory.name("promises") for _ in Side], [1, 1]
+        if image is None:
+            self._tables = [self._new_table(side) for side in Side]
+            return
+        self._names, self._rooms, self._sweep_at = image["tables"], image["rooms"], image["sweep_at"]
+        layouts = zip(self._names, self._rooms, strict=True)
+        self._tables = [Table(*memory.arrays(name, table_layout(room))) for name, room in layouts]
+        for side in Side:
+            self._held[side].extend(Held.open(memory, held, HELD) for held in image["held"][side])
+        self.recall(image["meta"])
+
+    def change(self, join: SharedJoin) -> None:
+        """Go on with other queries over the same streams and key."""
+        self.join = join
+        self._sides = [promising(join, side) for side in Side]
+        self._unique = np.array([bool(p and p.unique) for p in self._sides])
+        bound = [FOR_GOOD if self._eternal else p.binding_us if p else 0 for p in self._sides]
+        self._binding = np.array(bound, np.int64)
+        self._timed = np.array([join.axes[side] is Axis.TIME for side in Side])
+        self._frees = not any(query.aggregation for query in join.queries)
+        """Live pairs of aggregates are found again from the rows, so that these must stay for as long as the pairs."""
+
+    def looks_at(self, side: Side) -> bool:
+        """Whether rows that no query wants have to be looked at as well: they may break a promise, or make one."""
+        return self._sides[side] is not None
+
+    def is_unique(self, side: Side) -> bool:
+        """Whether of rows with the same key and time the first one counts."""
+        return bool(self._unique[side])
+
+    # -- arrivals -------------------------------------------------------------------------------------------------
+
+    def number(self, side: Side, rows: pa.Table) -> pa.Table:
+        """Give the rows of a side of which the first one counts their places in the order of arrival."""
+        if not self._unique[side] or not self._timed[side]:
+            return rows
+        numbers = self._arrived[side] + np.arange(rows.num_rows)
+        self._arrived[side] += rows.num_rows
+        return rows.set_column(rows.column_names.index(ARRIVAL), ARRIVAL, pa.array(numbers))
+
+    def receive(self, host: Host, side: Side, marks: pa.Table, puts: Puts) -> pa.Table:
+        """Take in punctuations that are not late; returns those that say nothing, with the reason."""
+        counters, valid = host.counters, pc.is_valid(marks[H1])
+        malformed, marks = marks.filter(pc.invert(valid)), marks.filter(valid)
+        counters.punctuations[side] += marks.num_rows
+        counters.malformed[side] += malformed.num_rows
+        if marks.num_rows:
+            marks = marks.take(pa.array(np.argsort(marks[TS].to_numpy(), kind="stable")))
+            until = np.minimum(marks[TS].to_numpy() + self._binding[side], FOR_GOOD)
+            columns = [marks[TS], marks[H1], marks[H2], pa.array(until), *key_columns(self.join, side, marks)]
+            table = pa.table(columns, names=[TS, H1, H2, UNTIL, *key_names(self.join)])
+            base = int(self._numbers[side])
+            self._numbers[side] += table.num_rows
+            puts[self._enter(host.chunks, Kind.MARKS, side, base, table)] = table
+            self._hold(side, base, table)
+        return self._refused(side, malformed, "punctuation: the key that it is about is NULL")
+
+    def _refused(self, side: Side, rows: pa.Table, reason: str) -> pa.Table:
+        """Rows to report, without what they carried beside their columns."""
+        own = [f.name for f in own_columns(self.join, side)] + [CLASS]
+        rows = rows.drop_columns([c for c in own if c in rows.column_names])
+        return rows.append_column(REASON, pa.array([reason] * rows.num_rows, pa.string()))
+
+    def _enter(self, chunks: ChunkLog, kind: Kind, side: Side, base: int, table: pa.Table) -> str:
+        """Log promises and keep their keys in memory: they are needed while they bind or are pending."""
+        self.keys[side].add(base, table.select([TS, *key_names(self.join)]), np.zeros(table.num_rows, np.int32))
+        last = max(pc.max(table[UNTIL]).as_py(), pc.max(table[TS]).as_py() + self._stay(side))
+        return chunks.add(kind, side, base, last, 0, table.num_rows)
+
+    def _stay(self, side: Side) -> int:
+        return self.join.reach(side) if self._timed[side] else 0
+
+    def _hold(self, side: Side, base: int, table: pa.Table) -> None:
+        numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
+        ts, h1, h2, until = (table[c].to_numpy() for c in (TS, H1, H2, UNTIL))
+        self._held[side].append(Held.keep(self._memory, (ts, h1, h2, numbers, until)))
+
+    # -- rows that are about to be joined -------------------------------------------------------------------------
+
+    def meet(self, host: Host, rows: Rows, before: int, puts: Puts) -> tuple[Rows, list[Fresh], list[pa.Table]]:
+        """Hold rows against the promises before them; `before` is the release point that they come after.
+
+        Returns the rows to join, the promises that have come into force, and the rows of each side that broke one.
+        """
+        wanted = per_class(host.selections[0].reach, host.selections[1].reach)[rows.side, rows.cls] > 0
+        events, order, marks = self._events(rows, host.release)
+        for side in Side:
+            own = int((rows.side == side).sum()) if self._unique[side] else 0
+            self._reserve(side, marks[side] + own, before)
+        total, count = len(order), len(rows.ts)
+        out = _outcome(total)
+        asked = np.concatenate([wanted, np.zeros(total - count, bool)])[order]
+        recent = Table(*(np.zeros(shape, kind) for shape, kind in table_layout(max(2, count) if sum(marks) else 0)))
+        clear_table(recent)
+        first = self._numbers.copy()
+        how = self._unique, self._binding, self._timed, self._numbers
+        walk(*self._tables, host.state.index, events, asked, *how, recent, out)
+        fate, made = _in_place(order, out.fate)[:count], _in_place(order, out.number)[:count]
+        if not self._frees:
+            fate[fate == COVERED] = PASSES
+        fresh = [self._fresh(side, events, out) for side in Side]
+        for side in Side:
+            self._note(host, side, fresh[side], int(first[side]), rows, made, puts)
+        self.pending.add(fresh)
+        broken = [self._broken(host, side, rows, fate) for side in Side]
+        self._spare(host, rows, fate, puts)
+        host.counters.silent += int(((fate == SILENT) & wanted).sum())
+        joined = (fate != BROKEN) & (fate != SILENT) & wanted
+        kept = rows.kept & (fate != COVERED)
+        return Rows._make(a[joined] for a in rows._replace(kept=kept)), fresh, broken
+
+    def _events(self, rows: Rows, release: int) -> tuple[Events, Int64s, list[int]]:
+        """Rows and punctuations in the order in which they take effect, and how many of the latter each side has."""
+        marks = [pass_all(self._held[side], release - 1, HELD) for side in Side]
+        none = np.zeros(len(rows.ts), np.int64)
+        parts = [(rows.side, rows.side, rows.ts, rows.h1, rows.h2, none, none)]
+        for side, (ts, h1, h2, numbers, until) in zip(Side, marks, strict=True):
+            sides = np.full(len(ts), side, np.uint8)
+            parts.append((sides, np.full(len(ts), MARK, np.uint8), ts, h1, h2, until, numbers))
+        joined = Events._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.arange(len(rows.ts))
+        if len(joined.ts) > len(order):
+            order = np.lexsort((joined.kind == MARK, joined.ts))
+        return Events._make(column[order] for column in joined), order, [len(m[0]) for m in marks]
+
+    def _fresh(self, side: Side, events: Events, out: Outcome) -> Fresh:
+        chosen = np.flatnonzero((out.number != NONE) & (events.side == side))
+        tp, last = events.ts[chosen], out.last[chosen]
+        until = np.where(events.kind[chosen] == MARK, events.until[chosen], tp + self._binding[side])
+        if not self._timed[side]:  # nobody knows when so many rows will have come
+            last = np.where(last == NONE, NONE, FOREVER)
+        return Fresh(tp, until, events.h1[chosen], events.h2[chosen], out.number[chosen], last, out.partner[chosen])
+
+    def _note(self, host: Host, side: Side, fresh: Fresh, first: int, rows: Rows, made: Int64s, puts: Puts) -> None:
+        """Make durable what is new: promises of unique rows (numbered from `first` on), and last rows."""
+        own = fresh.number >= first
+        if own.any():
+            mine = np.flatnonzero((rows.side == side) & (made >= first))
+            found, places = host.payload[side].fetch(rows.row[mine])
+            values = [column.take(pa.array(places)) for column in key_columns(self.join, side, found)]
+            columns = [fresh.tp, fresh.h1, fresh.h2, fresh.until, fresh.last]
+            names = [TS, H1, H2, UNTIL, LAST, *key_names(self.join)]
+            table = pa.table([*(pa.array(c[own]) for c in columns), *values], names=names)
+            puts[self._enter(host.chunks, Kind.UNIQUE, side, first, table)] = table
+        known = ~own & (fresh.last != NONE)
+        if known.any():
+            self._lists[side] += 1
+            last = int(fresh.tp[known].max()) + self._stay(side)
+            name = host.chunks.add(Kind.LAST, side, self._lists[side], last, 0, int(known.sum()))
+            puts[name] = pa.table({NUMBER: fresh.number[known], LAST: fresh.last[known]})
+
+    def _broken(self, host: Host, side: Side, rows: Rows, fate: UInt8s) -> pa.Table:
+        chosen = rows.row[(rows.side == side) & (fate == BROKEN)]
+        host.counters.broken[side] += len(chosen)
+        found, places = host.payload[side].fetch(chosen)
+        return self._refused(side, found.take(pa.array(places)), "broken: the stream had promised no more of this key")
+
+    def _spare(self, host: Host, rows: Rows, fate: UInt8s, puts: Puts) -> None:
+        """Note the rows that would have been stored and are not."""
+        for side in Side:
+            gone = rows.kept & (rows.side == side) & (fate >= BROKEN)
+            host.counters.dropped[side] += int((gone & (fate > BROKEN)).sum())
+            keep = host.selections[side].keep[rows.cls[gone]]
+            self.dead.add(host.chunks, side, rows.row[gone], rows.ts[gone], keep, puts)
+
+    # -- rows that have been joined -------------------------------------------------------------------------------
+
+    def purge(self, host: Host, fresh: Sequence[Fresh], puts: Puts) -> None:
+        """Take out the rows that wait for keys that are over."""
+        for side in Side if self._frees else ():
+            other, new, index = side.other, fresh[side], host.state.index
+            rows = count_rows(index, int(other), new.h1, new.h2)
+            if not rows:
+                continue
+            # Where rows are counted, places are no times: what a promise that has lapsed meanwhile could free, stays.
+            until = new.until if self._timed[other] else np.where(new.until >= host.release, FOREVER, NONE)
+            gone, ts = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+            count = purge_keys(index, int(other), new.h1, new.h2, until, gone, ts)
+            numbers, classes, ts = gone[:count] >> CLASS_BITS, gone[:count] & CLASS_MASK, ts[:count]
+            if not self._timed[other]:
+                found, places = host.payload[other].fetch(numbers)
+                ts = found[TS].to_numpy()[places]
+            host.counters.purged[other] += count
+            self.dead.add(host.chunks, other, numbers, ts, host.selections[other].keep[classes], puts)
+
+    def due(self, host: Host, before: int) -> dict[str, pa.Table]:
+        """For each query, the keys of which its output brings no more, as far as this has become certain."""
+        return self.pending.due(self.join, self.keys, self._tables, before, host.release)
+
+    def tidy(self, host: Host) -> None:
+        """Give back the keys that no chunk needs, and promises that have lapsed: at most half a binding time late."""
+        for side in Side:
+            bases = [base for kind, s, base, _ in host.chunks if s is side and kind in PROMISED]
+            self.keys[side].forget({0: min(bases)} if bases else {})
+            if host.release >= self._sweep_at[side] and self._tables[side].used[0]:
+                self._rebuild(side, 0, host.release)
+
+    # -- tables ---------------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> list[int]:
+        """Promises of each side that are remembered."""
+        return [int(table.used[0]) for table in self._tables]
+
+    @property
+    def nbytes(self) -> int:
+        tables = sum(a.nbytes for table in self._tables for a in table)
+        return tables + sum(keys.nbytes for keys in self.keys) + self.pending.nbytes + self.dead.nbytes
+
+    def _new_table(self, side: Side) -> Table:
+        table = Table(*self._memory.allocate(self._names[side], table_layout(self._rooms[side])))
+        clear_table(table)
+        return table
+
+    def _reserve(self, side: Side, more: int, now: int) -> None:
+        """Make room for so many promises; what has lapsed goes first."""
+        table = self._tables[side]
+        if 2 * (int(table.used[0]) + more) > len(table.keys):
+            self._rebuild(side, more, now)
+
+    def _rebuild(self, side: Side, more: int, now: int) -> None:
+        """Copy what still binds into a table that fits it: each promise is copied a bounded number of times."""
+        old, name = self._tables[side], self._names[side]
+        lasting = int(((old.info[:, TP] != NONE) & (old.info[:, BINDS_UNTIL] >= now)).sum())
+        self._rooms[side] = lasting + max(more, lasting // 2, 1)
+        self._names[side] = self._memory.name("promises")
+        self._tables[side] = self._new_table(side)
+        carry_over(old, self._tables[side], now)
+        self._memory.discard(name)
+        self._sweep_at[side] = now + max(1, int(self._binding[side]) // 2)
+
+    # -- durability -----------------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        lists = {"lists": self._lists, "dead": self.dead.lists}
+        return {"numbers": self._numbers.tolist(), "arrived": self._arrived, **lists}
+
+    def recall(self, meta: Mapping[str, Any]) -> None:
+        self._numbers[:], self._arrived = meta["numbers"], list(meta["arrived"])
+        self._lists, self.dead.lists = list(meta["lists"]), list(meta["dead"])
+
+    @property
+    def image(self) -> dict[str, Any]:
+        """What another process needs to go on with these promises, beside the memory."""
+        return {
+            "keys": [keys.image for keys in self.keys],
+            "tables": self._names,
+            "rooms": self._rooms,
+            "sweep_at": self._sweep_at,
+            "held": [[run.image for run in runs] for runs in self._held],
+            "pending": self.pending.image,
+            "dead": self.dead.image,
+            "meta": self.meta,
+        }
+
+    def restore(self, host: Host, tables: Mapping[str, pa.Table]) -> None:
+        """Everything again from the chunks, as it was at the host's release point."""
+        lasts: list[dict[int, int]] = [{}, {}]
+        found: tuple[list[Any], list[Any]] = ([], [])
+        for kind, side, base, name in host.chunks:
+            if kind is Kind.LAST:
+                columns = (tables[name][c].to_pylist() for c in (NUMBER, LAST))
+                lasts[side].update(zip(*columns, strict=True))
+            elif kind is Kind.DEAD:
+                self.dead.recall(side, tables[name][NUMBER].to_numpy())
+            elif kind in PROMISED:
+                self._recover(host, kind, side, base, tables[name], found)
+        fresh = self._replay(host, found)
+        for side in Side:
+            known = lasts[side]
+            last = np.array([known.get(int(n), NONE) for n in fresh[side].number], np.int64)
+            fresh[side].last[:] = np.maximum(fresh[side].last, last)
+        self.pending.add(fresh)
+        self.pending.settle(self.join, self._tables, host.release)
+
+    def _recover(self, host: Host, kind: Kind, side: Side, base: int, table: pa.Table, found: Sequence[Any]) -> None:
+        """Keys into memory; punctuations that are not in force yet are held, the others are found."""
+        self.keys[side].add(base, table.select([TS, *key_names(self.join)]), np.zeros(table.num_rows, np.int32))
+        in_force = table.num_rows
+        if kind is Kind.MARKS:
+            in_force = int(np.searchsorted(table[TS].to_numpy(), host.release, side="left"))
+            if in_force < table.num_rows:
+                self._hold(side, base + in_force, table.slice(in_force))
+        part = table.slice(0, in_force)
+        ts, h1, h2, until = (part[c].to_numpy() for c in (TS, H1, H2, UNTIL))
+        last = part[LAST].to_numpy() if kind is Kind.UNIQUE else np.full(in_force, NONE)
+        found[side].append((ts, h1, h2, until, np.arange(base, base + in_force), last))
+
+    def _replay(self, host: Host, found: Sequence[Any]) -> list[Fresh]:
+        """Enter promises that were in force, in order of event time."""
+        bits, none = np.zeros(0, np.uint8), np.zeros(0, np.int64)
+        parts, lasts = [(bits, bits, none, none, none, none, none)], [none]
+        for side in Side:
+            for ts, h1, h2, until, numbers, last in found[side]:
+                kinds = np.full(len(ts), MARK, np.uint8)
+                parts.append((np.full(len(ts), side, np.uint8), kinds, ts, h1, h2, until, numbers))
+                lasts.append(last)
+        events = Events._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.argsort(events.ts, kind="stable")
+        events, last = Events._make(column[order] for column in events), np.concatenate(lasts)[order]
+        for side in Side:
+            self._reserve(side, int((events.side == side).sum()), -FOREVER)
+        out, recent = _outcome(len(order)), Table(*(np.zeros(s, k) for s, k in table_layout(0)))
+        clear_table(recent)
+        how = np.zeros(2, bool), self._binding, np.zeros(2, bool), self._numbers.copy()
+        walk(*self._tables, host.state.index, events, np.zeros(len(order), bool), *how, recent, out)
+        out.last[:] = last
+        return [self._fresh(side, events, out) for side in Side]
+
+
+def _outcome(events: int) -> Outcome:
+    return Outcome(np.zeros(events, np.uint8), *(np.full(events, NONE) for _ in range(3)))
+
+
+def _in_place(order: Int64s, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Values of events in the order in which the events came."""
+    placed = np.zeros_like(values)
+    placed[order] = values
+    return placed

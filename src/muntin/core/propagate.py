@@ -1,0 +1,188 @@
+"""When the output is over for a key: punctuations for those who read it (ding2004, theorems 3.1 and 4.1).
+
+After a promise of side S at tp for key v, with `last` the last row of S that has v, a query with window W on S can
+bring pairs with v up to the time
+
+    early   max(tp, last + W - 1)      its last row has left its window
+    both    max(tp, tp')               the other side has promised the same at tp'
+
+whichever is earlier. At that time, as soon as the join has come past it, the query's output is punctuated for v. Both
+times are event times: a query gets the same punctuations however the input is cut, and after every restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.batch import CLASS, TS
+from muntin.core.memory import Memory
+from muntin.core.payload import Payload
+from muntin.kernels.evaluate import arrow_type
+from muntin.kernels.promises import NONE, Table, finish
+from muntin.model import Side
+from muntin.plan import SharedJoin
+
+Int64s = npt.NDArray[np.int64]
+FOREVER = 1 << 62
+RULE, EARLY, BOTH = "rule", "early", "both"
+FIELDS = 6
+NUMBER, AT, LAST, OTHER, KEY1, KEY2 = range(FIELDS)
+"""Of pending promises: number, time, last row (NONE: there is none), since when the other side has promised the same
+(FOREVER: it has not), both halves of the key."""
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Promises of one side that have just come into force, in order of event time."""
+
+    tp: Int64s
+    until: Int64s
+    h1: Int64s
+    h2: Int64s
+    number: Int64s
+    last: Int64s
+    partner: Int64s
+    """The number of the other side's promise for the same key; NONE where it has none."""
+
+
+def key_names(join: SharedJoin) -> list[str]:
+    """How the columns of a join's key are called in its punctuations."""
+    names: list[str] = []
+    for n, pair in enumerate(join.keys):
+        bare = pair.left.column
+        names.append(bare[1] if bare and bare[1] not in names else f"key{n + 1}")
+    return names
+
+
+def punctuation_schema(join: SharedJoin) -> pa.Schema:
+    """The columns of the punctuations of a query's output: the key, the event time, and the rule."""
+    keys = [pa.field(name, arrow_type(pair.type)) for name, pair in zip(key_names(join), join.keys, strict=True)]
+    return pa.schema([*keys, pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False), pa.field(RULE, pa.string())])
+
+
+class Pending:
+    """Promises after which some query can still bring rows with the key; each as one column of an array."""
+
+    def __init__(self, memory: Memory, image: Mapping[str, Any] | None, early: bool):
+        self._memory = memory
+        self._early = early
+        self._rows = [np.zeros((FIELDS, 0), np.int64) for _ in Side]
+        self._name: str | None = None
+        if image:
+            self._name = image["name"]
+            layout = [((FIELDS, n), "int64") for n in image["sizes"]]
+            self._rows = [a.copy() for a in memory.arrays(image["name"], layout)]
+
+    @property
+    def image(self) -> dict[str, Any]:
+        """What another process needs to go on with them; they are few beside the rows, and copied each time."""
+        if self._name is not None:
+            self._memory.discard(self._name)
+        self._name = self._memory.name("pending")
+        sizes = [rows.shape[1] for rows in self._rows]
+        for array, rows in zip(self._memory.allocate(self._name, [((FIELDS, n), "int64") for n in sizes]), self._rows,
+                               strict=True):  # fmt: skip
+            array[:] = rows
+        return {"name": self._name, "sizes": sizes}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(rows.nbytes for rows in self._rows)
+
+    def add(self, fresh: Sequence[Fresh]) -> None:
+        """Take in new promises; one that is the second for its key ends the waiting of the first."""
+        for side in Side:
+            new, alone = fresh[side], fresh[side].partner == NONE
+            never = np.full(int(alone.sum()), FOREVER)
+            columns = [new.number[alone], new.tp[alone], new.last[alone], never, new.h1[alone], new.h2[alone]]
+            self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)], axis=1)
+        for side in Side:
+            second, first = fresh[side], self._rows[side.other]
+            paired = second.partner != NONE
+            if not paired.any() or not first.shape[1]:
+                continue
+            order = np.argsort(first[NUMBER])
+            at = np.searchsorted(first[NUMBER], second.partner[paired], sorter=order).clip(max=len(order) - 1)
+            found = first[NUMBER, order[at]] == second.partner[paired]
+            first[OTHER, order[at[found]]] = second.tp[paired][found]
+
+    def due(
+        self, join: SharedJoin, keys: Sequence[Payload], tables: Sequence[Table], before: int, release: int
+    ) -> dict[str, pa.Table]:
+        """For each query, the punctuations of its output with times from `before` on that lie before `release`."""
+        parts: dict[str, list[pa.Table]] = {}
+        for side in Side:
+            rows = self._rows[side]
+            if not rows.shape[1]:
+                continue
+            for window in join.windows[side]:
+                early, both = self._ends(rows, window)
+                ends = np.minimum(early, both)
+                chosen = np.flatnonzero((ends >= before) & (ends < release))
+                if len(chosen):
+                    sooner = early[chosen] < both[chosen]
+                    table = _rendered(join, keys[side], rows[NUMBER, chosen], ends[chosen], sooner)
+                    for query in join.queries:
+                        if query.window.side(side) == window:
+                            parts.setdefault(query.name, []).append(table)
+        self.settle(join, tables, release)
+        return {name: in_order(tables_) for name, tables_ in parts.items()}
+
+    def settle(self, join: SharedJoin, tables: Sequence[Table], release: int) -> None:
+        """Let go of promises that every query's output has been punctuated for.
+
+        Rows of the other side that come after such an end need not even probe (ding2004 4.4, `propagated`).
+        """
+        for side in Side:
+            rows = self._rows[side]
+            if rows.shape[1]:
+                early, both = self._ends(rows, join.reach(side))
+                over = np.minimum(early, both) < release
+                done = rows[:, over]
+                finish(tables[side], done[KEY1], done[KEY2], done[NUMBER], early[over])
+                self._rows[side] = rows[:, ~over]
+
+    def _ends(self, rows: Int64s, window: int) -> tuple[Int64s, Int64s]:
+        """When the output of a query with this window is over, by either rule."""
+        both = np.where(rows[OTHER] == FOREVER, FOREVER, np.maximum(rows[AT], rows[OTHER]))
+        if not self._early:
+            return np.full_like(both, FOREVER), both
+        last = np.where(rows[LAST] == NONE, NONE, np.minimum(rows[LAST], FOREVER - window) + window - 1)
+        last = np.where(rows[LAST] == FOREVER, FOREVER, last)
+        return np.maximum(rows[AT], last), both
+
+
+def _rendered(join: SharedJoin, keys: Payload, numbers: Int64s, ends: Int64s, early: npt.NDArray[np.bool_]) -> pa.Table:
+    found, places = keys.fetch(numbers)
+    schema = punctuation_schema(join)
+    values = [c.take(pa.array(places)) for c in found.drop_columns([TS, CLASS]).columns]
+    rules = pa.array(np.where(early, EARLY, BOTH).tolist(), pa.string())
+    return pa.Table.from_arrays([*values, pa.array(ends).cast(schema.field("_ts").type), rules], schema=schema)
+
+
+def in_order(tables: Sequence[pa.Table]) -> pa.Table:
+    """Punctuations of one output by event time."""
+    table = pa.concat_tables(tables)
+    return table.take(pa.array(np.argsort(table["_ts"].cast(pa.int64()).to_numpy(), kind="stable")))
+
+
+def told(found: Mapping[str, pa.Table], speaks: Mapping[str, tuple[int, bool]], join: int) -> dict[str, pa.Table]:
+    """What a join tells of its queries' outputs (`plan.punctuation.speakers`).
+
+    Of a query that several joins feed, one of them speaks, and says only what holds for all: that both inputs are over.
+    """
+    tables = {}
+    for name, table in found.items():
+        speaker, alone = speaks[name]
+        if not alone:
+            table = table.filter(pc.equal(table[RULE], BOTH))
+        if speaker == join and table.num_rows:
+            tables[name] = table
+    return tables

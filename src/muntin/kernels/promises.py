@@ -1,0 +1,249 @@
+"""Promises by key: hash tables beside the index, and the walk that holds rows against them (ding2004 4.2, 4.4).
+
+What a table **is**, for one side: for each key that the side has promised not to send any more, one entry
+
+    tp, until   rows of this side with  tp < ts <= until  break the promise;
+                rows of the other side with such a time wait for nobody: they probe and are not stored
+    over        rows of the other side after it cannot even find a partner (the flag `propagated` of ding2004 4.4)
+    number      of the promise, by which its key's values are found
+
+Rows and promises are walked in order of event time, a promise after all rows of its time: what comes out does not
+depend on how the input was cut. A job without promises has no tables and never comes here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from muntin.kernels.hashing import mix
+from muntin.kernels.index import (
+    HEAD,
+    OFF,
+    _drop_oldest,
+    count_of,
+    drop_if_empty,
+    locate,
+    mask_of,
+)
+
+Int64s = npt.NDArray[np.int64]
+UInt8s = npt.NDArray[np.uint8]
+
+TP, UNTIL, OVER, NUMBER = 0, 1, 2, 3
+NONE = -(1 << 62)
+"""No time: earlier than any."""
+FREE = NONE
+"""What an unused entry has for its `tp`."""
+LEFT_ROW, RIGHT_ROW, MARK = 0, 1, 2
+"""Kinds of events: rows by side, and the promises that come as rows of their own."""
+PASSES, BROKEN, COVERED, SILENT, FRESH, STALE = 0, 1, 2, 3, 4, 5
+"""What becomes of an event. A row: joined and stored, turned away, joined but not stored, not even joined. A promise:
+new, or one that was in force already."""
+
+
+class Table(NamedTuple):
+    """Open addressing; a power of two of entries, at most half of them used. `used[0]` counts them."""
+
+    used: Int64s
+    keys: Int64s
+    info: Int64s
+
+
+def table_layout(entries: int) -> list[tuple[tuple[int, ...], str]]:
+    """Shapes and types of a table with room for so many promises, in the order of `Table`."""
+    size = 1 << (2 * max(1, entries) - 1).bit_length()
+    return [((1,), "int64"), ((size, 2), "int64"), ((size, 4), "int64")]
+
+
+def clear_table(table: Table) -> None:
+    """Make zeroed arrays a table without promises."""
+    table.info[:, TP] = FREE
+
+
+class Events(NamedTuple):
+    """Rows and promises in order of (event time, kind); `until` and `number` are of promises only."""
+
+    side: npt.NDArray[np.uint8]
+    kind: npt.NDArray[np.uint8]
+    ts: Int64s
+    h1: Int64s
+    h2: Int64s
+    until: Int64s
+    number: Int64s
+
+
+class Outcome(NamedTuple):
+    """What becomes of each event, and of each new promise: its number, the time of the last wanted row of its own side
+    and key, and the number of the other side's promise for the same key (NONE: there is no such)."""
+
+    fate: UInt8s
+    number: Int64s
+    last: Int64s
+    partner: Int64s
+
+
+@numba.njit(inline="always")
+def _find(keys, info, h1, h2):
+    """Where the key is, or the free place where it belongs."""
+    mask = np.int64(len(keys) - 1)
+    at = np.int64(mix(h1, h2)) & mask
+    while info[at, TP] != FREE and (keys[at, 0] != h1 or keys[at, 1] != h2):
+        at = (at + 1) & mask
+    return at
+
+
+@numba.njit(cache=True)
+def walk(left, right, index, events, wanted, unique, binding, timed, numbers, recent, out):
+    """Hold each event against the tables, in order, and enter the promises; the tables must have room.
+
+    `wanted`: rows that some query wants, as the last of their key they matter for what the output can still bring.
+    `unique[side]`: each row of the side promises that its key is over, from now on, for `binding[side]`; it gets the
+    next of `numbers[side]`. `timed[side]`: places in the index are event times. `recent` is an empty table that notes
+    the last wanted row of each key and side of this very run, where promises ask for it; the index has those before.
+    """
+    used = (left.used, right.used)
+    keys, info = (left.keys, right.keys), (left.info, right.info)
+    _, table, slots, slab = index
+    sides, kinds, times, h1s, h2s, untils, given = events
+    fates, made, lasts, partners = out
+    _, recent_keys, recent_info = recent
+    for n in range(len(times)):
+        side, ts, h1, h2 = np.int64(sides[n]), times[n], h1s[n], h2s[n]
+        other = 1 - side
+        mine = _find(keys[side], info[side], h1, h2)
+        theirs = _find(keys[other], info[other], h1, h2)
+        until, number, is_row = untils[n], given[n], kinds[n] != MARK
+        if is_row:
+            fates[n] = PASSES
+            tp = info[side][mine, TP]
+            if tp != FREE and tp + 1 - unique[side] <= ts <= info[side][mine, UNTIL]:
+                fates[n] = BROKEN
+                continue
+            tp = info[other][theirs, TP]
+            if tp != FREE and tp + 1 - unique[other] <= ts <= info[other][theirs, UNTIL]:
+                fates[n] = SILENT if ts > info[other][theirs, OVER] else COVERED
+            if wanted[n] and len(recent_keys) > 2:
+                at = _find(recent_keys, recent_info, h1, h2)
+                if recent_info[at, TP] == FREE:
+                    recent_keys[at, 0], recent_keys[at, 1] = h1, h2
+                    recent_info[at, UNTIL], recent_info[at, OVER] = NONE, NONE
+                    recent_info[at, TP] = 0
+                recent_info[at, UNTIL + side] = ts
+            if not unique[side]:
+                continue
+            until, number = ts + binding[side], numbers[side]
+            numbers[side] += 1
+        elif info[side][mine, TP] != FREE and ts <= info[side][mine, UNTIL]:
+            info[side][mine, UNTIL] = max(info[side][mine, UNTIL], until)
+            fates[n] = STALE
+            continue
+        else:
+            fates[n] = FRESH
+        if info[side][mine, TP] == FREE:
+            keys[side][mine, 0], keys[side][mine, 1] = h1, h2
+            used[side][0] += 1
+        info[side][mine, TP], info[side][mine, UNTIL] = ts, until
+        info[side][mine, OVER], info[side][mine, NUMBER] = -NONE, number
+        made[n] = number
+        if is_row:
+            lasts[n] = ts if wanted[n] else NONE
+        elif len(recent_keys) > 2:  # none where promises are entered again
+            at = _find(recent_keys, recent_info, h1, h2)
+            if recent_info[at, TP] != FREE and recent_info[at, UNTIL + side] != NONE:
+                lasts[n] = recent_info[at, UNTIL + side]
+            else:
+                slot = np.int64(table[locate(table, slots, h1, h2)])
+                if slot >= 0 and count_of(slots, slot, side) > 0:
+                    newest = slots[slot, HEAD + side] + count_of(slots, slot, side) - 1
+                    entry = slots[slot, OFF + side] + (newest & mask_of(slots, slot, side))
+                    lasts[n] = slab[entry, 0] if timed[side] else -NONE
+        tp = info[other][theirs, TP]
+        if tp != FREE and tp <= ts <= info[other][theirs, UNTIL]:
+            partners[n] = info[other][theirs, NUMBER]
+
+
+@numba.njit(cache=True)
+def finish(table, h1s, h2s, numbers, over):
+    """Note from when on rows of the other side find no partner, for promises that are still those of their keys."""
+    keys, info = table.keys, table.info
+    for n in range(len(h1s)):
+        at = _find(keys, info, h1s[n], h2s[n])
+        if info[at, TP] != FREE and info[at, NUMBER] == numbers[n]:
+            info[at, OVER] = over[n]
+
+
+@numba.njit(cache=True)
+def carry_over(old, new, now):
+    """Copy the promises that bind at `now` or later into an empty table."""
+    for at in range(len(old.keys)):
+        if old.info[at, TP] != FREE and old.info[at, UNTIL] >= now:
+            to = _find(new.keys, new.info, old.keys[at, 0], old.keys[at, 1])
+            new.keys[to] = old.keys[at]
+            new.info[to] = old.info[at]
+            new.used[0] += 1
+
+
+@numba.njit(cache=True)
+def count_rows(index, side, h1s, h2s):
+    """How many rows of a side have any of these keys, those of a key that is named twice counted twice."""
+    _, table, slots, _ = index
+    rows = 0
+    for n in range(len(h1s)):
+        slot = np.int64(table[locate(table, slots, h1s[n], h2s[n])])
+        if slot >= 0:
+            rows += count_of(slots, slot, side)
+    return rows
+
+
+@numba.njit(cache=True)
+def purge_keys(index, side, h1s, h2s, until, gone, places):
+    """Take the rows of one side with these keys out of the index, up to the place `until` of each.
+
+    `gone` receives their numbers with their classes, `places` their places; returns how many there were. Entries of the
+    time list stay behind: only stale rows are ever taken by them.
+    """
+    control, table, slots, slab = index
+    total = 0
+    for n in range(len(h1s)):
+        slot = np.int64(table[locate(table, slots, h1s[n], h2s[n])])
+        if slot < 0:
+            continue
+        rows, taken = count_of(slots, slot, side), 0
+        if rows == 0:
+            continue
+        off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
+        while taken < rows:
+            entry = off + ((head + taken) & mask)
+            if slab[entry, 0] > until[n]:
+                break
+            gone[total], places[total] = slab[entry, 1], slab[entry, 0]
+            taken += 1
+            total += 1
+        if taken > 0:
+            _drop_oldest(control, slots, slab, slot, side, taken)
+            drop_if_empty(control, table, slots, slot)
+    return total
+
+
+@numba.njit(cache=True)
+def rows_by_age(index, side, now, ends, counts):
+    """Add up the rows of one side by age: `counts[i]` those from `ends[i - 1]` up to below `ends[i]`."""
+    _, table, slots, slab = index
+    for at in range(len(table)):
+        slot = table[at]
+        if slot < 0:
+            continue
+        rows = count_of(slots, slot, side)
+        if rows == 0:
+            continue
+        off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
+        band = len(ends) - 1
+        for i in range(rows):
+            age = now - slab[off + ((head + i) & mask), 0]
+            while band > 0 and age < ends[band - 1]:
+                band -= 1
+            counts[band] += 1
