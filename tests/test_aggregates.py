@@ -297,7 +297,7 @@ def test_doubles_leave_no_trace_when_they_go():
     query = "SELECT SUM(A.v) AS s, MAX(A.v) AS top FROM A, B WHERE A.k = B.k WINDOW 10 microseconds"
     schema, values = (
         ROW.set(4, pa.field("v", pa.float64())),
-        [0.1, 1e15, 0.2, math.inf, 0.3, math.nan, -1e15, 0.1, 1e-9],
+        [0.1, 1e12, 0.2, math.inf, 0.3, math.nan, -1e12, 0.1, 0.7],
     )
     left = [{"ts": 6 * n, "id": n, "k": 1, "g": "x", "v": v} for n, v in enumerate(values)]
     right = [{"ts": t, "id": 0, "k": 1, "g": "x", "v": 0.0} for t in range(0, 60, 5)]
