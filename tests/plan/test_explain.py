@@ -312,7 +312,7 @@ def test_explain_says_where_groups_are_put_together():
     asked = {
         "tops": "SELECT A.k, MAX(A.v) AS a, MAX(B.v) AS b FROM A, B WHERE A.k = B.k GROUP BY A.k WINDOW 1 hour",
         "keys": "SELECT COUNT(DISTINCT A.k) FROM A, B WHERE A.k = B.k AND A.v > 30 WINDOW 1 min",
-        "ids": "SELECT B.v, COUNT(DISTINCT A.id), COUNT(*) FROM A, B WHERE A.k = B.k GROUP BY B.v WINDOW 1 min EVERY 10 s",
+        "ids": "SELECT COUNT(DISTINCT A.id), COUNT(*) FROM A, B WHERE A.k = B.k GROUP BY B.v WINDOW 1 min EVERY 10 s",
     }
     spec = parse_job(STREAMS + "".join(f"CREATE QUERY {name} AS {text};" for name, text in asked.items()))
     lines = {line.split()[1]: line.split("; ")[1] for line in explain(spec).splitlines() if line.startswith("  query ")}
