@@ -6,14 +6,17 @@ Tiny domains on purpose: ties, NULLs, and pairs that come and go at the same ins
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import oracle
 from muntin.core.local import LocalJob
+from muntin.core.results import Run
 from muntin.model import JobSpec, Window
 from muntin.plan import share
 from muntin.plan.share import STRATEGIES as SHARING
@@ -163,3 +166,152 @@ def test_every_aggregate_is_the_oracles_whatever_the_cuts_shards_and_restarts(sc
                 layers = [state.main, *state._within]
                 assert all(layer.cells == layer.live == 0 for layer in layers)
                 assert all(not layer.sums.ints.any() and not layer.sums.doubles.any() for layer in layers)
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None)
+@given(scenarios(), st.data())
+def test_aggregates_come_and_go_with_the_oracles_rows_for_the_time_they_are_there(scenario, data):
+    """From when on an added one is complete, all of its rows are the oracle's: live pairs are found again."""
+    scenario["strategy"] = data.draw(st.sampled_from([s for s in SHARING if s != "push-down"]))
+    steps = len(scenario["batches"])
+    stays = {
+        q["name"]: sorted(data.draw(st.tuples(st.integers(0, steps), st.integers(0, steps + 1))))
+        for q in scenario["queries"]
+    }
+    keep = {**scenario, "beside": True}
+    local, present = LocalJob(job(keep, [{"sql": ""}]), scenario["shards"]), set()
+    asked: dict[str, dict] = {}
+    for n, batch in enumerate([*scenario["batches"], None]):
+        wanted = {name for name, (first, last) in stays.items() if first <= n < last}
+        if wanted != present:
+            release = local.shards[0][0].operator.release
+            for name in present - wanted:
+                asked[name]["until"] = release
+            chosen = [q for q in scenario["queries"] if q["name"] in wanted]
+            for name, changed in local.change(job(keep, chosen or [{"sql": ""}])).items():
+                complete = changed.complete_from[name]
+                asked[name] = {"since": max(changed.applied_from - (n == 0), complete), "until": 1 << 61, "got": []}
+            present = wanted
+        tables = {} if batch is None else {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batch, strict=True)}
+        for name, table in local.push(tables, ended=batch is None).items():
+            if name != "plain":
+                asked[name]["got"] += tuples(table)
+        if batch is not None and scenario["restarts"][n]:
+            local.restart()
+    for query in scenario["queries"]:
+        if (there := asked.get(query["name"])) is not None:
+            # at the very instant from which it is complete, what was before is not known to be so
+            every = query["answer"](pairs_of(scenario, query))
+            due = [row for row in every if there["since"] < row[-1] < there["until"]]
+            got = [row for row in there["got"] if row[-1] > there["since"]]
+            assert sorted(got, key=order_of) == sorted(due, key=order_of)
+
+
+def _dense(count: int, spacing: int, keys: int = 1, first: int = 0) -> pa.Table:
+    made = [{"ts": (first + n) * spacing, "id": n, "k": n % keys, "g": "x", "v": n * 7 % 13} for n in range(count)]
+    return pa.Table.from_pylist(made, ROW)
+
+
+def _job(*queries_: str, settings_: str = "") -> JobSpec:
+    named = (f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(queries_))
+    return parse_job(settings_ + STREAMS.format(late=0) + "".join(named))
+
+
+def _windows(sizes: list[int], select: str, rest: str = "") -> JobSpec:
+    return _job(*(f"SELECT {select} FROM A, B WHERE A.k = B.k {rest} WINDOW {w} microseconds" for w in sizes))
+
+
+@pytest.mark.parametrize("rest", ["GROUP BY A.k", "EVERY 10 microseconds"])
+def test_twelve_windows_add_each_pair_up_twice_and_not_twelve_times(rest):
+    select = "COUNT(*) AS n, SUM(A.v) AS s, MAX(B.v) AS top"
+    tables = {"A": _dense(200, 3, 4), "B": _dense(200, 3, 4)}
+    work = []
+    for sizes in ([60], [5 * n for n in range(1, 13)]):
+        spec = _windows(sizes, select, rest) if "GROUP" in rest else _job(
+            *(f"SELECT {select} FROM A, B WHERE A.k = B.k WINDOW {w} microseconds {rest}" for w in sizes))  # fmt: skip
+        local = LocalJob(spec)
+        local.push(tables, ended=True)
+        counters = local.counters()[0]
+        assert counters.pairs > 1000 and counters.aggregated <= 2 * counters.pairs
+        work.append(counters.aggregated)
+    assert work[0] == work[1]
+
+
+def test_the_pairs_of_aggregate_queries_do_not_leave_the_shard(monkeypatch):
+    aggregate = "SELECT COUNT(*) AS n FROM A, B WHERE A.k = B.k WINDOW 30 microseconds"
+    pairs = "SELECT A.id AS a FROM A, B WHERE A.k = B.k AND A.v = 3 WINDOW 6 microseconds"
+    for queries_, some in (((aggregate,), False), ((aggregate, pairs), True)):
+        local = LocalJob(_job(*queries_))
+        shard = local.shards[0][0]
+        sent: list[Run] = []
+        monkeypatch.setattr(Run, "merge", lambda runs, sent=sent: sent.extend(runs) or runs[0])
+        found = local.push({"A": _dense(100, 3), "B": _dense(100, 3)}, ended=True)
+        assert len(sent[0]) == (found["q1"].num_rows if some else 0)
+        assert found["q0"].num_rows > 10 and shard.operator.counters.pairs > len(sent[0])
+
+
+def test_many_groups_are_counted_and_given_back():
+    local = LocalJob(_job("SELECT A.k, COUNT(*) AS n, MIN(B.v) AS low FROM A, B WHERE A.k = B.k GROUP BY A.k "
+                          "WINDOW 50 microseconds"))  # fmt: skip
+    for n in range(20):
+        batch = _dense(2000, 1, 10**6, 2000 * n)
+        local.push({"A": batch, "B": batch})
+    counters, state = local.counters()[0], local.shards[0][0].operator.aggregates.states[0]
+    assert counters.groups == 51, "of the window, and of the release point, at which more may come"
+    assert counters.aggregated == 2 * counters.pairs == 80_000
+    assert state.main._room <= 4096 and state._groups._end <= 8192, "room follows the groups that are there"
+    local.push({}, ended=True)
+    assert counters.groups == 0
+
+
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_work_and_rows_do_not_depend_on_the_size_of_micro_batches(size):
+    spec, table = _windows([30, 9], "COUNT(*) AS n, MAX(A.v) AS top, COUNT(DISTINCT B.v) AS d"), _dense(40, 3)
+    whole, cut = LocalJob(spec, 1), LocalJob(spec, 2)
+    wanted = whole.push({"A": table, "B": table}, ended=True)
+    got: dict[str, list] = {name: [] for name in wanted}
+    for start in range(0, 40 + size, size):
+        batch = {} if start >= 40 else {"A": table.slice(start, size), "B": table.slice(start, size)}
+        for name, rows_ in cut.push(batch, ended=start >= 40).items():
+            got[name] += tuples(rows_)
+    for name, rows_ in wanted.items():
+        assert got[name] == tuples(rows_) and rows_.num_rows > 20
+    assert sum(c.aggregated for c in cut.counters()) == whole.counters()[0].aggregated
+
+
+def test_a_sum_that_does_not_fit_is_a_fault_for_as_long_as_it_does_not():
+    spec = _job("SELECT A.g, SUM(A.id) AS s FROM A, B WHERE A.k = B.k GROUP BY A.g WINDOW 10 microseconds")
+    big = (1 << 62) + 5
+    left = [{"ts": t, "id": big, "k": 1, "g": "x", "v": 0} for t in (0, 4, 8)]
+    local = LocalJob(spec, 2)
+    right = pa.Table.from_pylist([{"ts": 0, "id": 0, "k": 1, "g": "x", "v": 0}], ROW)
+    found = local.push({"A": pa.Table.from_pylist(left, ROW), "B": right}, ended=True)["q0"]
+    assert tuples(found) == [("x", big, 0), ("x", None, 10)]
+    faults = local.faults["q0"][0].to_pylist()
+    assert [f["_ts"].microsecond for f in faults] == [4, 8]
+    assert faults[0]["g.0"] == "x" and faults[0]["_fault"] == "overflow: SUM(A.id) does not fit into bigint"
+
+
+def test_doubles_leave_no_trace_when_they_go():
+    """Sums are exact within 106 bits and rounded once: nobody can see the order of additions, or an infinity gone."""
+    query = "SELECT SUM(A.v) AS s, MAX(A.v) AS top FROM A, B WHERE A.k = B.k WINDOW 10 microseconds"
+    schema, values = (
+        ROW.set(4, pa.field("v", pa.float64())),
+        [0.1, 1e12, 0.2, math.inf, 0.3, math.nan, -1e12, 0.1, 0.7],
+    )
+    left = [{"ts": 6 * n, "id": n, "k": 1, "g": "x", "v": v} for n, v in enumerate(values)]
+    right = [{"ts": t, "id": 0, "k": 1, "g": "x", "v": 0.0} for t in range(0, 60, 5)]
+    spec = parse_job(STREAMS.format(late=0).replace("v BIGINT", "v DOUBLE") + f"CREATE QUERY q AS {query};")
+    tables = {name: pa.Table.from_pylist(rows_, schema) for name, rows_ in (("A", left), ("B", right))}
+    found = LocalJob(spec, 1).push(tables, ended=True)["q"]
+
+    def said(live: list) -> str:
+        known_ = [p.left["v"] for p in live]
+        top = max(known_, key=lambda v: (math.isnan(v), v), default=None)
+        return str((math.fsum(known_) if known_ else None, top))
+
+    key = oracle.columns("k")
+    pairs = oracle.answer(Window(10, 10), left, right, (key, key))
+    wanted = oracle.aggregate(Window(10, 10), pairs, lambda p: (), said)
+    assert [(row[-1], str(row[:2])) for row in tuples(found)] == [(t, v) for t, _, v in wanted]
+    assert len(wanted) > 12

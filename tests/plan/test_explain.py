@@ -303,3 +303,25 @@ def test_each_explained_job_gives_the_oracles_answers(path, shards):
         assert expected or query in local.plan.never, "a job that finds nothing shows nothing"
         assert sorted(got[name]) == sorted(expected)
         assert [ts for *_, ts in got[name]] == sorted(ts for *_, ts in got[name])
+
+
+# -- aggregates ------------------------------------------------------------------------------------------------------
+
+
+def test_explain_says_where_groups_are_put_together():
+    asked = {
+        "tops": "SELECT A.k, MAX(A.v) AS a, MAX(B.v) AS b FROM A, B WHERE A.k = B.k GROUP BY A.k WINDOW 1 hour",
+        "keys": "SELECT COUNT(DISTINCT A.k) FROM A, B WHERE A.k = B.k AND A.v > 30 WINDOW 1 min",
+        "ids": "SELECT COUNT(DISTINCT A.id), COUNT(*) FROM A, B WHERE A.k = B.k GROUP BY B.v WINDOW 1 min EVERY 10 s",
+    }
+    spec = parse_job(STREAMS + "".join(f"CREATE QUERY {name} AS {text};" for name, text in asked.items()))
+    lines = {line.split()[1]: line.split("; ")[1] for line in explain(spec).splitlines() if line.startswith("  query ")}
+    over_all = "added up in each shard, then over all of them in a second exchange"
+    assert lines == {
+        "tops": "MAX(A.v), MAX(B.v) by A.k at every change, each group in one shard",
+        "keys": f"COUNT(DISTINCT A.k) at every change, {over_all}",
+        "ids": f"COUNT(DISTINCT A.id), COUNT(*) by B.v every 10 s, {over_all}, with the different values of A.id",
+    }
+    plan = json.loads(explain_json(spec))
+    told = {q["name"]: q["aggregates"]["values_told"] for q in plan["joins"][0]["queries"]}
+    assert told == {"tops": [], "keys": [], "ids": ["A.id"]}

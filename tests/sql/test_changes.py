@@ -99,7 +99,7 @@ WRONG = [
     (f"CREATE QUERY a AS SELECT A.«Valu» {AB} {END}", "Temperature has no column Valu"),
     (f"CREATE OR REPLACE QUERY hot AS\nSELECT A.«Valu» {AB} {END}", "Temperature has no column Valu"),
     (f"CREATE OR REPLACE QUERY hot AS SELECT A.ts FROM «Hot» A, Humidity B {END}", "there is no stream Hot"),
-    (f"CREATE OR REPLACE QUERY hot AS {QUERY} «EMIT» CHANGES", "EMIT (aggregates) is not supported yet"),
+    (f"CREATE OR REPLACE QUERY hot AS {QUERY} «EMIT CHANGES»", "EMIT and EVERY go with aggregates"),
     ("CREATE OR REPLACE QUERY hot «SELECT» 1", "expected AS after the query's name"),
     (f"CREATE QUERY a AS SELECT A.ts «,» {AB} {END}".replace("«,» FROM", ", «FROM»"), "missing beside the comma"),
     (f"CREATE QUERY a AS SELECT «'open {AB} {END}»", "this string does not end"),

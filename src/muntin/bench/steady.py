@@ -105,7 +105,7 @@ def _join(load: Load, windows: int, merged: bool) -> SharedJoin:
 
 def _difference(after: dict[str, object], before: dict[str, object]) -> Counters:
     """Sums grown since `before`; levels stay as they are after."""
-    levels = ("state_rows", "held_rows", "keys")
+    levels = ("state_rows", "held_rows", "keys", "groups")
     return Counters(**{k: v if k in levels else _minus(v, before[k]) for k, v in after.items()})  # type: ignore[arg-type]
 
 

@@ -13,6 +13,7 @@ from muntin.model import UsageError
 SUMMARY = "measure side by side on this machine, as ratios"
 EXAMPLE = "example: muntin bench core --quick"
 BENCHES = {
+    "aggregates": "twelve aggregates shared, alone, by DuckDB, and as native Spark joins with aggregation",
     "core": "the join itself, against DuckDB, and on Spark",
     "changes": "queries that come and go under load (needs Spark)",
     "sharing": "500 queries against one, each strategy and chain against the others",
@@ -58,6 +59,18 @@ def core(quick: bool, spark: Any) -> dict[str, Any]:
         tell("micro-batches on Spark with one and ten times the state")
         figures["growth"] = state_growth(spark, quick)
     return figures
+
+
+def aggregates(quick: bool, spark: Any) -> dict[str, Any]:
+    from muntin.bench.aggregates import measure
+
+    return measure(quick, tell, spark)
+
+
+def render_aggregates(figures: dict[str, Any]) -> str:
+    from muntin.bench.aggregates import render
+
+    return render(figures)
 
 
 def changes(quick: bool, spark: Any) -> dict[str, Any]:
@@ -117,6 +130,7 @@ def render(figures: dict[str, Any]) -> str:
 
 
 STEPS: Mapping[str, tuple[Callable[[bool, Any], dict[str, Any]], Callable[[dict[str, Any]], str]]] = {
+    "aggregates": (aggregates, render_aggregates),
     "core": (core, render),
     "changes": (changes, render_changes),
     "sharing": (sharing, render_sharing),

@@ -32,9 +32,9 @@ from muntin.core.results import Columns, Run, ipc
 from muntin.kernels.aggregate import BEFORE, LIVE, USED, Out
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
-from muntin.model import Call, Expr, Function, Query, Side
+from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
-from muntin.plan.families import Family, adds_up, aggregation, families
+from muntin.plan.families import Family, combined, families, told_apart
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -73,22 +73,6 @@ class Values:
         bounds = np.cumsum([8 * count, *struct.unpack_from(f"<{count}q", payload)])
         tables = [pa.ipc.open_stream(pa.py_buffer(payload)[a:b]).read_all() for a, b in pairwise(bounds)]
         return cls(header["query"], tables[0], dict(zip(header["values"], tables[1:], strict=True)))
-
-
-def combined(join: SharedJoin, query: Query) -> bool:
-    """Whether a group may have pairs in several shards or joins."""
-    return not query.grouped_by_key or any(join.partitions)
-
-
-def counted_apart(join: SharedJoin, query: Query, call: Call) -> bool:
-    """Whether different values can be counted only where those of all shards are known."""
-    return combined(join, query) and (any(join.partitions) or not adds_up(query, call))
-
-
-def told_apart(join: SharedJoin, query: Query) -> dict[str, bool]:
-    """For each expression of which a query counts the different values, whether these are told too."""
-    calls = [call for call in aggregation(query).calls if call.function is Function.COUNT_DISTINCT]
-    return {call.arg.sql: counted_apart(join, query, call) for call in calls if call.arg is not None}
 
 
 class Aggregates:
@@ -175,8 +159,8 @@ class FamilyState:
         self._within = [Layer(within, memory, image and image["within"][n]) for n in range(len(family.distinct))]
         self._groups = Groups(family.groups, memory, image["groups"] if image else ())
         self._since: int = image["since"] if image else -FOREVER // family.pane
-        calls = {c.arg.sql: c for c in family.calls if c.arg is not None and c.function is Function.COUNT_DISTINCT}
-        self._apart = [counted_apart(join, family.first, calls[arg.sql]) for arg in family.distinct]
+        apart = {sql: told for query in family.queries for sql, told in told_apart(join, query).items()}
+        self._apart = [apart[arg.sql] for arg in family.distinct]
 
     @property
     def image(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregate import Values, told_apart
+from muntin.core.aggregate import Values
 from muntin.core.arrival import data_of, marked, shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.operator import FOREVER, IDLE, Changed, Operator, Step
@@ -23,6 +23,7 @@ from muntin.core.results import Run, route, unite
 from muntin.core.values import finish
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
+from muntin.plan.families import told_apart
 from muntin.plan.punctuation import speakers
 
 Tables = dict[str, pa.Table]

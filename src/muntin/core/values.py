@@ -172,7 +172,7 @@ def _rows(query: Query, asked: Aggregation, told: Told) -> tuple[pa.Table, pa.Ta
     shown = ~wrong
     if asked.having is not None:
         shown &= np.asarray(_evaluated(values, [asked.having])[0].fill_null(False))
-    new = np.ones(len(told.time), bool) if asked.every_us is not None else _news(told, outputs, shown)
+    new = np.ones(len(told.time), bool) if asked.every_us is not None else _news(told, outputs, shown, wrong)
     chosen = np.flatnonzero(new & shown)
     chosen = chosen[np.argsort(told.time[chosen], kind="stable")]
     times = pa.array(told.time[chosen]).cast(OUTPUT_TS.type)
@@ -180,13 +180,13 @@ def _rows(query: Query, asked: Aggregation, told: Told) -> tuple[pa.Table, pa.Ta
     return pa.Table.from_arrays([*rows, times], schema=output_schema(query)), _faulty(values, groups, faults, wrong)
 
 
-def _news(told: Told, outputs: list[pa.ChunkedArray], shown: Bools) -> Bools:
+def _news(told: Told, outputs: list[pa.ChunkedArray], shown: Bools, wrong: Bools) -> Bools:
     """Where a row differs from the one before of the same group, or there was none."""
     h1, h2 = _fingerprints(outputs)
     live, first = told.numbers[measures.PAIRS] > 0, _begins(told.group)
     was_live = np.where(first, False, np.roll(live, 1))
     was_shown = np.where(first, False, np.roll(shown, 1))
-    differs = (h1 != np.roll(h1, 1)) | (h2 != np.roll(h2, 1))
+    differs = (h1 != np.roll(h1, 1)) | (h2 != np.roll(h2, 1)) | (wrong != np.roll(wrong, 1))
     appears = live & ~(was_live & was_shown)
     return (told.time != BEFORE) & (appears | (~first & (live | was_live) & differs))
 

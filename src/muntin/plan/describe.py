@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from muntin.model import Axis, JobSpec, Query, Side, Stream
+from muntin.model import Aggregation, Axis, JobSpec, Query, Side, Stream
 from muntin.plan.choose import Choice, choose
 from muntin.plan.cost import DEFAULT, resolve
+from muntin.plan.families import combined, told_apart
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
 from muntin.plan.share import Partition, Plan, SharedJoin, Slice, never_true, signature
 from muntin.plan.traffic import NOTHING, Knowledge, Traffic
@@ -114,7 +115,7 @@ def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: 
         "on": [{"left": k.left.text, "right": k.right.text, "type": k.type} for k in join.keys],
         "parts": [_part(part) for part in join.partitions],
         "selections_checked_on": "rows" if join.selects else "pairs",
-        "queries": [_query(query, fractions[query.name]) for query in join.queries],
+        "queries": [_query(join, query, fractions[query.name]) for query in join.queries],
         "state": [_state(join, load, side) for side in Side],
         "traffic": traffic,
         "predicted": _work(load),
@@ -132,7 +133,7 @@ def _part(part: Partition | None) -> dict[str, list[str]] | None:
     }
 
 
-def _query(query: Query, fractions: Sequence[float]) -> dict[str, Any]:
+def _query(join: SharedJoin, query: Query, fractions: Sequence[float]) -> dict[str, Any]:
     return {
         "name": query.name,
         "streams": [query.stream(side) for side in Side],
@@ -140,6 +141,21 @@ def _query(query: Query, fractions: Sequence[float]) -> dict[str, Any]:
         "selections": [None if w is None else w.text for w in query.where],
         "selectivities": [round(fraction, 6) for fraction in fractions],
         "condition": None if query.residual is None else query.residual.text,
+        "aggregates": None if query.aggregation is None else _aggregates(join, query, query.aggregation),
+    }
+
+
+def _aggregates(join: SharedJoin, query: Query, asked: Aggregation) -> dict[str, Any]:
+    """What is made of the pairs, and where groups are put together; `values_told` of which they are told one by one."""
+    apart = told_apart(join, query)
+    told = [call.arg.text for call in asked.calls if call.arg is not None and apart.get(call.arg.sql)]
+    return {
+        "calls": [call.text for call in asked.calls],
+        "groups": [group.text for group in asked.groups],
+        "having": None if asked.having is None else asked.having.text,
+        "every_us": asked.every_us,
+        "second_exchange": combined(join, query),
+        "values_told": told,
     }
 
 

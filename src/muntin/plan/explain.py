@@ -163,7 +163,20 @@ def _asks(query: dict[str, Any]) -> str:
     wheres = " and ".join(f"{where} ({_percent(share)} of {stream})" for where, share, stream in selections if where)
     parts += [f"where {wheres}"] if wheres else []
     parts += [f"checked on each pair: {query['condition']}"] if query["condition"] else []
-    return ", ".join(parts)
+    return ", ".join(parts) + (f"; {_aggregated(query['aggregates'])}" if query["aggregates"] else "")
+
+
+def _aggregated(asked: dict[str, Any]) -> str:
+    """What becomes of the pairs, and where: a group on the join key is whole in its shard."""
+    calls = _listed(asked["calls"]) or "DISTINCT"
+    groups = f" by {_listed(asked['groups'])}" if asked["groups"] else ""
+    when = f"every {format_us(asked['every_us'])}" if asked["every_us"] else "at every change"
+    where = "each group in one shard"
+    if asked["second_exchange"]:
+        where = "added up in each shard, then over all of them in a second exchange"
+        told = _listed(asked["values_told"])
+        where += f", with the different values of {told}" if told else ""
+    return f"{calls}{groups} {when}, {where}"
 
 
 def _state_lines(state: dict[str, Any], part: dict[str, list[str]] | None) -> list[str]:

@@ -124,7 +124,16 @@ def _size(query: Query) -> int:
     return query.window.side(Side.RIGHT)
 
 
-def adds_up(query: Query, call: Call) -> bool:
-    """Whether the counts of distinct values that shards have can simply be added: no value is in two of them."""
-    groups = aggregation(query).groups
-    return query.fixes_key((*groups, call.arg)) if call.arg is not None else True
+def combined(join: SharedJoin, query: Query) -> bool:
+    """Whether a group may have pairs in several shards or joins, whose values are then put together."""
+    return not query.grouped_by_key or any(join.partitions)
+
+
+def told_apart(join: SharedJoin, query: Query) -> dict[str, bool]:
+    """For each expression of which a query counts the different values, whether shards have to tell these too.
+
+    Their counts can simply be added up where no value is in two of them: it fixes the join key.
+    """
+    groups, divided = aggregation(query).groups, any(join.partitions)
+    args = [c.arg for c in aggregation(query).calls if c.arg is not None and c.function is Function.COUNT_DISTINCT]
+    return {arg.sql: combined(join, query) and (divided or not query.fixes_key((*groups, arg))) for arg in args}

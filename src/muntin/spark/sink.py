@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.core.aggregate import Values, told_apart
+from muntin.core.aggregate import Values
 from muntin.core.promises import are_used
 from muntin.core.propagate import in_order, punctuation_schema
 from muntin.core.results import Run, count, output_schema, route, unite
 from muntin.core.values import finish
 from muntin.plan import Plan
+from muntin.plan.families import told_apart
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
 from muntin.spark.publish import Manifest, Publisher, Staged

@@ -140,7 +140,7 @@ class Grouped:
                 hint = f"add {self.text.slice(at)} to GROUP BY, or aggregate it: MAX({self.text.slice(at)})"
                 raise self.text.error(f"{self.text.slice(at)} is neither grouped nor aggregated", at, hint)
             elif not isinstance(at, exp.Window | exp.Filter | exp.Query):  # refused by name when translated
-                stack += list(at.iter_expressions())
+                stack += reversed(list(at.iter_expressions()))
         return root.expressions[0].pop()
 
     def _stands_for(self, node: exp.Expr) -> str | None:
