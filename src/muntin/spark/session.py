@@ -43,6 +43,7 @@ _OWN_CONFS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "muntin.spark.daemon",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.master.rest.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
