@@ -1,8 +1,8 @@
 """What the contenders of `muntin bench spark` and `muntin bench flink` are given: the same files and the same queries.
 
 Two streams A and B bring 1,000 rows per second of event time each. File n of a stream holds its part of micro-batch n,
-as Parquet or as CSV. Event times are whole milliseconds, the finest that Flink's rowtime knows. Which rows a query
-gets over the first n files is counted by DuckDB, so that every contender, also one that ran out of time, can be checked.
+as Parquet or as CSV. Event times are whole milliseconds, the finest that Flink's rowtime knows. The rows of each query
+over the first n files are counted by DuckDB, so that every contender, also one that ran out of time, can be checked.
 """
 
 from __future__ import annotations
@@ -150,9 +150,7 @@ def expected(workload: Workload, folder: Path, format: str, batches: int) -> dic
         columns = "{'ts': 'TIMESTAMP', 'k': 'BIGINT', 'v': 'DOUBLE'}"
         read = f"read_parquet({files})" if format == "parquet" else f"read_csv({files}, columns = {columns})"
         con.execute(f"CREATE TABLE {stream} AS SELECT epoch_ms(ts) AS ms, k, v FROM {read}")
-    counts = ", ".join(
-        f"count(*) FILTER (abs(A.ms - B.ms) < {q.window_ms}{q.selection})" for q in workload.questions
-    )
+    counts = ", ".join(f"count(*) FILTER (abs(A.ms - B.ms) < {q.window_ms}{q.selection})" for q in workload.questions)
     near = f"abs(A.ms - B.ms) < {workload.largest.window_ms}"
     (found,) = con.execute(f"SELECT {counts} FROM A JOIN B ON A.k = B.k WHERE {near}").fetchall()
     con.close()

@@ -2,11 +2,12 @@
 
 Two things make PySpark's workers dear. Each of them imports pandas, PyArrow, numba and the rest for itself, about three
 seconds of a core, and PySpark from an archive without bytecode. And each collects garbage after every task, which goes
-through all that the imports have left: 70 ms, as long as many a task. Here the imports happen once, before the fork, and
-what they leave is set aside from the collector.
+through all that the imports have left: 70 ms, as long as many a task. Here the imports happen once, before the fork,
+and what they leave is set aside from the collector.
 
-Forking is safe only while there is a single thread. Of the imports only PyArrow starts one, for an allocator that is not used,
-and can be told not to. Should there be more than one thread all the same, PySpark's daemon takes over in a fresh process.
+Forking is safe only while there is a single thread. Of the imports only PyArrow starts one, for an allocator that is
+not used, and can be told not to. Should there be more than one thread all the same, PySpark's daemon takes over in a
+fresh process.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from pathlib import Path
 SINGLE_THREADED = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 _VERSION = re.compile(rb"__version__[^=]*= *[\"']([^\"']+)")
 """In `pyspark/version.py`."""
+SETTLING = (1, 3, 10, 30)
+"""Tasks of a worker after which it sets aside what is there; later ones leave nothing that stays."""
+_tasks = 0
 NEEDED = (
     "pyspark.worker",
     "pyspark.sql.pandas.serializers",
@@ -68,6 +72,15 @@ def prepare() -> None:
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
     gc.collect()
     gc.freeze()
+
+
+def set_aside() -> None:
+    """At the end of a task: what the first ones have left for good, such as compiled kernels, is set aside as well."""
+    global _tasks
+    _tasks += 1
+    if _tasks in SETTLING:
+        gc.collect()
+        gc.freeze()
 
 
 if __name__ == "__main__":

@@ -192,7 +192,8 @@ class Run:
             spark.conf.set("spark.sql.shuffle.partitions", str(shards))
             policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
             in_order = spec.settings.order == "global"
-            topology = Topology(first, shards, in_order, checkpoint_id, policy, str(checkpoint), spec)
+            counting = self.place.output is None and self._callback is None
+            topology = Topology(first, shards, in_order, checkpoint_id, policy, str(checkpoint), spec, counting)
             self._sink = sink.Sink(topology, publisher, self._callback)
             names = [*(s.name for s in first.streams), control.NAME]
             self.board = StatusBoard(checkpoint, topology, spec.settings, names, self.mode, publisher.last)

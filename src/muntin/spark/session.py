@@ -29,6 +29,7 @@ STREAM_CONFS = {
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",  # less, and Spark weighs every single row
 }
 """What a streaming query of ours needs; all of it can be set on a running session."""
 
@@ -46,6 +47,8 @@ _OWN_CONFS = {
     "spark.python.daemon.module": "muntin.spark.daemon",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.master.rest.enabled": "false",
+    "spark.shuffle.compress": "false",  # what is exchanged are frames of numbers, with checksums of their own
+    "spark.shuffle.checksum.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
@@ -61,6 +64,8 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 _LONGEST_SOCKET_DIR = 61
+_COLLECTOR = "-XX:+UseParallelGC"
+"""Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
 
 
 def open_session(
@@ -127,7 +132,7 @@ def _private_confs(log_level: str) -> dict[str, str]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.format(level=log_level))
-    confs = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()}"}
+    confs = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR}"}
     if len(str(folder)) <= _LONGEST_SOCKET_DIR and sys.platform != "win32":
         confs["spark.python.unix.domain.socket.enabled"] = "true"
         confs["spark.python.unix.domain.socket.dir"] = str(folder)

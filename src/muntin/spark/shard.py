@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
 from muntin.core.operator import FOREVER, FRONTIER, Changed, Operator, Step, fits
+from muntin.core.results import count
 from muntin.model import MuntinError, Side
 from muntin.plan import SharedJoin
 from muntin.spark import letters
@@ -125,7 +126,9 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     step = operator.advance(arrivals(operator.join, frames))
     engine.seconds = time.process_time() - began
     head = {"join": index, "shard": shard, "epoch": engine.epoch}
-    out = [*_results(topology, head, step), *_late(operator.join, shard, step)]
+    rows = count(step.run) if topology.counting else {}
+    results = () if topology.counting else _results(topology, head, step)
+    out = [*results, *_late(operator.join, shard, step)]
     operator.tidy()
     engine.store(step)
     yield from out
@@ -134,7 +137,7 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
         Kind.COUNTERS,
         _place(index, shard, engine.epoch, changes)
         | report(operator, engine.rebuilt, frames)
-        | {"seconds": engine.seconds},
+        | {"seconds": engine.seconds, "rows": rows},
     )
 
 
