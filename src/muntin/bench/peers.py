@@ -49,14 +49,14 @@ class Heard:
         self.rows = said.get("rows", self.rows)
         self.facts |= {k: v for k, v in said.items() if k not in ("batch", "seconds", "phases", "rows")}
 
-    def median_s(self, warm: int) -> tuple[float | None, bool]:
-        """Seconds of a micro-batch in the steady state, and whether it was reached.
+    def steady_s(self, warm: int) -> tuple[float | None, bool]:
+        """Seconds of a micro-batch in the steady state, on average, and whether it was reached.
 
         Before it is, windows are still filling and micro-batches still become slower: the last one is a lower bound.
         """
         steady = [s for n, s in self.seconds.items() if n >= warm]
         if steady:
-            return statistics.median(steady), True
+            return statistics.fmean(steady), True
         return (self.seconds[max(self.seconds)], False) if self.seconds else (None, False)
 
 
@@ -107,6 +107,27 @@ def _complaint(errors: Any) -> str:
     errors.seek(0)
     lines = [line.strip() for line in errors if line.strip()]
     return lines[-1][:300] if lines else ""
+
+
+class Ledger:
+    """Results as they come, in a file: a bench that was stopped can go on with what it has."""
+
+    def __init__(self, file: Path | None, resume: bool):
+        self._file = file
+        self.entries: dict[str, Any] = {}
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if resume and file.exists():
+                self.entries = json.loads(file.read_text())
+
+    def get(self, name: str, of: Mapping[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The result of this name if it is there and `of` the same, else a new one."""
+        found = self.entries.get(name)
+        if found is None or found["of"] != json.loads(json.dumps(of)):
+            self.entries[name] = found = {"of": dict(of), **measure()}
+            if self._file is not None:
+                self._file.write_text(json.dumps(self.entries, indent=1))
+        return dict(found)
 
 
 def muntin(folder: Path, limit_s: float, *options: str) -> Heard:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,11 +70,16 @@ _COLLECTOR = "-XX:+UseParallelGC"
 
 
 def open_session(
-    master: str | None = None, shards: int | None = None, app: str = "muntin", log_level: str = "off"
+    master: str | None = None,
+    shards: int | None = None,
+    app: str = "muntin",
+    log_level: str = "off",
+    confs: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start Spark (or take the session that this process already has) with everything Muntin wants.
 
-    `log_level`: what of Spark's own log reaches stderr; failures of a job are reported by Muntin itself.
+    `log_level`: what of Spark's own log reaches stderr; failures of a job are reported by Muntin itself. `confs` are
+    Spark's settings, as far as they differ.
     """
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -81,14 +87,14 @@ def open_session(
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     master = master or f"local[{cores},4]"
-    confs = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level)}
-    confs["spark.sql.shuffle.partitions"] = str(shards or cores)
-    confs["spark.driver.memory"] = f"{_driver_memory_mb()}m"
+    own = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level)}
+    own["spark.sql.shuffle.partitions"] = str(shards or cores)
+    own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        confs |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     builder = SparkSession.builder.master(master).appName(app)
-    for name, value in confs.items():
+    for name, value in {**own, **(confs or {})}.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
