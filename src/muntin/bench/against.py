@@ -1,9 +1,9 @@
-"""`muntin bench spark` and `muntin bench flink`: what a user would pick instead, over the same files, one after the other.
+"""`muntin bench spark` and `muntin bench flink`: what a user would pick instead, one after the other on the same files.
 
-Each contender runs in a process of its own (`peers`), has the machine to itself, and is given a limited time. Time counts
-from when the largest window is full; a contender that does not get there is compared by its last micro-batch, which
-is a lower bound since windows were still filling. Rows per query are compared with those that DuckDB finds in the
-files; one that differs fails the bench.
+Each contender runs in a process of its own (`peers`), has the machine to itself, and is given a limited time. Time
+counts from when the largest window is full; a contender that does not get there is compared by its last micro-batch,
+which is a lower bound since windows were still filling. Rows per query are compared with those that DuckDB finds in
+the files; one that differs fails the bench.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,8 @@ def _against(
         found: dict[str, Any] = {}
         with laid_out(load, formats) as folder:
             for contender in contenders:
-                name = f"{load.name}/{contender.name}"
-                found[contender.name] = ledger.get(
-                    name, describe(load) | {"limit_s": limit_s}, lambda c=contender: result(load, folder, c, limit_s)
-                )
+                name, of = f"{load.name}/{contender.name}", describe(load) | {"limit_s": limit_s}
+                found[contender.name] = ledger.get(name, of, partial(result, load, folder, contender, limit_s))
                 tell(f"  {contender.name}: {in_words(found[contender.name])}")
         figures["workloads"][load.name] = describe(load) | {"results": found}
         figures["wrong"] += [f"{load.name}, {name}" for name, f in found.items() if f["rows_agree"] is False]

@@ -120,7 +120,8 @@ def start(workload, folder, kind, port):
 
 def follow(metrics, total, batch_rows, began):
     """Say when each micro-batch's worth of rows has been read, and at the end what each query has got."""
-    said, before, rows, changed = 0, began, {}, began
+    said, before, changed = 0, began, began
+    rows: dict[str, int] = {}
     while True:
         time.sleep(TICK_S)
         read, now = metrics.read(), time.monotonic()

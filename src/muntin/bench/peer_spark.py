@@ -5,8 +5,8 @@
 
 Fair to Spark: state in RocksDB with changelog checkpoints or in memory, the former in the layout of one store per join;
 as many shuffle partitions as cores; the quicker checkpoint manager; half of the machine's memory as heap; no
-micro-batches without data. Rows go to a sink that discards them, and are counted on the way. The files of a micro-batch are fed
-when all queries have finished the one before; its time ends when the last of them has.
+micro-batches without data. Rows go to a sink that discards them, and are counted on the way. The files of a micro-batch
+are fed when all queries have finished the one before; its time ends when the last of them has.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def run(workload: Workload, folder: Path, kind: str, state: str) -> None:
         fed, scratch = Path(name, "fed"), Path(name, "state")
         for stream in STREAMS:
             (fed / stream).mkdir(parents=True)
-        contender = {"each": Each, "one": One}[kind](spark, workload, fed, scratch)
+        contender: Each | One = (Each if kind == "each" else One)(spark, workload, fed, scratch)
         for batch in range(workload.batches):
             began = time.monotonic()
             for stream in STREAMS:

@@ -1,5 +1,6 @@
-"""`muntin bench scale`: how the time of a micro-batch grows with shards, state, queries, partners and rows, and from the
-measured parts a model of more machines than this one.
+"""`muntin bench scale`: how the time of a micro-batch grows with shards, state, queries, partners and rows.
+
+From the measured parts follows a model of more cores than this machine has:
 
     seconds(b, n) = fixed + per_shard * n + core_seconds * b / n        b rows in a micro-batch, n shards, one per core
 
@@ -28,6 +29,7 @@ PARTNERS = {1: 600_000, 3: 200_000, 12: 50_000}
 """Keys for so many partners of a row in the largest window."""
 BATCHES = (20_000, 100_000, 500_000)
 MANY_SHARDS = 8
+SHOWN = ("seconds", "steady", "rows_per_s", "rows_agree", "ended")
 CORES = (2, 4, 8, 16, 32, 64)
 Point = tuple[float, Workload, tuple[str, ...]]
 """Where on the axis, the workload, and options of ours."""
@@ -47,12 +49,13 @@ def with_batches(batch_rows: int) -> Workload:
 
 def series() -> dict[str, tuple[str, list[Point]]]:
     """What is varied: the axis, and its points."""
+    keyed: list[Point] = [(n, replace(BASE, name=f"{k} keys", keys=k), ()) for n, k in PARTNERS.items()]
     many = {n: selections(uniform(n)) if n > 1 else plain(uniform(1)) for n in QUERIES}
     return {
         "shards": ("shards", [(n, BASE, ("--shards", str(n))) for n in (1, 2)]),
         "state": ("times the state, the same output", [(n, with_state(n), ()) for n in STATES]),
         "queries": ("queries", [(n, replace(BASE, name=f"{n} queries", questions=q), ()) for n, q in many.items()]),
-        "partners": ("partners of a row", [(n, replace(BASE, name=f"{k} keys", keys=k), ()) for n, k in PARTNERS.items()]),
+        "partners": ("partners of a row", keyed),
         "rows": ("rows in a micro-batch", [(b, with_batches(b), ()) for b in BATCHES]),
         "tasks": ("shards, small micro-batches", [
             (n, with_batches(BATCHES[0]), ("--shards", str(n))) for n in (2, MANY_SHARDS)
@@ -71,9 +74,7 @@ def measure(quick: bool, limit_s: float, ledger: Ledger, tell: Tell) -> dict[str
             load = whole.scaled(5) if quick else whole
             taken = ledger.get(f"{name}/{at}", describe(load), _run(load, options, limit_s))
             tell(f"  {at:,}: {in_words(taken)}")
-            results.append(
-                {"at": at, **{k: taken[k] for k in ("seconds", "steady", "rows_per_s", "rows_agree", "ended")}}
-            )
+            results.append({"at": at, **{k: taken[k] for k in SHOWN}})
             wrong += [f"{name} {at}"] * (taken["rows_agree"] is False)
         found[name] = {"axis": axis, "points": results}
     return {"series": found, "model": model(found, quick), "wrong": wrong}

@@ -149,8 +149,8 @@ def show_scale(figures: dict[str, Any]) -> None:
             f"model: {model['fixed_s']:.2f} s for a micro-batch, {1000 * model['per_shard_s']:.0f} ms for each shard, "
             f"{1e6 * model['core_s_per_row']:.2f} us of a core for each row"
         )
-        rows = [(p["cores"], p["batch_rows"], p["seconds"], round(p["rows_per_s"])) for p in model["predicted"]]
-        out.print(screen.table(("cores", "rows in a micro-batch", "s a micro-batch", "rows/s"), rows, parts))
+        more = [(p["cores"], p["batch_rows"], p["seconds"], round(p["rows_per_s"])) for p in model["predicted"]]
+        out.print(screen.table(("cores", "rows in a micro-batch", "s a micro-batch", "rows/s"), more, parts))
 
 
 def core(quick: bool, spark: Any) -> dict[str, Any]:
