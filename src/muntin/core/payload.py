@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.memory import Layout, Memory
-from muntin.kernels.route import renumber, spans
+from muntin.kernels.route import look_up, renumber, spans
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -95,8 +95,9 @@ class Payload:
         every = np.concatenate([np.zeros(0, np.int32), *self._classes])
 
         def classes(numbers: Int64s) -> Int32s:
-            tables = np.searchsorted(bases, numbers, side="right") - 1
-            return every[starts[tables] + numbers - bases[tables]]
+            found = np.empty(len(numbers), np.int32)
+            look_up(numbers, bases, starts, every, found)
+            return found
 
         return classes
 

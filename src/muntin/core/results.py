@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from muntin.core.batch import CLASS, TS
 from muntin.core.came import Came
 from muntin.core.payload import Payload, distinct
-from muntin.core.selection import query_bits, routes
+from muntin.core.selection import query_bits, query_flags, routes
 from muntin.kernels import route as kernel
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.join import Pairs
@@ -29,6 +30,8 @@ from muntin.plan import SharedJoin
 
 _SIZES = struct.Struct("<9q")
 OUTPUT_TS = pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False)
+KINDS = 1 << 18
+"""Kinds of pairs up to which they are counted by kind."""
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 UInt64s = npt.NDArray[np.uint64]
@@ -54,6 +57,10 @@ class Run:
 
     def ts(self, side: Side) -> Int64s:
         return self.rows[side][TS].to_numpy()
+
+    def classes(self, side: Side) -> Int32s:
+        """The class of each pair's row of a side."""
+        return self.rows[side][CLASS].to_numpy()[self.pairs[side]]
 
     @property
     def output_ts(self) -> Int64s:
@@ -154,6 +161,18 @@ class Found:
     def __len__(self) -> int:
         return len(self.pairs.ts)
 
+    @property
+    def tags(self) -> Int32s:
+        return self.pairs.tag
+
+    @property
+    def verdicts(self) -> Int32s:
+        return self.pairs.verdict
+
+    def classes(self, side: Side) -> Int32s:
+        """The class of each pair's row of a side."""
+        return self.payload[side].class_by_number()(self.pairs.rows[side])
+
     def whole(self) -> Run:
         return self._run(slice(None))
 
@@ -195,11 +214,26 @@ def output_schema(query: Query) -> pa.Schema:
     return pa.schema([*(pa.field(o.name, arrow_type(o.expr.type)) for o in query.select), OUTPUT_TS])
 
 
-def count(join: SharedJoin, run: Run) -> dict[str, int]:
-    """Rows per query, without making them."""
-    totals = np.zeros(64 * -(-len(join.queries) // 64), np.int64)
-    _route(run, totals, np.zeros(0, np.int64))
-    return {q.name: int(n) for q, n in zip(join.queries, totals, strict=False)}
+def count(found: Run | Found) -> dict[str, int]:
+    """Rows per query, without making them; where there are few kinds of pairs, each kind is routed once."""
+    join, who = found.join, routes(found.join, found.wants[:2])
+    kinds = 2 * who.readers.shape[1], len(found.wants[0]), len(found.wants[1]), len(found.wants[2])
+    left, right = (_classes(found, side) for side in Side)
+    if prod(kinds) > KINDS:
+        totals = np.zeros(64 * -(-len(join.queries) // 64), np.int64)
+        kernel.route(left, right, found.tags, found.verdicts, who, found.wants[2], totals, np.zeros(0, np.int64))
+        return {q.name: int(n) for q, n in zip(join.queries, totals, strict=False)}
+    pairs = np.zeros(kinds, np.int64)
+    kernel.tally(left, right, found.tags, found.verdicts, pairs)
+    tag, a, b, verdict = np.nonzero(pairs)
+    wanted = who.wants[0, a] & who.wants[1, b] & who.readers[tag & 1, tag >> 1] & found.wants[2][verdict]
+    numbers = pairs[tag, a, b, verdict] @ query_flags(wanted, len(join.queries))
+    return {q.name: int(n) for q, n in zip(join.queries, numbers, strict=True)}
+
+
+def _classes(found: Run | Found, side: Side) -> Int32s:
+    """The class of each pair's row of a side; without selections there is one."""
+    return found.classes(side) if len(found.wants[side]) > 1 else np.zeros(len(found), np.int32)
 
 
 def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
@@ -211,13 +245,15 @@ def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
 
 def routed(join: SharedJoin, run: Run) -> Iterator[tuple[Query, Int64s]]:
     """Each query that receives rows, with the places of their pairs in the run."""
-    counts = np.array(list(count(join, run).values()), np.int64)
+    counts = np.array(list(count(run).values()), np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)])
     places = np.zeros(max(1, int(starts[-1])), np.int64)
     cursor = np.zeros(64 * -(-len(join.queries) // 64), np.int64)
     cursor[: len(counts)] = starts[:-1]
     if starts[-1]:
-        _route(run, cursor, places)
+        left, right = (_classes(run, side) for side in Side)
+        who = routes(join, run.wants[:2])
+        kernel.route(left, right, np.array(run.tags), run.verdicts, who, run.wants[2], cursor, places)
     for n, query in enumerate(join.queries):
         if counts[n]:
             yield query, places[starts[n] : starts[n + 1]]
@@ -233,12 +269,6 @@ def unite(query: Query, tables: Sequence[pa.Table]) -> pa.Table:
     table = pa.concat_tables([output_schema(query).empty_table(), *tables])
     order = np.argsort(table[OUTPUT_TS.name].cast(pa.int64()).to_numpy(), kind="stable")
     return table.take(pa.array(order))
-
-
-def _route(run: Run, totals: Int64s, places: Int64s) -> None:
-    left, right = (run.rows[side][CLASS].to_numpy()[run.pairs[side]] for side in Side)
-    who = routes(run.join, run.wants[:2])
-    kernel.route(left, right, np.array(run.tags), run.verdicts, who, run.wants[2], totals, places)
 
 
 class Columns:

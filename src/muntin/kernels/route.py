@@ -52,6 +52,26 @@ def _position(bit):
 
 
 @numba.njit(cache=True)
+def tally(left, right, tags, verdicts, counts):
+    """How many pairs there are of each tag, two classes and verdict: on nothing else depends who gets them."""
+    for n in range(len(tags)):
+        counts[tags[n], left[n], right[n], verdicts[n] if len(verdicts) > 0 else 0] += 1
+
+
+@numba.njit(cache=True)
+def look_up(numbers, bases, starts, values, out):
+    """The value of each number: those from `bases[i]` on lie in `values` from `starts[i]` on. Neighbours are quick."""
+    table, low, high = 0, np.int64(0), np.int64(-1)
+    for n in range(len(numbers)):
+        if not low <= numbers[n] < high:
+            table = np.searchsorted(bases, numbers[n], side="right") - 1
+            low = bases[table]
+            end = starts[table + 1] if table + 1 < len(starts) else len(values)
+            high = low + end - starts[table]
+        out[n] = values[starts[table] + numbers[n] - low]
+
+
+@numba.njit(cache=True)
 def spans(ids, shift, lows, highs):
     """The least and the greatest of the ids in each range of `1 << shift` ids; `lows` above `highs` where none is."""
     for n in range(len(ids)):

@@ -20,6 +20,7 @@ from muntin.plan import SharedJoin
 from muntin.plan.punctuation import unheard
 from muntin.spark import letters
 from muntin.spark.codec import Kind, encode, table_bytes
+from muntin.spark.daemon import set_aside
 from muntin.spark.topology import Topology
 
 CORRUPT = "_corrupt_record"
@@ -49,6 +50,7 @@ class Ingest:
         partition = context.partitionId() if context else 0
         for sequence, table in enumerate(gather(batches)):
             yield from as_batches(pack(self.topology, self.stream, table, partition, sequence))
+        set_aside()
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

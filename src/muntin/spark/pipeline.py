@@ -37,7 +37,8 @@ def build(spark: SparkSession, topology: Topology, frames: Mapping[str, DataFram
         .groupBy("gid")
         .transformWithState(processor.JoinProcessor(topology), processor.DDL, "Append", "None")
     )
-    return joined.repartition(topology.shards, "part") if topology.global_order else joined
+    merged = topology.global_order and not topology.counting
+    return joined.repartition(topology.shards, "part") if merged else joined
 
 
 def start(

@@ -34,4 +34,6 @@ class JoinProcessor(StatefulProcessor):
             yield Row(part=partition_id(part, self._topology.shards), frame=frame)
 
     def close(self) -> None:
-        pass
+        from muntin.spark.daemon import set_aside
+
+        set_aside()

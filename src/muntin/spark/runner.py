@@ -199,7 +199,9 @@ class Run:
             spark.conf.set("spark.sql.shuffle.partitions", str(shards))
             policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
             in_order = spec.settings.order == "global"
-            topology = Topology(first, shards, in_order, checkpoint_id, policy, str(checkpoint), spec)
+            aggregates = any(query.aggregation for query in spec.queries.values())
+            counting = self.place.output is None and self._callback is None and not aggregates
+            topology = Topology(first, shards, in_order, checkpoint_id, policy, str(checkpoint), spec, counting)
             self._sink = sink.Sink(topology, publisher, self._callback)
             names = [*(s.name for s in first.streams), control.NAME]
             self.board = StatusBoard(checkpoint, topology, spec.settings, names, self.mode, publisher.last)

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ STREAM_CONFS = {
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",  # less, and Spark weighs every single row
 }
 """What a streaming query of ours needs; all of it can be set on a running session."""
 
@@ -43,8 +45,11 @@ _OWN_CONFS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "muntin.spark.daemon",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.master.rest.enabled": "false",
+    "spark.shuffle.compress": "false",  # what is exchanged are frames of numbers, with checksums of their own
+    "spark.shuffle.checksum.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
@@ -60,14 +65,21 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 _LONGEST_SOCKET_DIR = 61
+_COLLECTOR = "-XX:+UseParallelGC"
+"""Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
 
 
 def open_session(
-    master: str | None = None, shards: int | None = None, app: str = "muntin", log_level: str = "off"
+    master: str | None = None,
+    shards: int | None = None,
+    app: str = "muntin",
+    log_level: str = "off",
+    confs: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start Spark (or take the session that this process already has) with everything Muntin wants.
 
-    `log_level`: what of Spark's own log reaches stderr; failures of a job are reported by Muntin itself.
+    `log_level`: what of Spark's own log reaches stderr; failures of a job are reported by Muntin itself. `confs` are
+    Spark's settings, as far as they differ.
     """
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -75,14 +87,14 @@ def open_session(
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     master = master or f"local[{cores},4]"
-    confs = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level)}
-    confs["spark.sql.shuffle.partitions"] = str(shards or cores)
-    confs["spark.driver.memory"] = f"{_driver_memory_mb()}m"
+    own = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level)}
+    own["spark.sql.shuffle.partitions"] = str(shards or cores)
+    own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        confs |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     builder = SparkSession.builder.master(master).appName(app)
-    for name, value in confs.items():
+    for name, value in {**own, **(confs or {})}.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
@@ -126,7 +138,7 @@ def _private_confs(log_level: str) -> dict[str, str]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.format(level=log_level))
-    confs = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()}"}
+    confs = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR}"}
     if len(str(folder)) <= _LONGEST_SOCKET_DIR and sys.platform != "win32":
         confs["spark.python.unix.domain.socket.enabled"] = "true"
         confs["spark.python.unix.domain.socket.dir"] = str(folder)

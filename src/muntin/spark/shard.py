@@ -27,6 +27,7 @@ from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
 from muntin.core.operator import FOREVER, FRONTIER, Changed, Operator, Step, fits
 from muntin.core.promises import REASON
 from muntin.core.propagate import told
+from muntin.core.results import count
 from muntin.model import MuntinError, Side
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
@@ -129,8 +130,10 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     step = operator.advance(arrivals(operator.join, frames))
     engine.seconds = time.process_time() - began
     head = {"join": index, "shard": shard, "epoch": engine.epoch}
+    rows = count(step.run) if topology.counting else {}
+    runs = () if topology.counting else _runs(topology, head, step)
     told = _told(topology.epoch(engine.epoch).plan, index, shard, step)
-    out = [*_results(topology, head, step), *_late(operator.join, shard, step), *told]
+    out = [*_values(topology, head, step), *runs, *_late(operator.join, shard, step), *told]
     operator.tidy()
     engine.store(step)
     yield from out
@@ -139,7 +142,7 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
         Kind.COUNTERS,
         _place(index, shard, engine.epoch, changes)
         | report(operator, engine.rebuilt, frames)
-        | {"seconds": engine.seconds},
+        | {"seconds": engine.seconds, "rows": rows},
     )
 
 
@@ -219,12 +222,16 @@ class Engine:
         self.hot.put_back(self.memory, nonce, self.operator.image)
 
 
-def _results(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
-    """The results as one run, or one run per time range where ranges are merged over all shards; values of groups."""
+def _values(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
+    """The values of groups, those of a query at one place where they are put together over all shards."""
     for values in step.values:
         if values.table.num_rows:
             part = crc32(values.query.encode()) % topology.shards if topology.global_order else head["shard"]
             yield _part(part, Kind.VALUES, {**head, **values.header}, values.payload)
+
+
+def _runs(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
+    """The results as one run, or one run per time range where ranges are merged over all shards."""
     if not len(step.run):
         return
     if topology.global_order:

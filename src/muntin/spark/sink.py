@@ -23,12 +23,13 @@ import pyarrow.parquet as pq
 from muntin.core.aggregate import Values
 from muntin.core.promises import are_used
 from muntin.core.propagate import in_order, punctuation_schema
-from muntin.core.results import Run, count, output_schema, route, unite
+from muntin.core.results import Run, output_schema, route, unite
 from muntin.core.values import finish
 from muntin.plan import Plan
 from muntin.plan.families import told_apart
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
+from muntin.spark.daemon import set_aside
 from muntin.spark.publish import Manifest, Publisher, Staged
 from muntin.spark.topology import Topology
 
@@ -50,7 +51,7 @@ Message = tuple[dict[str, Any], bytes | None]
 
 @dataclass(frozen=True)
 class SinkTask:
-    """The task function of the sink. `staging` None and not `hand_over`: rows are counted and discarded."""
+    """The task function of the sink. Where the operators count the results, none arrive here."""
 
     topology: Topology
     staging: str | None
@@ -60,12 +61,14 @@ class SinkTask:
         frames = [decode(value, "a frame for the sink") for batch in batches for value in batch["frame"].to_pylist()]
         for message, table in self.messages(frames):
             yield pa.record_batch([pa.array([json.dumps(message)]), pa.array([table], pa.binary())], schema=SCHEMA)
+        set_aside()
 
     def messages(self, frames: list[Frame]) -> Iterator[Message]:
         """What the driver must know of this task's frames; files are written on the way."""
         for frame in frames:
             if frame.kind == Kind.COUNTERS:
-                yield {"type": "operator", "operator": dict(frame.header)}, None
+                report = dict(frame.header)
+                yield {"type": "operator", "rows": report.pop("rows", {}), "operator": report}, None
         turned_away = [(f.header["part"], f.table()) for f in frames if f.kind == Kind.LETTERS]
         yield from self._punctuations([frame for frame in frames if frame.kind == Kind.PUNCTUATIONS])
         yield from self._results([frame for frame in frames if frame.kind == Kind.RUN])
@@ -95,9 +98,6 @@ class SinkTask:
             join = plan.join(index)
             assert join is not None
             run = Run.merge([Run.from_bytes(join, bytes(piece.payload)) for piece in pieces])
-            if self.staging is None and not self.hand_over:
-                yield {"type": "rows", "rows": count(join, run)}, None
-                continue
             for query, table in route(join, run):
                 yield {"type": "rows", "rows": {query.name: table.num_rows}}, None
                 if feeds[query.name] > 1:

@@ -29,6 +29,8 @@ class Topology:
     policy: Policy = DEFAULT_POLICY
     checkpoint: str | None = None
     spec: JobSpec | None = None
+    counting: bool = False
+    """Results are counted where they are found and go no further."""
 
     def epoch(self, number: int) -> Epoch:
         if number == 0 or self.checkpoint is None or self.spec is None:

@@ -1,0 +1,66 @@
+"""One run of Muntin over a workload, in a process of its own: a line of JSON after every micro-batch.
+
+The files are played twice, and the second time counts: in the first Java is still compiling Spark, and more of it with
+every micro-batch. The other contenders take so long that this is over before their windows are full.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from muntin.bench.peers import say
+from muntin.bench.workload import Workload
+from muntin.model import JobSpec
+from muntin.spark.runner import Job, Run
+from muntin.spark.session import open_session
+from muntin.sql import parse_job
+
+
+class Told:
+    """Says how long each micro-batch took, but for the last, which only ends the streams."""
+
+    def __init__(self, batches: int):
+        self._batches, self._seen = batches, 0
+
+    def __call__(self, status: dict[str, Any]) -> None:
+        if self._seen < self._batches:
+            say(batch=self._seen, seconds=status["seconds"]["triggerExecution"], phases=status["seconds"])
+        self._seen += 1
+
+
+def play(spark: Any, spec: JobSpec, place: Path, output: bool, told: Told | None) -> Run:
+    """Play all files, then end the streams; `output`: Parquet per query, else rows are routed, counted and dropped."""
+    run = Job(spark, spec).start(
+        output=place / "out" if output else None, checkpoint=place / "checkpoint", mode="bounded", progress=told
+    )
+    run.await_termination()
+    return run
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--format", default="parquet")
+    parser.add_argument("--output", action="store_true")
+    parser.add_argument("--shards", type=int)
+    args = parser.parse_args(arguments)
+    workload = Workload.from_json((args.folder / "workload.json").read_text())
+    spec = parse_job(workload.job_sql(args.folder, args.format, args.shards))
+    spark = open_session(shards=args.shards)
+    with tempfile.TemporaryDirectory(dir=args.folder, ignore_cleanup_errors=True) as scratch:
+        play(spark, spec, Path(scratch, "first"), args.output, None)
+        second = Path(scratch, "second")
+        status = play(spark, spec, second, args.output, Told(workload.batches)).status()
+        say(
+            rows={name: query["total_rows"] for name, query in status["queries"].items()},
+            bytes_written=sum(f.stat().st_size for f in second.glob("out/q*/*.parquet")),
+        )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

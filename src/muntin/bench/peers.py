@@ -1,0 +1,137 @@
+"""Contenders run in processes of their own, one after the other, and report as they go.
+
+A contender prints one line of JSON per thing it has to say, on stdout: `{"batch": n, "seconds": s}` after each
+micro-batch, `{"rows": {query: n}}` for what it has delivered so far, anything else as it likes. One that takes longer
+than its time is stopped; what it said until then counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+GRACE_S = 10.0
+
+
+def say(**what: Any) -> None:
+    """Said by a contender to whoever started it."""
+    print(json.dumps(what), flush=True)
+
+
+@dataclass
+class Heard:
+    """All that a contender has said, and how it ended."""
+
+    seconds: dict[int, float] = field(default_factory=dict)
+    """Of each micro-batch."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """Of each query, over the micro-batches that `seconds` has."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    phases: list[Mapping[str, float]] = field(default_factory=list)
+    ended: str = "done"
+    """"done", "out of time", or what went wrong."""
+
+    def take(self, said: dict[str, Any]) -> None:
+        if "batch" in said:
+            self.seconds[said["batch"]] = said["seconds"]
+            self.phases.append(said.get("phases", {}))
+        self.rows = said.get("rows", self.rows)
+        self.facts |= {k: v for k, v in said.items() if k not in ("batch", "seconds", "phases", "rows")}
+
+    def steady_s(self, warm: int) -> tuple[float | None, bool]:
+        """Seconds of a micro-batch in the steady state, on average, and whether it was reached.
+
+        Before it is, windows are still filling and micro-batches still become slower: the last one is a lower bound.
+        """
+        steady = [s for n, s in self.seconds.items() if n >= warm]
+        if steady:
+            return statistics.fmean(steady), True
+        return (self.seconds[max(self.seconds)], False) if self.seconds else (None, False)
+
+
+def listen(command: Sequence[str], limit_s: float, env: Mapping[str, str] | None = None) -> Heard:
+    """Run a contender and hear it out, for `limit_s` seconds at most."""
+    heard, began = Heard(), time.monotonic()
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env, start_new_session=True
+        )
+        reader = threading.Thread(target=_read, args=(process, heard), daemon=True)
+        reader.start()
+        try:
+            reader.join(max(0.0, limit_s))
+            if reader.is_alive():
+                heard.ended = "out of time"
+                _stop(process)
+            elif process.wait(GRACE_S):
+                heard.ended = _complaint(errors) or f"exit code {process.returncode}"
+        except BaseException:
+            _stop(process)
+            raise
+    heard.facts["wall_s"] = time.monotonic() - began
+    return heard
+
+
+def _read(process: subprocess.Popen[str], heard: Heard) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("{"):
+            heard.take(json.loads(line))
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """End a contender with all its children, which are in a session of their own."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(GRACE_S)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _complaint(errors: Any) -> str:
+    """The last line that a contender left on stderr."""
+    errors.seek(0)
+    lines = [line.strip() for line in errors if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+class Ledger:
+    """Results as they come, in a file: a bench that was stopped can go on with what it has."""
+
+    def __init__(self, file: Path | None, resume: bool):
+        self._file = file
+        self.entries: dict[str, Any] = {}
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if resume and file.exists():
+                self.entries = json.loads(file.read_text())
+
+    def get(self, name: str, of: Mapping[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The result of this name if it is there and `of` the same, else a new one."""
+        found = self.entries.get(name)
+        if found is None or found["of"] != json.loads(json.dumps(of)):
+            self.entries[name] = found = {"of": dict(of), **measure()}
+            if self._file is not None:
+                self._file.write_text(json.dumps(self.entries, indent=1))
+        return dict(found)
+
+
+def muntin(folder: Path, limit_s: float, *options: str) -> Heard:
+    return listen([sys.executable, "-m", "muntin.bench.peer_muntin", str(folder), *options], limit_s)
+
+
+Tell = Callable[[str], None]
