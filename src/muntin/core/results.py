@@ -189,6 +189,14 @@ def count(join: SharedJoin, run: Run) -> dict[str, int]:
     return {q.name: int(n) for q, n in zip(join.queries, totals, strict=False)}
 
 
+def counted(join: SharedJoin, run: Run) -> dict[str, dict[int, int]]:
+    """Rows per query by when they arrived, without making them."""
+    if len(run.came[0]) == len(run.came[1]) == 1:
+        (moment,) = run.arrivals() or {0: 0}
+        return {name: {moment: rows} for name, rows in count(join, run).items() if rows}
+    return {query.name: run.arrivals(places) for query, places in routed(join, run)}
+
+
 def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
     """Each query that receives rows, with them in timestamp order."""
     columns = Columns(run)

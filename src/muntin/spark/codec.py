@@ -37,6 +37,7 @@ class Kind(IntEnum):
     CHUNK = 6  # rows in state
     META = 7  # the operator's small state
     CLOCK = 8  # event times of all rows of a stream, ingest -> operator
+    DELIVERY = 9  # results while a micro-batch is at work, operator -> driver
 
 
 class FrameError(MuntinError):
