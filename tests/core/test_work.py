@@ -68,7 +68,7 @@ class Example:
         return name, f"{done.unit.first}-{done.unit.last}", got
 
     def _routed(self, delivery: Delivery) -> dict[str, list[str]]:
-        run = self.operator.found(delivery.pairs, self.work.readers(delivery)).whole()
+        run = self.operator.found(delivery.pairs, self.work.readers(delivery.levels)).whole()
         found = {}
         for query, table in route(self.operator.join, run):
             found[query.name] = [f"a{a},b{b}" for a, b in zip(*(table[c].to_pylist() for c in "ab"), strict=True)]
@@ -176,7 +176,7 @@ def test_rows_that_come_while_others_are_at_work_change_neither_answers_nor_orde
         work.arrive(come if more is not None else None)
         while (done := work.step()) is not None:
             for delivery in done.deliveries:
-                for query, table in route(join, operator.found(delivery.pairs, work.readers(delivery)).whole()):
+                for query, table in route(join, operator.found(delivery.pairs, work.readers(delivery.levels)).whole()):
                     got[query.name] += zip(*(table[c].to_pylist() for c in ("_ts", "a", "b")), strict=True)
             if more is not None:
                 break

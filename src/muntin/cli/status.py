@@ -17,6 +17,7 @@ SKEWED = 0.2
 """Share of a stream's rows from which one key is reported."""
 JOINS, SLICES = 8, 20
 """Joins, and slices of a state, are shown up to this many, then counted."""
+RESPONSE = ("response", "median", "99%", "longest")
 PREDICTED = "predicted: on average, if the streams go on as they have been so far"
 
 
@@ -42,7 +43,7 @@ def show(status: dict[str, Any]) -> None:
     out = console()
     for line in headlines(status, rows_in(status)):
         out.print(line, markup=False)
-    out.print(table(["query", "rows", "of the last micro-batch"], query_rows(status)))
+    out.print(table(["query", "rows", "of the last micro-batch", *RESPONSE], query_rows(status)))
     joins = [without_prediction(join) for join in status["joins"]] if status["state"] == "ended" else status["joins"]
     for number, join in enumerate(joins[:JOINS], 1):
         header = ["stream", "frontier", "held", "slice", "rows kept", "predicted"]
@@ -113,8 +114,14 @@ def since(updated: float) -> str:
     return f"updated {max(0, round(time.time() - updated)):,} s ago"
 
 
-def query_rows(status: dict[str, Any]) -> list[tuple[str, int, int]]:
-    return [(name, query["total_rows"], query["rows"]) for name, query in status["queries"].items()]
+def query_rows(status: dict[str, Any]) -> list[list[str | int]]:
+    return [[name, q["total_rows"], q["rows"], *response(q)] for name, q in status["queries"].items()]
+
+
+def response(query: dict[str, Any]) -> list[str]:
+    """How long rows took from ingest to hand-over, in this run."""
+    times = query.get("response", {})
+    return [f"{times[what]:,.3g} s" if what in times else "" for what in ("mean_s", "p50_s", "p99_s", "max_s")]
 
 
 def slice_rows(join: dict[str, Any]) -> Iterator[list[str | int | None]]:

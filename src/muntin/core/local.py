@@ -51,7 +51,7 @@ class Shard:
         while (done := work.step()) is not None:
             for delivery in done.deliveries:
                 for query, table in route(
-                    self.join, self.operator.found(delivery.pairs, work.readers(delivery)).whole()
+                    self.join, self.operator.found(delivery.pairs, work.readers(delivery.levels)).whole()
                 ):
                     found[query.name].append(table)
         step = self.operator.finish()

@@ -84,13 +84,13 @@ class Outbox:
                 run.got[k] = len(run.found)
         self.held -= sum(len(pairs.ts) for pairs in run.found[kept : run.got[-1]])
         for since, ks in together.items():
-            pairs = _merged(run.found[since:])
+            pairs = merged(run.found[since:])
             if len(pairs.ts):
                 out.append(Delivery(tuple(ks), number, pairs, at_once))
         return out
 
 
-def _merged(parts: Sequence[Pairs]) -> Pairs:
+def merged(parts: Sequence[Pairs]) -> Pairs:
     """Pairs of several levels in timestamp order."""
     if len(parts) == 1:
         return parts[0]

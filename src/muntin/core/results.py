@@ -236,6 +236,14 @@ def _classes(found: Run | Found, side: Side) -> Int32s:
     return found.classes(side) if len(found.wants[side]) > 1 else np.zeros(len(found), np.int32)
 
 
+def counted(found: Found) -> dict[str, dict[int, int]]:
+    """Rows per query by when they arrived, without making them."""
+    if found.came.together:
+        return {name: {found.came.moment: rows} for name, rows in count(found).items() if rows}
+    run = found.whole()
+    return {query.name: run.arrivals(places) for query, places in routed(found.join, run)}
+
+
 def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:
     """Each query that receives rows, with them in timestamp order."""
     columns = Columns(run)

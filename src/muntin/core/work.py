@@ -10,6 +10,7 @@ Stale rows that a run with levels left to scan may still need are not taken out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,9 +84,9 @@ class Work:
         """Rows that have come and have something left to scan; all but the last run have the same length."""
         return min(self.run_length * sum(map(len, self.scheduler.queues)), self.arrived)
 
-    def readers(self, delivery: Delivery) -> UInt64s:
-        """The queries that a delivery is for, as bits."""
-        return np.bitwise_or.reduce(self._readers[list(delivery.levels)], axis=0)
+    def readers(self, levels: Sequence[int]) -> UInt64s:
+        """The queries of some levels, as bits."""
+        return np.bitwise_or.reduce(self._readers[list(levels)], axis=0)
 
     def span(self, run: int) -> tuple[int, int]:
         """The first row of a run and the one after its last."""

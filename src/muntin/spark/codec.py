@@ -39,6 +39,7 @@ class Kind(IntEnum):
     CLOCK = 8  # event times of all rows of a stream, ingest -> operator
     VALUES = 9  # what one shard knows of the groups of an aggregate query, operator -> sink
     PUNCTUATIONS = 10  # keys of which a query's output brings no more rows, operator -> sink
+    DELIVERY = 11  # results while a micro-batch is at work, operator -> driver
 
 
 class FrameError(MuntinError):

@@ -7,6 +7,7 @@ lines that the source could not parse, become dead letters here.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -102,7 +103,7 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     if not rows.num_rows:
         return
     times = rows[TS].to_numpy()
-    place |= {"min_ts": int(times.min()), "max_ts": int(times.max())}
+    place |= {"min_ts": int(times.min()), "max_ts": int(times.max()), "came": time.time_ns() // 1000}
     for join, side in topology.readers(stream):
         yield from _pack_side(topology, join, side, rows, place)
 

@@ -21,11 +21,13 @@ from muntin.spark import control, identity, known, pipeline, sink, source
 from muntin.spark.changes import Changes
 from muntin.spark.failure import explain_failure
 from muntin.spark.hot import forget_hot
+from muntin.spark.hub import Hub
 from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Manifest, Publisher
 from muntin.spark.requests import Answer
 from muntin.spark.session import default_shards, prepare_session
 from muntin.spark.status import StatusBoard, read_status
+from muntin.spark.targets import SCHEME, Calls, JsonFiles, Nowhere, Socket, Target
 from muntin.spark.topology import STATE_FORMAT, Topology
 
 if TYPE_CHECKING:
@@ -113,6 +115,8 @@ class Job:
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
         place = Place.of(output, checkpoint, sink is not None)
+        if place.socket and self.spec.settings.delivery != "eager":
+            raise UsageError("rows go to a socket only as they come", hint="SET delivery = 'eager', or name a folder")
         plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self, plan, place, sink, mode, progress)
         run._begin()
@@ -144,11 +148,17 @@ class Place:
     checkpoint: Path
     output: Path | None
     temporary: bool
+    socket: str | None = None
+    """`tcp://host:port`, where eager delivery sends lines of JSON."""
 
     @classmethod
     def of(
         cls, output: str | os.PathLike[str] | None, checkpoint: str | os.PathLike[str] | None, has_sink: bool
     ) -> Place:
+        if output is not None and os.fspath(output).startswith(SCHEME):
+            if checkpoint is None or has_sink:
+                raise UsageError("a run that sends its rows to a socket needs a checkpoint, and no sink beside it")
+            return cls(Path(checkpoint).absolute(), None, False, os.fspath(output))
         folder = None if output is None or os.fspath(output) == "none" else Path(output).absolute()
         if has_sink and folder:
             raise UsageError("rows go either to an output folder or to a sink, not to both")
@@ -174,6 +184,7 @@ class Run:
         self._done = threading.Event()
         self._writing = threading.Lock()
         self._error: MuntinError | None = None
+        self._eager: sink.Eager | None = None
         self._adaptation, self._arrived = Adaptation(), 0
         self.differences: list[str] = []
         """What the job has otherwise than the run before on this checkpoint, one line each."""
@@ -202,7 +213,9 @@ class Run:
             aggregates = any(query.aggregation for query in spec.queries.values())
             counting = self.place.output is None and self._callback is None and not aggregates
             topology = Topology(first, shards, in_order, checkpoint_id, policy, str(checkpoint), spec, counting)
-            self._sink = sink.Sink(topology, publisher, self._callback)
+            self._eager = self._open_hub(topology, publisher) if policy.eager else None
+            topology = dataclasses.replace(topology, hub=self._eager.hub.address if self._eager else None)
+            self._sink = sink.Sink(topology, publisher, self._callback, self._eager)
             names = [*(s.name for s in first.streams), control.NAME]
             self.board = StatusBoard(checkpoint, topology, spec.settings, names, self.mode, publisher.last)
             frames = {s.name: self.job._frame(s) for s in first.streams}
@@ -211,11 +224,26 @@ class Run:
             self._launch()
         except BaseException as error:
             self._lock.release()
+            if self._eager:
+                self._eager.close()
             if isinstance(error, Exception) and not isinstance(error, MuntinError):
                 raise explain_failure(error) from error
             raise
         threading.Thread(target=self._drive, name="muntin-run", daemon=True).start()
         threading.Thread(target=self._listen, name="muntin-requests", daemon=True).start()
+
+    def _open_hub(self, topology: Topology, publisher: Publisher) -> sink.Eager:
+        """Listen for results that shards deliver while they are at work."""
+        target: Target = Nowhere()
+        if self._callback is not None:
+            target = Calls(self._callback)
+        elif self.place.socket is not None:
+            target = Socket(self.place.socket)
+        elif self.place.output is not None:
+            target = JsonFiles(self.place.output, publisher.last.batch)
+        host = self.job.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
+        hub = Hub(host, topology.global_order, topology.shards, target, lambda n: topology.epoch(n).plan)
+        return sink.Eager(hub, target)
 
     def _reads(self) -> list[Stream]:
         """The streams that a checkpoint reads, settled when it was begun, as the job declares them now."""
@@ -246,7 +274,8 @@ class Run:
     def _prepare_output(self) -> None:
         self.plan = self._changes.plan
         if self.place.output:
-            sink.prepare_output(self.place.output, self.plan, self.job.spec.settings.punctuations)
+            settings = self.job.spec.settings
+            sink.prepare_output(self.place.output, self.plan, settings.punctuations, settings.delivery == "eager")
 
     def _stored_shards(self) -> int | None:
         """The number of shards a checkpoint was made with; it stays, wherever the job is run again."""
@@ -254,7 +283,9 @@ class Run:
         return None if stored is None else int(stored["settings"]["shards"])
 
     def _described_output(self) -> str:
-        return "a sink" if self._callback else str(self.place.output) if self.place.output else "none"
+        if self._callback:
+            return "a sink"
+        return self.place.socket or (str(self.place.output) if self.place.output else "none")
 
     def _launch(self) -> None:
         name = f"muntin-{self.place.checkpoint.name}"
@@ -269,7 +300,7 @@ class Run:
             try:
                 self._note_progress()
                 manifest = self._sink.write(frame, batch)
-                self.board.committed(manifest)
+                self.board.committed(manifest, self._sink.latency)
                 self._changes.committed(manifest)
                 self._adapt(manifest)
             except BaseException as error:
@@ -347,6 +378,8 @@ class Run:
     def _finish(self, state: str, error: str | None) -> None:
         try:
             self.board.finished(state, error)
+            if self._eager:
+                self._eager.close()
             forget_hot(self._checkpoint_id)
         finally:
             self._lock.release()

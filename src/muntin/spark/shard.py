@@ -27,12 +27,13 @@ from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
 from muntin.core.operator import FOREVER, FRONTIER, Changed, Operator, Step, fits
 from muntin.core.promises import REASON
 from muntin.core.propagate import told
-from muntin.core.results import count
+from muntin.core.results import counted
 from muntin.model import MuntinError, Side
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, Payload, decode, encode, table_bytes
+from muntin.spark.courier import Courier, deliver
 from muntin.spark.hot import FileMemory, HotState, hot_root
 from muntin.spark.shards import place_of
 from muntin.spark.topology import STATE_FORMAT, Topology
@@ -127,10 +128,16 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
             yield _part(shard, Kind.COUNTERS, _place(index, shard, engine.epoch, changes) | {"gone": True})
         return
     began = time.process_time()
-    step = operator.advance(arrivals(operator.join, frames))
+    if topology.hub is None:
+        step = operator.advance(arrivals(operator.join, frames))
+    else:
+        operator.receive(arrivals(operator.join, frames))
+        with Courier(topology.hub, {"join": index, "shard": shard, "epoch": engine.epoch, **attempt()}) as courier:
+            deliver(operator, courier)
+        step = operator.finish()
     engine.seconds = time.process_time() - began
     head = {"join": index, "shard": shard, "epoch": engine.epoch}
-    rows = count(step.run) if topology.counting else {}
+    came = counted(step.run) if topology.counting else {}
     runs = () if topology.counting else _runs(topology, head, step)
     told = _told(topology.epoch(engine.epoch).plan, index, shard, step)
     out = [*_values(topology, head, step), *runs, *_late(operator.join, shard, step), *told]
@@ -142,8 +149,18 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
         Kind.COUNTERS,
         _place(index, shard, engine.epoch, changes)
         | report(operator, engine.rebuilt, frames)
-        | {"seconds": engine.seconds, "rows": rows},
+        | {"seconds": engine.seconds, "came": came},
     )
+
+
+def attempt() -> dict[str, Any]:
+    """The micro-batch that this task belongs to, and the number of the attempt: a later one has a larger number."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return {"batch": int(batch or 0), "attempt": context.taskAttemptId()}
 
 
 def _plans(frames: list[Frame]) -> list[Mapping[str, Any]]:
@@ -279,7 +296,8 @@ def arrivals(join: SharedJoin, frames: list[Frame]) -> Arrivals:
     left, right = (_side_arrivals(join, side, frames) for side in Side)
     ended = (join.streams[0].name in over, join.streams[1].name in over)
     spans = (left[1], right[1]), (left[2], right[2])
-    return Arrivals((left[0], right[0]), *spans, ended, (left[3], right[3]))
+    moment = min((f.header["came"] for f in frames if f.kind == Kind.ROWS), default=0)
+    return Arrivals((left[0], right[0]), *spans, ended, (left[3], right[3]), moment=moment)
 
 
 def _side_arrivals(

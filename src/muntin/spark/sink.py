@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -21,16 +22,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.core.aggregate import Values
+from muntin.core.latency import Latency
 from muntin.core.promises import are_used
 from muntin.core.propagate import in_order, punctuation_schema
-from muntin.core.results import Run, output_schema, route, unite
+from muntin.core.results import Columns, Run, output_schema, routed, unite
 from muntin.core.values import finish
 from muntin.plan import Plan
 from muntin.plan.families import told_apart
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
 from muntin.spark.daemon import set_aside
+from muntin.spark.hub import Hub
 from muntin.spark.publish import Manifest, Publisher, Staged
+from muntin.spark.targets import Target
 from muntin.spark.topology import Topology
 
 if TYPE_CHECKING:
@@ -68,7 +72,7 @@ class SinkTask:
         for frame in frames:
             if frame.kind == Kind.COUNTERS:
                 report = dict(frame.header)
-                yield {"type": "operator", "rows": report.pop("rows", {}), "operator": report}, None
+                yield {"type": "operator", "came": report.pop("came", {}), "operator": report}, None
         turned_away = [(f.header["part"], f.table()) for f in frames if f.kind == Kind.LETTERS]
         yield from self._punctuations([frame for frame in frames if frame.kind == Kind.PUNCTUATIONS])
         yield from self._results([frame for frame in frames if frame.kind == Kind.RUN])
@@ -98,8 +102,12 @@ class SinkTask:
             join = plan.join(index)
             assert join is not None
             run = Run.merge([Run.from_bytes(join, bytes(piece.payload)) for piece in pieces])
-            for query, table in route(join, run):
-                yield {"type": "rows", "rows": {query.name: table.num_rows}}, None
+            columns, discards = Columns(run), self.staging is None and not self.hand_over
+            for query, places in routed(join, run):
+                yield {"type": "rows", "came": {query.name: run.arrivals(places)}}, None
+                if discards:
+                    continue
+                table = columns.output(query, places)
                 if feeds[query.name] > 1:
                     divided[query.name, part].append(table)
                 else:
@@ -142,13 +150,35 @@ def write_parquet(table: pa.Table, file: Path) -> None:
     pq.write_table(table, file, compression=COMPRESSION, use_dictionary=texts or False)
 
 
+@dataclass(frozen=True)
+class Eager:
+    """Results that are handed over while the tasks run."""
+
+    hub: Hub
+    target: Target
+
+    def complete(self, reports: list[dict[str, Any]]) -> None:
+        """The tasks are done: all that they found has been handed over."""
+        self.hub.finish((r["join"], r["shard"]) for r in reports if not r.get("gone"))
+        self.target.commit()
+
+    def close(self) -> None:
+        self.hub.close()
+        self.target.close()
+
+
 class Sink:
     """The driver's half, called by Spark once per micro-batch."""
 
-    def __init__(self, topology: Topology, publisher: Publisher, callback: Callback | None = None):
+    def __init__(
+        self, topology: Topology, publisher: Publisher, callback: Callback | None = None, eager: Eager | None = None
+    ):
         self.topology = topology
         self.publisher = publisher
         self.callback = callback
+        self._eager = eager
+        self.latency: dict[str, Latency] = eager.hub.latency if eager else {}
+        """How long the rows of each query have taken, in this run."""
 
     def write(self, frame: DataFrame, batch: int) -> Manifest:
         """Run the micro-batch, also one that is committed already: Spark must commit its state.
@@ -157,11 +187,23 @@ class Sink:
         """
         staging = self.publisher.stage(batch)
         task = SinkTask(self.topology, str(staging) if staging else None, self.callback is not None)
-        collected = frame.mapInArrow(task.run, DDL).collect()
+        new = not self.publisher.is_committed(batch)
+        if self._eager:
+            self._eager.hub.begin(batch, muted=not new)
+        try:
+            collected = frame.mapInArrow(task.run, DDL).collect()
+        except BaseException:
+            if self._eager and (failure := self._eager.hub.failed()) is not None:
+                raise failure from None
+            raise
         messages = [(json.loads(row[0]), row[1]) for row in collected]
-        if not self.publisher.is_committed(batch):
+        if self._eager:
+            self._eager.complete([message["operator"] for message, _ in messages if message["type"] == "operator"])
+        if new:
             self._hand_over(messages, batch)
         manifest = self._publish([message for message, _ in messages], batch)
+        if new:
+            self._note([message for message, _ in messages], time.time_ns() // 1000)
         if staging:
             shutil.rmtree(staging, ignore_errors=True)
         return manifest
@@ -173,11 +215,19 @@ class Sink:
         for name, _, data in sorted(tables, key=lambda t: t[:2]):
             self.callback(name, read_table(bytes(data or b"")), batch)
 
+    def _note(self, messages: list[dict[str, Any]], now: int) -> None:
+        """Rows count as handed over with the commit of their micro-batch."""
+        for message in messages:
+            for name, came in message.get("came", {}).items():
+                moments = {int(moment): rows for moment, rows in came.items()}
+                self.latency.setdefault(name, Latency()).add_since(moments, now)
+
     def _publish(self, messages: list[dict[str, Any]], batch: int) -> Manifest:
-        rows: Counter[str] = Counter()
+        rows: Counter[str] = Counter(self._eager.hub.rows if self._eager else {})
         turned_away: Counter[str] = Counter()
         for message in messages:
-            rows.update(message.get("rows", {}))
+            rows.update({name: sum(came.values()) for name, came in message.get("came", {}).items()})
+            rows.update(message.get("rows", {}))  # of groups, which complete with time and not with a row
             turned_away.update(message.get("letters", {}))
         reports = [m["operator"] for m in messages if m["type"] == "operator"]
         return self.publisher.publish(
@@ -194,9 +244,12 @@ def punctuations_of(query: str) -> str:
     return f"{query}/_punctuations"
 
 
-def prepare_output(output: Path, plan: Plan, punctuations: str) -> None:
-    """Give each query's folder a file with the schema and no rows, so that any reader can open it from the start."""
-    schemas = {name: output_schema(query) for name, query in plan.queries.items()}
+def prepare_output(output: Path, plan: Plan, punctuations: str, eager: bool = False) -> None:
+    """Give each query's folder a file with the schema and no rows, so that any reader can open it from the start.
+
+    Lines of JSON have no schema: with eager delivery the rows of queries are not Parquet.
+    """
+    schemas = {} if eager else {name: output_schema(query) for name, query in plan.queries.items()}
     for join in plan.joins:
         if are_used(join, punctuations):
             schemas |= {punctuations_of(query.name): punctuation_schema(join) for query in join.queries}

@@ -3,7 +3,8 @@
 mode, state        "endless" | "available-now" | "bounded";  "running" | "stopped" | "failed" | "ended"
 batch, batches     the last committed micro-batch, and how many this run has done
 sources            per stream: rows of the last micro-batch and in all, as Spark counted them
-queries            per query: rows in all and in the last micro-batch
+queries            per query: rows in all and in the last micro-batch; response time in this run, from ingest to
+                   hand-over (mean, median, 99%, maximum)
 strategy, chain    how the queries share
 never              queries that can have no rows, planned away
 joins              per shared join: streams, queries, frontiers, rows kept per slice (measured and predicted), held
@@ -19,9 +20,11 @@ import json
 import os
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from muntin.core.latency import Latency
 from muntin.model import Settings, Side, UsageError
 from muntin.plan import SharedJoin
 from muntin.plan.adapt import Move
@@ -123,10 +126,12 @@ class StatusBoard:
                         "complete_from": event_time(complete),
                     }
 
-    def committed(self, manifest: Manifest) -> None:
+    def committed(self, manifest: Manifest, latency: Mapping[str, Latency]) -> None:
         with self._lock:
             self.status["batches"] += 1
             self._take(manifest)
+            for name, query in self.status["queries"].items():
+                query["response"] = latency[name].summary if name in latency else {"rows": 0}
             self._write()
 
     def migrated(self, batch: int, move: Move) -> None:

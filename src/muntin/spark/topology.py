@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from muntin.core.policy import DEFAULT_POLICY, Policy
 from muntin.model import JobSpec, Side, Stream
 from muntin.plan import Plan, SharedJoin
+from muntin.spark.address import Address
 from muntin.spark.plans import Epoch, plan_log
 from muntin.spark.shards import group_id
 
@@ -31,6 +32,8 @@ class Topology:
     spec: JobSpec | None = None
     counting: bool = False
     """Results are counted where they are found and go no further."""
+    hub: Address | None = None
+    """Where shards deliver results while they are at work; None where the sink gets them after."""
 
     def epoch(self, number: int) -> Epoch:
         if number == 0 or self.checkpoint is None or self.spec is None:
