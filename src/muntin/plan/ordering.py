@@ -109,6 +109,17 @@ def gain(load: float) -> float:
     return load / (1 + load)
 
 
+def pace_of(windows: tuple[float, float], rates: tuple[float, float], busy: float) -> Pace:
+    """The pace at which a join is busy for so many seconds a second, with windows in seconds."""
+    pace = Pace.of(1, windows, rates)
+    return Pace(busy / (pace.slow * pace.fast * sum(windows)), pace.w, pace.slow, pace.fast)
+
+
+def choose(load: float, alpha: float) -> str:
+    """Section 6: Filter-Order where it gains enough, and else Sync-Filter, which holds less."""
+    return FILTER_ORDER if load >= alpha else SYNC_FILTER
+
+
 @dataclass(frozen=True)
 class Decision:
     """What Adaptive decides, and from what: the rates of (left, right) in rows per second, seconds per joined row."""
@@ -162,5 +173,4 @@ class Monitor:
         left, right = ((now - before) / (end - start) for now, before in zip(arrived_now, arrived, strict=True))
         seconds = (spent_now - spent) / (joined_now - joined)
         load = seconds * (left + right) * self._windows[0 if left <= right else 1] / sum(self._windows)
-        ordering = FILTER_ORDER if load >= self.alpha else SYNC_FILTER
-        return Decision(ordering, (left, right), seconds, load, self.alpha)
+        return Decision(choose(load, self.alpha), (left, right), seconds, load, self.alpha)

@@ -1,6 +1,7 @@
 """Dead letters: rows that were turned away, with the reason and the row itself as JSON.
 
-A reason begins with its class, before the colon: `null_time`, `late`, `ended` or `malformed`; status counts by class.
+A reason begins with its class, before the colon: `null_time`, `late`, `ended`, `ahead` or `malformed`; status counts by
+class.
 """
 
 from __future__ import annotations
@@ -40,11 +41,21 @@ def malformed(stream: Stream, texts: pa.ChunkedArray) -> pa.Table:
     return _letters(stream, [reason] * len(rows), rows, pa.nulls(len(rows), pa.int64()))
 
 
-def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray) -> pa.Table:
-    """Rows older than the frontier, which is in microseconds."""
+def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray, idle: pa.ChunkedArray, other: str) -> pa.Table:
+    """Rows older than the frontier, which is in microseconds; that of the `other` stream for those that were idle."""
     times = event_times(stream, rows)
-    pairs = zip(times.to_pylist(), frontiers.to_pylist(), strict=True)
-    return _letters(stream, [_late_reason(ts, frontier) for ts, frontier in pairs], rows_as_json(rows), times)
+    told = zip(times.to_pylist(), frontiers.to_pylist(), idle.to_pylist(), strict=True)
+    why = [_late_reason(ts, frontier) + (f" of {other}: its own stream was idle" if late else "")
+           for ts, frontier, late in told]  # fmt: skip
+    return _letters(stream, why, rows_as_json(rows), times)
+
+
+def ahead(stream: Stream, rows: pa.Table, limits: pa.ChunkedArray, of: str) -> pa.Table:
+    """Rows with a time that nothing bears out; `limits` are the times, in microseconds, that they are ahead `of`."""
+    times = event_times(stream, rows)
+    pairs = zip(times.to_pylist(), limits.to_pylist(), strict=True)
+    why = [f"ahead: {(ts - limit) / 1e6:g} s ahead of {of}, {iso(limit)}" for ts, limit in pairs]
+    return _letters(stream, why, rows_as_json(rows), times)
 
 
 def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:

@@ -22,8 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
-from muntin.core.operator import FOREVER, FRONTIER, Changed, Operator, Step, fits
+from muntin.core.batch import ARRIVAL, TS, Arrivals, Spans, row_schema
+from muntin.core.operator import FOREVER, FRONTIER, IDLE, LIMIT, Changed, Operator, Step, fits
+from muntin.core.streams import united
 from muntin.model import MuntinError, Side
 from muntin.plan import SharedJoin
 from muntin.spark import letters
@@ -122,7 +123,10 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
             yield _part(shard, Kind.COUNTERS, _place(index, shard, engine.epoch, changes) | {"gone": True})
         return
     began = time.process_time()
-    step = operator.advance(arrivals(operator.join, frames))
+    for message in _control(frames, "ordering"):
+        if message["join"] == index:
+            operator.follow(message["filter_order"])
+    step = operator.advance(arrivals(operator.join, frames, topology.policy.max_ahead_us))
     engine.seconds = time.process_time() - began
     head = {"join": index, "shard": shard, "epoch": engine.epoch}
     out = [*_results(topology, head, step), *_late(operator.join, shard, step)]
@@ -140,7 +144,12 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
 
 def _plans(frames: list[Frame]) -> list[Mapping[str, Any]]:
     """The changes of plan that a micro-batch brings, in order."""
-    found = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == "plan"]
+    return _control(frames, "plan")
+
+
+def _control(frames: list[Frame], kind: str) -> list[Mapping[str, Any]]:
+    """Messages of one type in the order in which they were sent."""
+    found = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == kind]
     return sorted(found, key=lambda message: message["sequence"])
 
 
@@ -229,9 +238,15 @@ def _results(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterato
 
 def _late(join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
     for side in Side:
-        rows, stream = step.late[side], join.streams[side]
+        rows, stream, other = step.late[side], join.streams[side], join.streams[side.other].name
+        if not join.reports[side]:  # late in this join alone: the other streams of a stream are not equally far
+            rows = rows.filter(rows[IDLE])
+        if rows.num_rows:
+            table = letters.late(stream, rows.drop_columns([FRONTIER, IDLE]), rows[FRONTIER], rows[IDLE], other)
+            yield _part(shard, Kind.LETTERS, {"stream": stream.name}, table_bytes(table))
+        rows = step.ahead[side]
         if join.reports[side] and rows.num_rows:
-            table = letters.late(stream, rows.drop_columns([FRONTIER]), rows[FRONTIER])
+            table = letters.ahead(stream, rows.drop_columns([LIMIT]), rows[LIMIT], "the other rows")
             yield _part(shard, Kind.LETTERS, {"stream": stream.name}, table_bytes(table))
 
 
@@ -245,14 +260,27 @@ def _sorted(frames: list[Frame], kind: Kind) -> list[Frame]:
     return sorted(wanted, key=lambda f: tuple(f.header.get(k, 0) for k in ("stream", "partition", "sequence", "piece")))
 
 
-def arrivals(join: SharedJoin, frames: list[Frame]) -> Arrivals:
+def arrivals(join: SharedJoin, frames: list[Frame], max_ahead_us: int | None = None) -> Arrivals:
     """What the frames of one micro-batch bring to one shard."""
-    ends = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == "end"]
-    over = {name for end in ends for name in end["streams"]}
     left, right = (_side_arrivals(join, side, frames) for side in Side)
-    ended = (join.streams[0].name in over, join.streams[1].name in over)
-    spans = (left[1], right[1]), (left[2], right[2])
-    return Arrivals((left[0], right[0]), *spans, ended, (left[3], right[3]))
+    ends = (left[1], right[1]), (left[2], right[2])
+    ended, idle = (_named(join, _control(frames, kind)) for kind in ("end", "idle"))
+    spans = [_spans(side, frames, max_ahead_us) for side in Side]
+    return Arrivals((left[0], right[0]), *ends, ended, (left[3], right[3]), idle, (spans[0], spans[1]))
+
+
+def _named(join: SharedJoin, messages: list[Mapping[str, Any]]) -> tuple[bool, bool]:
+    """Whether messages name the left and the right stream."""
+    names = {name for message in messages for name in message["streams"]}
+    return join.streams[0].name in names, join.streams[1].name in names
+
+
+def _spans(side: Side, frames: list[Frame], max_ahead_us: int | None) -> Spans:
+    """The spans of the whole stream, of which each frame tells those of its partition."""
+    if max_ahead_us is None:
+        return ()
+    told = [f.header for f in frames if f.kind == Kind.ROWS and f.header["side"] == side and f.header["piece"] == 0]
+    return united([header["spans"] for header in told], max_ahead_us)
 
 
 def _side_arrivals(
@@ -297,6 +325,10 @@ def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, 
         "bytes": operator.nbytes,
         "matches": operator.state.matches,
         "release": operator.release,
+        "filter_order": operator.filter_order,
+        "ahead": max(operator.joined) > operator.release,
+        "idle": operator.streams.idle,
+        "behind": int(operator.behind),
         "span": [operator.streams.min_ts, max(operator.streams.max_ts)],
         "classes": [s.tally for s in operator.selections],
         "top_keys": [_top_key(operator, side) for side in Side],

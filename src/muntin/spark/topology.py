@@ -11,7 +11,7 @@ from muntin.plan import Plan, SharedJoin
 from muntin.spark.plans import Epoch, plan_log
 from muntin.spark.shards import group_id
 
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 """What lies in the state store; a checkpoint of another format is refused."""
 
 
@@ -29,6 +29,8 @@ class Topology:
     policy: Policy = DEFAULT_POLICY
     checkpoint: str | None = None
     spec: JobSpec | None = None
+    ahead_of_clock_us: int | None = None
+    """How far ahead of the clock of the micro-batch a row may be, in a run without end."""
 
     def epoch(self, number: int) -> Epoch:
         if number == 0 or self.checkpoint is None or self.spec is None:
