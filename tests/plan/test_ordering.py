@@ -51,9 +51,9 @@ def test_which_stream_is_slow_does_not_depend_on_its_side():
     assert Pace.of(1e-4, (60, 30), (10, 1)) == Pace(1e-4, 30, 1, 10)
 
 
-def watched(seconds_per_row: float, rates: tuple[int, int], alpha: float = 0.3, span: int = 60) -> Monitor:
+def watched(seconds_per_row: float, rates: tuple[int, int], alpha: float = 0.3) -> Monitor:
     monitor = Monitor(alpha)
-    for second in range(span + 1):
+    for second in range(61):
         arrived = (rates[0] * second, rates[1] * second)
         monitor.note(second, arrived, sum(arrived), seconds_per_row * sum(arrived))
     return monitor
@@ -62,19 +62,20 @@ def watched(seconds_per_row: float, rates: tuple[int, int], alpha: float = 0.3, 
 @pytest.mark.parametrize("c, chosen", [(1e-6, SYNC_FILTER), (0.49e-3, SYNC_FILTER), (0.51e-3, FILTER_ORDER)])
 def test_adaptive_switches_where_the_load_reaches_alpha(c, chosen):
     """Section 7.2.1: 60 s, 1 and 10 rows a second, alpha 0.3: the point is c = 0.5 ms."""
-    decision = watched(Pace(c, 60, 1, 10).seconds_per_row, (1, 10)).decide()
+    comparisons = 1 * 10 * (60 + 60)  # a second, by the 11 rows of both streams
+    decision = watched(c * comparisons / 11, (1, 10)).decide()
     assert decision is not None and decision.ordering == chosen
     assert decision.rates == (1, 10) and decision.load == pytest.approx(Pace(c, 60, 1, 10).load)
     assert decision.gain == pytest.approx(Pace(c, 60, 1, 10).gain)
 
 
 def test_adaptive_follows_what_comes_now_and_decides_nothing_from_nothing():
-    monitor = watched(0.05, (1, 10))
+    monitor = watched(0.1, (1, 10))
     assert Monitor(0.3).decide() is None
     before = monitor.decide()
     assert before is not None and before.ordering == FILTER_ORDER
     for second in range(61, 200):
         arrived = (60 + (second - 60), 600 + (second - 60))
-        monitor.note(second, arrived, sum(arrived), 0.05 * sum(arrived))
+        monitor.note(second, arrived, sum(arrived), 0.1 * sum(arrived))
     after = monitor.decide()
     assert after is not None and after.ordering == SYNC_FILTER and after.rates == (1, 1)

@@ -89,8 +89,31 @@ def planned_away(names: list[str]) -> str:
     return f"planned away, since no row can satisfy the selection: {shown}"
 
 
+def order(join: dict[str, Any]) -> Iterator[str]:
+    """What waits for which stream, which rule is in force, and what made Adaptive choose it."""
+    ordering, waits = join["ordering"], join["waits_for"]
+    chosen = ""
+    if decision := ordering.get("decision"):
+        rates = " and ".join(f"{rate:,.1f}" for rate in decision["rates"])
+        per_row = f"{1e6 * decision['seconds_per_row']:,.1f} us a row"
+        chosen = f": load {decision['load']:.3g} of {rates} rows/s at {per_row}, alpha {decision['alpha']:g}"
+    yield f"ordering {ordering['in_force']}{chosen}"
+    if waits:
+        held = (
+            f"{waits['held_rows']:,} rows and {waits['held_pairs']:,} results are held, {waits['held_bytes']:,} bytes"
+        )
+        silent = max(0, round(time.time() - waits["since"]))
+        yield f"{held}, for {waits['stream']}, which has not moved for {silent:,} s"
+    idle = [name for name, is_idle in zip(join["streams"], join["idle"], strict=True) if is_idle]
+    if idle:
+        yield f"idle, so that nobody waits for it: {' and '.join(idle)}"
+    if ordering["out_of_order"]:
+        yield f"OUT OF ORDER: {ordering['out_of_order']:,} results left before their time, since held_limit was reached"
+
+
 def work(join: dict[str, Any]) -> Iterator[str]:
     """What a join holds and does, beside what was predicted, and keys that have too much of it."""
+    yield from order(join)
     bytes_ = join.get("predicted_bytes")
     yield f"{join['bytes']:,} bytes of state" + (f", {bytes_:,} predicted" if bytes_ is not None else "")
     rates = join.get("comparisons_per_second", {})

@@ -425,18 +425,22 @@ class Operator:
             run.put_back()
 
     def _rejoin(self) -> None:
-        """Join the rows beyond the release point again, as far as they had been: that finds the held pairs again.
-
-        Where results have left before their time, the rows that they are of meet no more among themselves.
-        """
-        rows = self._rows([None, None], self.joined)
+        """Join the rows beyond the release point again, as far as they had been: that finds the held pairs again."""
+        pairs = self._found(self._rows([None, None], self.joined), Counters())
         if self._out:
-            joined, following = self._out
-            ranges = np.array(following, np.int64)[rows.side, rows.row >> RANGE_BITS]
-            done = (rows.ts <= np.array(joined)[rows.side]) & (rows.row < ranges)
-            self.state.load(Rows._make(a[done & rows.kept] for a in rows))
-            rows = Rows._make(a[~done] for a in rows)
-        self._pairs.exchange(self._found(rows, Counters()), self.release)
+            left = self._had_left(pairs, *self._out)
+            verdict = pairs.verdict[~left] if len(pairs.verdict) else pairs.verdict
+            pairs = Pairs(pairs.rows[:, ~left], pairs.ts[~left], pairs.tag[~left], verdict)
+        self._pairs.exchange(pairs, self.release)
+
+    def _had_left(self, pairs: Pairs, joined: Sequence[int], following: Sequence[Sequence[int]]) -> npt.NDArray[Any]:
+        """Which pairs are of two rows that had been joined when results left before their time."""
+        found = np.ones(len(pairs.ts), bool)
+        for side in Side:
+            rows, places = self.payload[side].fetch(pairs.rows[side])
+            before = np.array(following[side], np.int64)[pairs.rows[side] >> RANGE_BITS]
+            found &= (rows[TS].to_numpy()[places] <= joined[side]) & (pairs.rows[side] < before)
+        return found
 
     def _relieve(self, pairs: Pairs) -> Pairs:
         """Where more is held than may be: join what can be joined, and let results go before their time."""

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from muntin.model import Aggregation, Axis, JobSpec, Query, Side, Stream
-from muntin.plan.choose import Choice, choose
+from muntin.model import Aggregation, Axis, JobSpec, Query, Settings, Side, Stream
+from muntin.plan.choose import Choice
+from muntin.plan.choose import choose as choose_plan
 from muntin.plan.cost import DEFAULT, resolve
 from muntin.plan.families import combined, told_apart
+from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, SYNC_FILTER, choose, gain, must_wait, pace_of
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
 from muntin.plan.share import Partition, Plan, SharedJoin, Slice, never_true, signature
 from muntin.plan.traffic import NOTHING, Knowledge, Traffic
@@ -24,7 +26,7 @@ def describe(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str 
     """The plan of a job. `begun_with` is the strategy of its checkpoint, which `auto` does not change any more."""
     known, settings = knowledge or NOTHING, spec.settings
     kept = begun_with if begun_with and settings.strategy == "auto" else settings.strategy
-    choice = choose(replace(spec, settings=replace(settings, strategy=kept)), known)
+    choice = choose_plan(replace(spec, settings=replace(settings, strategy=kept)), known)
     fractions = _fractions(choice)
     of_group = {load.traffic: load for load in choice.prediction.joins}
     traffics = {traffic: _traffic(load, known) for traffic, load in of_group.items()}
@@ -35,7 +37,10 @@ def describe(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str 
             "chain": _decided_by(settings.chain) if choice.plan.strategy == "state-slice" else None,
         },
         "streams": [_stream(stream, choice.plan) for stream in spec.streams.values()],
-        "joins": [_join(join, load, traffics[load.traffic], fractions) for join, load in _loads(choice)],
+        "joins": [
+            {**_join(join, load, traffics[load.traffic], fractions), "order": _order(join, load, settings)}
+            for join, load in _loads(choice)
+        ],
         "never": _never(spec, choice.plan),
         "constants": {**asdict(known.constants), "known": "assumed" if known.constants == DEFAULT else "measured"},
         "alternatives": [_alternative(p, p is choice.prediction) for p in choice.alternatives],
@@ -53,10 +58,16 @@ def _settings(spec: JobSpec, plan: Plan) -> dict[str, Any]:
         "strategy": plan.strategy,
         "chain": plan.chain,
         "order": given.order,
-        "ordering": "sync-filter",
+        "ordering": given.ordering,
         "invalidation": resolve(given.invalidation),
     }
-    limits = {"state_limit_bytes": given.state_limit_bytes, "fan_out_limit": given.fan_out_limit}
+    limits = {
+        "state_limit_bytes": given.state_limit_bytes,
+        "fan_out_limit": given.fan_out_limit,
+        "max_ahead_us": given.max_ahead_us,
+        "held_limit_bytes": given.held_limit_bytes,
+        "on_held_limit": given.on_held_limit if given.held_limit_bytes else None,
+    }
     return chosen | {name: value for name, value in limits.items() if value is not None}
 
 
@@ -67,6 +78,7 @@ def _stream(stream: Stream, plan: Plan) -> dict[str, Any]:
         "name": stream.name,
         "time": stream.time,
         "lateness_us": stream.lateness_us,
+        "idle_us": stream.idle_us,
         "read": bool(joins),
         "asked_in_vain": not joins and stream.name in asked,
         "joins": joins,
@@ -119,6 +131,23 @@ def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: 
         "state": [_state(join, load, side) for side in Side],
         "traffic": traffic,
         "predicted": _work(load),
+    }
+
+
+def _order(join: SharedJoin, load: JoinLoad, settings: Settings) -> dict[str, Any]:
+    """What waits for a stream that is behind, and how long a row of the faster stream takes to be answered."""
+    reason = must_wait(join)
+    if reason is not None:
+        return {"ordering": SYNC_FILTER, "since_the_join": reason}
+    left, right = (join.reach(side) / 1e6 for side in Side)
+    pace = pace_of((left, right), load.traffic.rates, load.cpu_ns / 1e9)
+    return {
+        "ordering": choose(pace.load, settings.alpha) if settings.ordering == ADAPTIVE else settings.ordering,
+        "alpha": settings.alpha if settings.ordering == ADAPTIVE else None,
+        "load": round(pace.load, 6),
+        "keeps_up": pace.keeps_up,
+        "response_s": {SYNC_FILTER: round(pace.sync_response, 6), FILTER_ORDER: round(pace.filter_order_response, 6)},
+        "gain": round(gain(pace.load), 6),
     }
 
 

@@ -108,6 +108,8 @@ def _use(stream: dict[str, Any]) -> str:
     if not stream["read"]:
         return "not read: no query uses it"
     late = f"out of order by up to {format_us(stream['lateness_us'])}" if stream["lateness_us"] else "in order"
+    if stream["idle_us"]:
+        late += f", idle after {format_us(stream['idle_us'])}"
     joins = stream["joins"]
     feeds = f"join {', '.join(map(str, joins))}" if len(joins) <= LISTED else _count(len(joins), "join")
     return f"read once, {late}, for {feeds}"
@@ -134,7 +136,19 @@ def _join_lines(join: dict[str, Any], strategy: str, hopeless: set[str]) -> list
         lines.append("  every row goes to every shard to look for partners, and is kept in one of them")
     for state, part in zip(join["state"], join["parts"], strict=True):
         lines += _state_lines(state, part)
-    return lines
+    return [*lines, f"  {_order(join['order'])}"]
+
+
+def _order(order: dict[str, Any]) -> str:
+    """What waits while one stream is behind (rows under sync-filter, results under filter-order), and why."""
+    if "since_the_join" in order:
+        return f"sync-filter: the join {order['since_the_join']}"
+    beside, alpha = "", order["alpha"]
+    if alpha is not None:
+        beside = f", {'below' if order['load'] < alpha else 'not below'} alpha {alpha:g}"
+    wait, gain = _number(1000 * order["response_s"]["sync-filter"]), _number(100 * order["gain"])
+    answers = f"a row waits {wait} ms for its partners' stream, with filter-order {gain}% less"
+    return f"{order['ordering']}: load {_number(order['load'])}{beside}; {answers}"
 
 
 def _on(join: dict[str, Any]) -> str:

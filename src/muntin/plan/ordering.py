@@ -10,8 +10,10 @@ Sync-Filter joins the n rows when the row that they wait for has come, one after
 by then. A row is done, on average, after equation 3 or 5. What Filter-Order gains depends on one number, the *load*
 `c w slow fast`: the part of its time that the join spends on rows of the fast stream.
 
-A hash join looks at the partners with the same key only, so its C is no product of a window and a rate; it is measured
-(seconds per row) and `c` is what the equations need to give it.
+A hash join looks at the partners with the same key only, so its C is no product of a window and a rate. What is
+measured is how long joining a row takes, rows of both streams together. They look at `slow fast (w + w')` partners a
+second, w' being the window of the fast stream, and those that the fast stream's rows look at are `w / (w + w')` of
+them: so the load is that part of the seconds that the rows of one second take.
 """
 
 from __future__ import annotations
@@ -107,6 +109,17 @@ def gain(load: float) -> float:
     return load / (1 + load)
 
 
+def pace_of(windows: tuple[float, float], rates: tuple[float, float], busy: float) -> Pace:
+    """The pace at which a join is busy for so many seconds a second, with windows in seconds."""
+    pace = Pace.of(1, windows, rates)
+    return Pace(busy / (pace.slow * pace.fast * sum(windows)), pace.w, pace.slow, pace.fast)
+
+
+def choose(load: float, alpha: float) -> str:
+    """Section 6: Filter-Order where it gains enough, and else Sync-Filter, which holds less."""
+    return FILTER_ORDER if load >= alpha else SYNC_FILTER
+
+
 @dataclass(frozen=True)
 class Decision:
     """What Adaptive decides, and from what: the rates of (left, right) in rows per second, seconds per joined row."""
@@ -140,8 +153,8 @@ class Monitor:
     `span_s` seconds of that clock.
     """
 
-    def __init__(self, alpha: float, span_s: float = SPAN_S):
-        self.alpha, self._span_s = alpha, span_s
+    def __init__(self, alpha: float, windows: tuple[float, float] = (1, 1), span_s: float = SPAN_S):
+        self.alpha, self._windows, self._span_s = alpha, windows, span_s
         self._seen: deque[tuple[float, tuple[int, int], int, float]] = deque()
 
     def note(self, clock_s: float, arrived: tuple[int, int], joined: int, seconds: float) -> None:
@@ -159,6 +172,5 @@ class Monitor:
             return None
         left, right = ((now - before) / (end - start) for now, before in zip(arrived_now, arrived, strict=True))
         seconds = (spent_now - spent) / (joined_now - joined)
-        load = seconds * max(left, right)
-        ordering = FILTER_ORDER if load >= self.alpha else SYNC_FILTER
-        return Decision(ordering, (left, right), seconds, load, self.alpha)
+        load = seconds * (left + right) * self._windows[0 if left <= right else 1] / sum(self._windows)
+        return Decision(choose(load, self.alpha), (left, right), seconds, load, self.alpha)

@@ -5,6 +5,7 @@ were sent:
 
     end    the named streams will bring nothing more
     plan   from here on the plan of an epoch is in force (`plans.py`)
+    idle, ordering   what the driver has noticed (`watch.py`)
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrival import data_of, marked, shard_rows
+from muntin.core.arrival import data_of, marked, shard_rows, spans_of
 from muntin.core.batch import MARK, TS, stream_schema
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
@@ -25,6 +25,8 @@ from muntin.spark.daemon import set_aside
 from muntin.spark.topology import Topology
 
 CORRUPT = "_corrupt_record"
+CLOCK = "_clock"
+"""The time of the micro-batch, where rows must not be too far ahead of it: Spark's, so that a replay has the same."""
 FRAME_BYTES = 16 << 20
 """Frames are cut at about this size, so that no single value strains the exchange."""
 GATHER_BYTES = 128 << 20
@@ -90,7 +92,7 @@ def _batch(held: list[Packed]) -> pa.RecordBatch:
 
 def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, sequence: int) -> Iterator[Packed]:
     """Frames of one table of input rows for all shards of all joins that read the stream."""
-    rows, turned_away = admit(stream, table)
+    rows, turned_away = admit(stream, table, topology.ahead_of_clock_us)
     rows = marked(stream, rows)
     if unheard(topology.latest(), stream):
         marks = rows.filter(rows[MARK]).drop_columns([TS, MARK])
@@ -104,13 +106,17 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
         return
     times = rows[TS].to_numpy()
     place |= {"min_ts": int(times.min()), "max_ts": int(times.max()), "came": time.time_ns() // 1000}
+    if topology.policy.max_ahead_us is not None:
+        place["spans"] = spans_of(times, topology.policy.max_ahead_us)
     for join, side in topology.readers(stream):
         yield from _pack_side(topology, join, side, rows, place)
 
 
-def admit(stream: Stream, table: pa.Table) -> tuple[pa.Table, pa.Table]:
+def admit(stream: Stream, table: pa.Table, max_ahead_us: int | None = None) -> tuple[pa.Table, pa.Table]:
     """Rows with an event time, `_ts` first, and the dead letters of the others."""
     turned_away = []
+    clock = table[CLOCK].cast(pa.int64()) if CLOCK in table.column_names else None
+    now = clock[0].as_py() if clock is not None and len(clock) else None
     if CORRUPT in table.column_names and stream.schema.find(CORRUPT) is None:
         broken = pc.is_valid(table[CORRUPT])
         if pc.any(broken).as_py():
@@ -123,6 +129,13 @@ def admit(stream: Stream, table: pa.Table) -> tuple[pa.Table, pa.Table]:
         turned_away.append(letters.null_time(stream, table.filter(missing)))
         table = table.filter(pc.invert(missing))
     rows = table.add_column(0, pa.field(TS, pa.int64(), nullable=False), letters.event_times(stream, table))
+    if max_ahead_us is not None and now is not None:
+        far = pc.greater(rows[TS], now + max_ahead_us)
+        if pc.any(far).as_py():
+            found = rows.filter(far)
+            limits = pa.chunked_array([pa.array([now] * found.num_rows, pa.int64())])
+            turned_away.append(letters.ahead(stream, found.drop_columns([TS]), limits, "the clock"))
+            rows = rows.filter(pc.invert(far))
     return rows, pa.concat_tables(turned_away) if turned_away else letters.SCHEMA.empty_table()
 
 

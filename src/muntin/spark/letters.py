@@ -1,8 +1,8 @@
 """Dead letters: rows that were turned away, with the reason and the row itself as JSON.
 
-A reason begins with its class, before the colon: `null_time`, `late`, `ended`, `malformed`, `punctuation` (one that
-says nothing), `broken` (a row that its stream had promised not to send) or, for a row of a query's output whose value
-does not fit into its type, `overflow`; status counts by class. Such a row has the query's name in place of the
+A reason begins with its class, before the colon: `null_time`, `late`, `ended`, `ahead`, `malformed`, `punctuation` (one
+that says nothing), `broken` (a row that its stream had promised not to send) or, for a row of a query's output whose
+value does not fit into its type, `overflow`; status counts by class. Such a row has the query's name in place of the
 stream's.
 """
 
@@ -45,11 +45,21 @@ def malformed(stream: Stream, texts: pa.ChunkedArray) -> pa.Table:
     return _letters(stream, [reason] * len(rows), rows, pa.nulls(len(rows), pa.int64()))
 
 
-def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray) -> pa.Table:
-    """Rows older than the frontier, which is in microseconds."""
+def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray, idle: pa.ChunkedArray, other: str) -> pa.Table:
+    """Rows older than the frontier, which is in microseconds; that of the `other` stream for those that were idle."""
     times = event_times(stream, rows)
-    pairs = zip(times.to_pylist(), frontiers.to_pylist(), strict=True)
-    return _letters(stream, [_late_reason(ts, frontier) for ts, frontier in pairs], rows_as_json(rows), times)
+    told = zip(times.to_pylist(), frontiers.to_pylist(), idle.to_pylist(), strict=True)
+    why = [_late_reason(ts, frontier) + (f" of {other}: its own stream was idle" if late else "")
+           for ts, frontier, late in told]  # fmt: skip
+    return _letters(stream, why, rows_as_json(rows), times)
+
+
+def ahead(stream: Stream, rows: pa.Table, limits: pa.ChunkedArray, of: str) -> pa.Table:
+    """Rows with a time that nothing bears out; `limits` are the times, in microseconds, that they are ahead `of`."""
+    times = event_times(stream, rows)
+    pairs = zip(times.to_pylist(), limits.to_pylist(), strict=True)
+    why = [f"ahead: {(ts - limit) / 1e6:g} s ahead of {of}, {iso(limit)}" for ts, limit in pairs]
+    return _letters(stream, why, rows_as_json(rows), times)
 
 
 def overflows(query: Query, faults: pa.Table) -> pa.Table:

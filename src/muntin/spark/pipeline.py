@@ -26,7 +26,7 @@ IDLE_POLL = "200 milliseconds"
 def build(spark: SparkSession, topology: Topology, frames: Mapping[str, DataFrame], checkpoint: Path) -> DataFrame:
     """From the streams' DataFrames (in the plan's order) to the frames for the sink."""
     packed = [
-        frames[stream.name].mapInArrow(ingest.Ingest(topology, stream).run, ingest.DDL)
+        _clocked(frames[stream.name], topology).mapInArrow(ingest.Ingest(topology, stream).run, ingest.DDL)
         for stream in topology.plan.streams
     ]
     folder = control.make_folder(checkpoint)
@@ -39,6 +39,15 @@ def build(spark: SparkSession, topology: Topology, frames: Mapping[str, DataFram
     )
     merged = topology.global_order and not topology.counting
     return joined.repartition(topology.shards, "part") if merged else joined
+
+
+def _clocked(frame: DataFrame, topology: Topology) -> DataFrame:
+    """Rows with the clock of their micro-batch, where it is needed: Spark keeps it with the offsets."""
+    if topology.ahead_of_clock_us is None:
+        return frame
+    from pyspark.sql.functions import current_timestamp
+
+    return frame.withColumn(ingest.CLOCK, current_timestamp())
 
 
 def start(

@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream, UsageError
 from muntin.plan import Plan
 from muntin.plan.adapt import Adaptation
+from muntin.plan.ordering import ADAPTIVE
 from muntin.spark import control, identity, known, pipeline, sink, source
 from muntin.spark.changes import Changes
 from muntin.spark.failure import explain_failure
@@ -29,6 +31,7 @@ from muntin.spark.session import default_shards, prepare_session
 from muntin.spark.status import StatusBoard, read_status
 from muntin.spark.targets import SCHEME, Calls, JsonFiles, Nowhere, Socket, Target
 from muntin.spark.topology import STATE_FORMAT, Topology
+from muntin.spark.watch import Orderings, Silence, tell_idle, tell_ordering
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +63,14 @@ class Job:
         return cls(spark, parse_job(Path(path).read_text(), source=str(path)))
 
     def stream(
-        self, name: str, frame: DataFrame, *, time: str, lateness: str = "0 seconds", promises: str | None = None
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        time: str,
+        lateness: str = "0 seconds",
+        idle_after: str | None = None,
+        promises: str | None = None,
     ) -> Job:
         """Add a stream that comes from any streaming DataFrame.
 
@@ -77,7 +87,8 @@ class Job:
         if column is None or column.type not in ("timestamp", "timestamp_ntz"):
             kind = f"has type {column.type}" if column else "is not a column"
             raise UsageError(f"stream {name}: {time} {kind}", hint="the event time must be a timestamp column")
-        added = Stream(name, schema, column.name, parse_duration_us(lateness))
+        idle_us = None if idle_after is None else parse_duration_us(idle_after)
+        added = Stream(name, schema, column.name, parse_duration_us(lateness), idle_us=idle_us)
         if promises is not None:
             added = parse_promises(promises, added)
         self._frames[name] = frame
@@ -186,6 +197,9 @@ class Run:
         self._error: MuntinError | None = None
         self._eager: sink.Eager | None = None
         self._adaptation, self._arrived = Adaptation(), 0
+        self._silence = Silence(job.spec.streams)
+        self._orderings, self._epoch = Orderings(job.spec.settings.alpha), 0
+        self._asked_for: set[tuple[int, str]] = set()
         self.differences: list[str] = []
         """What the job has otherwise than the run before on this checkpoint, one line each."""
 
@@ -209,10 +223,13 @@ class Run:
             first = self._take_up(publisher)
             spark.conf.set("spark.sql.shuffle.partitions", str(shards))
             policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
-            in_order = spec.settings.order == "global"
+            in_order, ahead_us = spec.settings.order == "global", None
+            if self.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
+                ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
             aggregates = any(query.aggregation for query in spec.queries.values())
             counting = self.place.output is None and self._callback is None and not aggregates
-            topology = Topology(first, shards, in_order, checkpoint_id, policy, str(checkpoint), spec, counting)
+            place = checkpoint_id, policy, str(checkpoint), spec
+            topology = Topology(first, shards, in_order, *place, counting=counting, ahead_of_clock_us=ahead_us)
             self._eager = self._open_hub(topology, publisher) if policy.eager else None
             topology = dataclasses.replace(topology, hub=self._eager.hub.address if self._eager else None)
             self._sink = sink.Sink(topology, publisher, self._callback, self._eager)
@@ -297,12 +314,15 @@ class Run:
     def _write(self, frame: DataFrame, batch: int) -> None:
         """Called by Spark for every micro-batch."""
         with self._writing:
+            began = time.monotonic()
             try:
                 self._note_progress()
                 manifest = self._sink.write(frame, batch)
                 self.board.committed(manifest, self._sink.latency)
                 self._changes.committed(manifest)
                 self._adapt(manifest)
+                self._choose_orderings(manifest)
+                self._silence.worked(time.monotonic() - began)
             except BaseException as error:
                 self._error = self._error or explain_failure(error)
                 raise
@@ -354,12 +374,34 @@ class Run:
             self._changes.migrate(move.plan)
             self.board.migrated(manifest.batch, move)
 
+    def _choose_orderings(self, manifest: Manifest) -> None:
+        """Let each join follow the ordering that suits what comes; a bounded run reads no messages on its way."""
+        if manifest.epoch != self._epoch:
+            self._epoch = manifest.epoch
+            self._silence.again()
+        if self.mode != "endless" or self.job.spec.settings.ordering != ADAPTIVE:
+            return
+        plan = self._changes.log.read(manifest.epoch).plan
+        for join, ordering in self._orderings.look(plan, manifest, time.monotonic()):
+            if (join, ordering) not in self._asked_for:
+                tell_ordering(self.place.checkpoint, join, ordering)
+                self._orderings.switched(join, ordering, manifest.batch)
+                self._asked_for = {(j, o) for j, o in self._asked_for if j != join} | {(join, ordering)}
+        self.board.ordered(self._orderings)
+
+    def _notice_silence(self) -> None:
+        """Tell the shards of streams that have become idle; called while no micro-batch is at work."""
+        self._silence.heard(self.board.rows_read())
+        if self.mode == "endless" and (streams := self._silence.news()):
+            tell_idle(self.place.checkpoint, streams)
+
     def _listen(self) -> None:
         """Take up the requests of other processes while the job runs."""
         while not self._done.wait(LISTEN_S):
             if self._writing.acquire(blocking=False):  # a micro-batch that is over is reported, also if none follows
                 try:
                     self._note_progress()
+                    self._notice_silence()
                 finally:
                     self._writing.release()
             before = self._changes.log.latest()

@@ -23,11 +23,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.batch import ARRIVAL, TS, Arrivals, row_schema
-from muntin.core.operator import FOREVER, FRONTIER, Changed, Operator, Step, fits
+from muntin.core.batch import ARRIVAL, TS, Arrivals, Spans, row_schema
+from muntin.core.operator import FOREVER, FRONTIER, IDLE, LIMIT, Changed, Operator, Step, fits
 from muntin.core.promises import REASON
 from muntin.core.propagate import told
 from muntin.core.results import counted
+from muntin.core.streams import united
 from muntin.model import MuntinError, Side
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
@@ -128,10 +129,14 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
             yield _part(shard, Kind.COUNTERS, _place(index, shard, engine.epoch, changes) | {"gone": True})
         return
     began = time.process_time()
+    for message in _control(frames, "ordering"):
+        if message["join"] == index:
+            operator.follow(message["filter_order"])
+    brought = arrivals(operator.join, frames, topology.policy.max_ahead_us)
     if topology.hub is None:
-        step = operator.advance(arrivals(operator.join, frames))
+        step = operator.advance(brought)
     else:
-        operator.receive(arrivals(operator.join, frames))
+        operator.receive(brought)
         with Courier(topology.hub, {"join": index, "shard": shard, "epoch": engine.epoch, **attempt()}) as courier:
             deliver(operator, courier)
         step = operator.finish()
@@ -165,7 +170,12 @@ def attempt() -> dict[str, Any]:
 
 def _plans(frames: list[Frame]) -> list[Mapping[str, Any]]:
     """The changes of plan that a micro-batch brings, in order."""
-    found = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == "plan"]
+    return _control(frames, "plan")
+
+
+def _control(frames: list[Frame], kind: str) -> list[Mapping[str, Any]]:
+    """Messages of one type in the order in which they were sent."""
+    found = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == kind]
     return sorted(found, key=lambda message: message["sequence"])
 
 
@@ -262,9 +272,15 @@ def _runs(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[P
 
 def _late(join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
     for side in Side:
-        rows, stream = step.late[side], join.streams[side]
+        rows, stream, other = step.late[side], join.streams[side], join.streams[side.other].name
+        if not join.reports[side]:  # late in this join alone: the other streams of a stream are not equally far
+            rows = rows.filter(rows[IDLE])
+        if rows.num_rows:
+            table = letters.late(stream, rows.drop_columns([FRONTIER, IDLE]), rows[FRONTIER], rows[IDLE], other)
+            yield _part(shard, Kind.LETTERS, {"stream": stream.name}, table_bytes(table))
+        rows = step.ahead[side]
         if join.reports[side] and rows.num_rows:
-            table = letters.late(stream, rows.drop_columns([FRONTIER]), rows[FRONTIER])
+            table = letters.ahead(stream, rows.drop_columns([LIMIT]), rows[LIMIT], "the other rows")
             yield _part(shard, Kind.LETTERS, {"stream": stream.name}, table_bytes(table))
     for side, rows in step.refused:
         if join.reports[side]:
@@ -289,15 +305,28 @@ def _sorted(frames: list[Frame], kind: Kind) -> list[Frame]:
     return sorted(wanted, key=lambda f: tuple(f.header.get(k, 0) for k in ("stream", "partition", "sequence", "piece")))
 
 
-def arrivals(join: SharedJoin, frames: list[Frame]) -> Arrivals:
+def arrivals(join: SharedJoin, frames: list[Frame], max_ahead_us: int | None = None) -> Arrivals:
     """What the frames of one micro-batch bring to one shard."""
-    ends = [f.header for f in frames if f.kind == Kind.CONTROL and f.header["type"] == "end"]
-    over = {name for end in ends for name in end["streams"]}
     left, right = (_side_arrivals(join, side, frames) for side in Side)
-    ended = (join.streams[0].name in over, join.streams[1].name in over)
-    spans = (left[1], right[1]), (left[2], right[2])
+    ends = (left[1], right[1]), (left[2], right[2])
+    ended, idle = (_named(join, _control(frames, kind)) for kind in ("end", "idle"))
+    spans = [_spans(side, frames, max_ahead_us) for side in Side]
     moment = min((f.header["came"] for f in frames if f.kind == Kind.ROWS), default=0)
-    return Arrivals((left[0], right[0]), *spans, ended, (left[3], right[3]), moment=moment)
+    return Arrivals((left[0], right[0]), *ends, ended, (left[3], right[3]), idle, (spans[0], spans[1]), moment)
+
+
+def _named(join: SharedJoin, messages: list[Mapping[str, Any]]) -> tuple[bool, bool]:
+    """Whether messages name the left and the right stream."""
+    names = {name for message in messages for name in message["streams"]}
+    return join.streams[0].name in names, join.streams[1].name in names
+
+
+def _spans(side: Side, frames: list[Frame], max_ahead_us: int | None) -> Spans:
+    """The spans of the whole stream, of which each frame tells those of its partition."""
+    if max_ahead_us is None:
+        return ()
+    told = [f.header for f in frames if f.kind == Kind.ROWS and f.header["side"] == side and f.header["piece"] == 0]
+    return united([header["spans"] for header in told], max_ahead_us)
 
 
 def _side_arrivals(
@@ -342,6 +371,10 @@ def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, 
         "bytes": operator.nbytes,
         "matches": operator.state.matches,
         "release": operator.release,
+        "filter_order": operator.filter_order,
+        "ahead": max(operator.joined) > operator.release,
+        "idle": operator.streams.idle,
+        "behind": int(operator.behind),
         "span": [operator.streams.min_ts, max(operator.streams.max_ts)],
         "classes": [s.tally for s in operator.selections],
         "top_keys": [_top_key(operator, side) for side in Side],

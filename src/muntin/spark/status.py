@@ -9,6 +9,9 @@ strategy, chain    how the queries share
 never              queries that can have no rows, planned away
 joins              per shared join: streams, queries, frontiers, rows kept per slice (measured and predicted), held
                    rows, comparisons per second of stream time (in the last micro-batch, and predicted), counters
+                   `ordering`: which rule is in force (or "handing over"), what Adaptive decided and from what;
+                   `waits_for`: the stream that holds results back, since when, and how much is held for it
+switches           the last changes of ordering, with the load that made them
 migrations         the last changes of chains while the job ran: predicted gain, or measured where one was undone
 dead_letters       rows per class of reason, in all
 seconds            of the last micro-batch: whole, and Spark's phases
@@ -29,12 +32,14 @@ from muntin.model import Settings, Side, UsageError
 from muntin.plan import SharedJoin
 from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
+from muntin.plan.ordering import FILTER_ORDER, SYNC_FILTER, must_wait
 from muntin.spark import known
 from muntin.spark.durable import write_atomically
 from muntin.spark.identity import FOLDER
 from muntin.spark.letters import iso
 from muntin.spark.publish import Manifest
 from muntin.spark.topology import Topology
+from muntin.spark.watch import Orderings
 
 FILE = "status.json"
 MIGRATIONS = 20
@@ -77,6 +82,9 @@ class StatusBoard:
         self._invalidation = settings.invalidation
         self._constants = known.load_constants(checkpoint) or DEFAULT
         self._done: dict[int, tuple[int, int]] = {}
+        self._decisions: dict[int, dict[str, Any]] = {}
+        self._moved: dict[str, tuple[Any, float]] = {}
+        self._ordering = settings.ordering
         self._names = names
         self._lock = threading.Lock()
         self._seen_progress: set[tuple[str, int]] = set()
@@ -91,6 +99,7 @@ class StatusBoard:
             "sources": {name: {"rows": 0, "total_rows": 0} for name in names},
             "queries": {},
             "migrations": [],
+            "switches": [],
             "joins": [],
             "dead_letters": {},
             "seconds": {},
@@ -142,6 +151,19 @@ class StatusBoard:
             self.status["migrations"] = [*self.status["migrations"], entry][-MIGRATIONS:]
             self._write()
 
+    def ordered(self, orderings: Orderings) -> None:
+        """Note what Adaptive decides."""
+        with self._lock:
+            self._decisions = {join: decision.described() for join, decision in orderings.decisions.items()}
+            self.status["switches"] = orderings.switches
+            for join in self.status["joins"]:
+                join["ordering"]["decision"] = self._decisions.get(join["join"] - 1)
+            self._write()
+
+    def rows_read(self) -> dict[str, int]:
+        with self._lock:
+            return {name: source["total_rows"] for name, source in self.status["sources"].items()}
+
     def progressed(self, progress: dict[str, Any]) -> bool:
         """Take in one of Spark's progress reports; each counts once. True where it was new and ran a micro-batch."""
         with self._lock:
@@ -182,6 +204,8 @@ class StatusBoard:
     def _join(self, join: SharedJoin, manifest: Manifest) -> dict[str, Any]:
         reports = known.reports_of(join, manifest)
         described = describe(join, reports)
+        described["ordering"] |= {"setting": self._ordering, "decision": self._decisions.get(join.index)}
+        described["waits_for"] = self._waits_for(join, reports)
         expected = known.expected(join, reports, self._constants, self._invalidation)
         described["predicted_bytes"] = expected and round(expected.bytes)
         described["comparisons_per_second"] = {
@@ -193,6 +217,19 @@ class StatusBoard:
             for piece, rows in zip(described["slices"][side], loads, strict=True):
                 piece["predicted_rows"] = None if rows is None else round(float(rows))
         return described
+
+    def _waits_for(self, join: SharedJoin, reports: known.Reports) -> dict[str, Any] | None:
+        """The stream for which results of a join wait, since when it has not moved, and what is held for it."""
+        now = time.time()
+        for side, stream in enumerate(join.streams):
+            frontier = _frontier(reports, Side(side))
+            if self._moved.get(stream.name, (None, 0))[0] != frontier or stream.name not in self._moved:
+                self._moved[stream.name] = frontier, now
+        held = [r for r in reports if r["counters"]["held_bytes"]]
+        if not held:
+            return None
+        stream = join.streams[held[0]["behind"]]
+        return {"stream": stream.name, "since": self._moved[stream.name][1], **_held(reports)}
 
     def _rate(self, join: SharedJoin, reports: known.Reports) -> float | None:
         """Comparisons since the micro-batch before, per second of event time; None where time has not passed."""
@@ -210,6 +247,7 @@ def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:
     """One shared join: the reports of its shards, added up."""
     slices = [join.slices(side) for side in Side]
     return {
+        "join": join.index + 1,
         "streams": [stream.name for stream in join.streams],
         "queries": [query.name for query in join.queries],
         "frontiers": [_frontier(reports, side) for side in Side],
@@ -224,9 +262,29 @@ def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:
         "bytes": sum(r["bytes"] for r in reports),
         "fullest_keys": [_fullest_key(reports, side) for side in Side],
         "held_rows": [sum(r["counters"]["held_rows"][side] for r in reports) for side in Side],
+        "held_pairs": sum(r["counters"]["held_pairs"] for r in reports),
+        "idle": [any(r["idle"][side] for r in reports) for side in Side],
+        "ordering": {"in_force": _in_force(join, reports), "out_of_order": _out_of_order(reports)},
         "counters": _added([r["counters"] for r in reports]),
         "rebuilt": sum(r["rebuilt"] for r in reports),
     }
+
+
+def _in_force(join: SharedJoin, reports: known.Reports) -> str:
+    """The rule that says what is joined when; after a switch back, rows joined ahead are caught up with first."""
+    if must_wait(join) or not any(r["filter_order"] or r["ahead"] for r in reports):
+        return SYNC_FILTER
+    return FILTER_ORDER if any(r["filter_order"] for r in reports) else "handing over to sync-filter"
+
+
+def _out_of_order(reports: known.Reports) -> int:
+    return sum(r["counters"]["out_of_order"] for r in reports)
+
+
+def _held(reports: known.Reports) -> dict[str, int]:
+    counters = [r["counters"] for r in reports]
+    rows, pairs = sum(sum(c["held_rows"]) for c in counters), sum(c["held_pairs"] for c in counters)
+    return {"held_rows": rows, "held_pairs": pairs, "held_bytes": sum(c["held_bytes"] for c in counters)}
 
 
 def event_time(ts: int | None) -> str | None:

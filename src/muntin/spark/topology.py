@@ -34,6 +34,8 @@ class Topology:
     """Results are counted where they are found and go no further."""
     hub: Address | None = None
     """Where shards deliver results while they are at work; None where the sink gets them after."""
+    ahead_of_clock_us: int | None = None
+    """How far ahead of the clock of the micro-batch a row may be, in a run without end."""
 
     def epoch(self, number: int) -> Epoch:
         if number == 0 or self.checkpoint is None or self.spec is None:
