@@ -27,7 +27,7 @@ def start(lab: Any, text: str, mode: str = "endless") -> Any:
 
 def until(what: Any, run: Any = None) -> None:
     """Wait for something that a job does; a job that has failed says why instead."""
-    for _ in range(1200):
+    for _ in range(4800):
         if what():
             return
         time.sleep(0.05)

@@ -1,0 +1,238 @@
+"""A leg: one Spark streaming query of a job, with sources, joins, plans and a checkpoint folder of its own.
+
+A job begins with one. Another is added where a query comes over streams that no leg reads, since Spark settles the
+sources of a streaming query with its checkpoint. Legs share the process, the output folder and the mailbox; each
+commits its own micro-batches, and what they publish bears their number.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muntin.core.policy import Policy
+from muntin.model import JobSpec, MuntinError, Stream
+from muntin.plan.adapt import Adaptation
+from muntin.plan.traffic import Knowledge
+from muntin.spark import control, identity, known, pipeline, sink
+from muntin.spark.changes import Changes
+from muntin.spark.failure import explain_failure
+from muntin.spark.hot import forget_hot
+from muntin.spark.plans import PlanLog
+from muntin.spark.publish import KEPT_MANIFESTS, Manifest, Publisher
+from muntin.spark.status import StatusBoard
+from muntin.spark.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+LOOK_EVERY = 2
+"""Micro-batches between two looks at whether other chains would be cheaper."""
+BATCH_BITS = 40
+"""Callables of the user's get the leg's number above these bits of the batch's, so that no number comes twice."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the legs of a run have in common. `frame` gives the source of a stream, `reported` is told after every
+    micro-batch, `over` when a leg is."""
+
+    spark: SparkSession
+    spec: JobSpec
+    checkpoint: Path
+    output: Path | None
+    shards: int
+    mode: str
+    callback: sink.Callback | None
+    board: StatusBoard
+    frame: Callable[[Stream], DataFrame]
+    reported: Callable[[], None]
+    over: Callable[[Leg], None]
+
+
+class Leg:
+    """One streaming query. A thread of its own drives it through its phases; its first epoch is written already."""
+
+    def __init__(self, host: Host, number: int):
+        self._host, self.number = host, number
+        self.folder = identity.leg_folder(host.checkpoint, number)
+        self.id = identity.checkpoint_id(self.folder)
+        self.publisher = Publisher(self.folder, host.output, f"l{number:03d}-" if number else "")
+        self.changes = Changes(
+            self.folder, host.checkpoint, host.spec, PlanLog(self.folder, host.spec), self._knowledge
+        )
+        self.state, self.error = "stopped", None
+        self._frame: DataFrame | None = None
+        self._query: StreamingQuery | None = None
+        self._stopping = threading.Event()
+        self._writing = threading.Lock()
+        self._failure: MuntinError | None = None
+        self._adaptation, self._arrived = Adaptation(), 0
+        self._prepared: int | None = None
+
+    state: str
+    """"stopped", "ended" or "failed", once it is over."""
+    error: MuntinError | None
+
+    def _knowledge(self) -> Knowledge:
+        met = known.met_by(self.folder, self.changes.log, self._host.spec)
+        return Knowledge(measured=met, constants=self._host.board.constants)
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_built(self) -> bool:
+        return self._frame is not None
+
+    def build(self, joins: int) -> None:
+        """Put the streaming query together, without starting it; `joins` is how many the whole job has."""
+        host, first = self._host, self.changes.log.read(0).plan
+        settings = host.spec.settings
+        policy = Policy.of(settings, host.shards * max(1, joins))
+        in_order = settings.order == "global"
+        topology = Topology(first, host.shards, in_order, self.id, policy, str(self.folder), host.spec)
+        self._sink = sink.Sink(topology, self.publisher, self._hand_over if host.callback else None)
+        frames = {stream.name: host.frame(stream) for stream in first.streams}
+        host.spark.conf.set("spark.sql.shuffle.partitions", str(host.shards))
+        self._frame = pipeline.build(host.spark, topology, frames, self.folder)
+        names = [*(s.name for s in first.streams), control.NAME]
+        self.status = host.board.add(self.number, topology, names, self.publisher.last)
+        self._was_ended = control.is_ended(self.folder)
+        self.prepare_output()
+
+    def prepare_output(self) -> None:
+        """Give each query its folder, once for each epoch."""
+        latest = self.changes.log.latest()
+        if self._host.output and latest != self._prepared:
+            sink.prepare_output(self._host.output, self.changes.plan)
+            self._prepared = latest
+
+    def start(self) -> None:
+        self._launch()
+        threading.Thread(target=self._drive, name=f"muntin-leg-{self.number}", daemon=True).start()
+
+    def _launch(self) -> None:
+        assert self._frame is not None
+        name = f"muntin-{self._host.checkpoint.name}" + (f"-{self.number}" if self.number else "")
+        available_now = self._host.mode != "endless"
+        self._query = pipeline.start(self._frame, self._write, self.folder, name, available_now)
+
+    # -- while it runs --------------------------------------------------------------------------------------------
+
+    def _hand_over(self, name: str, table: Any, batch: int) -> None:
+        assert self._host.callback is not None
+        self._host.callback(name, table, self.number << BATCH_BITS | batch)
+
+    def _write(self, frame: DataFrame, batch: int) -> None:
+        """Called by Spark for every micro-batch."""
+        with self._writing:
+            try:
+                self._note_progress()
+                manifest = self._sink.write(frame, batch)
+                self.status.committed(manifest)
+                self.changes.committed(manifest)
+                if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
+                    self.changes.forget(oldest)
+                self._adapt(manifest)
+            except BaseException as error:
+                self._failure = self._failure or explain_failure(error)
+                raise
+
+    def note_progress(self) -> None:
+        """Report a micro-batch that is over also if none follows."""
+        if self._writing.acquire(blocking=False):
+            try:
+                self._note_progress()
+            finally:
+                self._writing.release()
+
+    def _note_progress(self) -> None:
+        """Take in Spark's report of the micro-batch before; called once per micro-batch and at the end.
+
+        The last report is usually it; all that Spark remembers are fetched only where it was about an idle moment.
+        """
+        if self._query is None or (last := self._query.lastProgress) is None:
+            return
+        reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress
+        if any([self.status.progressed(json.loads(report.json)) for report in reports]):
+            self._host.reported()
+
+    def _adapt(self, manifest: Manifest) -> None:
+        """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
+        settings, plan = self._host.spec.settings, self.changes.plan
+        epoch = self.changes.log.latest() or 0
+        settled = all(report["epoch"] == epoch for report in manifest.operators.values())
+        if settings.adapt == "off" or settings.chain == "mem-opt" or plan.strategy != "state-slice" or not settled:
+            return
+        rows = sum(sum(report["counters"]["arrived"]) for report in manifest.operators.values())
+        if rows > self._arrived:
+            self._adaptation.note(sum(r["seconds"] for r in manifest.operators.values()) / (rows - self._arrived))
+        self._arrived = rows
+        if manifest.batch % LOOK_EVERY:
+            return
+        better, gain = known.better(self.changes.spec, plan, self._knowledge())
+        move = self._adaptation.look(plan, better, gain)
+        if move is not None:
+            self.changes.migrate(move.plan)
+            self.status.migrated(manifest.batch, move)
+
+    def _drive(self) -> None:
+        try:
+            self._wait()
+            if self._host.mode == "bounded" and not self._stopping.is_set():
+                if not self._was_ended:
+                    control.send_end(self.folder, [s.name for s in self.changes.plan.streams])
+                    self._launch()
+                    self._wait()
+                self.state = "stopped" if self._stopping.is_set() else "ended"
+        except Exception as failure:
+            if not self._stopping.is_set():
+                self.state, self.error = "failed", self._failure or explain_failure(failure)
+        finally:
+            self._host.over(self)
+
+    def _wait(self) -> None:
+        assert self._query is not None
+        try:
+            self._query.awaitTermination()
+        finally:
+            with self._writing:
+                self._note_progress()
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop after what is committed; a later run goes on from there."""
+        self._stopping.set()
+        if self._query is not None and self._query.isActive:
+            try:
+                self._query.stop()
+            except Exception as error:
+                raise explain_failure(error) from error
+
+    def forget(self) -> None:
+        """Remove what lies on this machine only."""
+        forget_hot(self.id)
+
+    def retire(self) -> None:
+        """End for good: mark the folder, and remove all but the marks and the sums."""
+        identity.retire(self.folder)
+        self.forget()
+        sweep(self.folder)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a leg that has ended for good needs no more."""
+    for left in folder.iterdir():
+        if left.name not in (identity.FOLDER, identity.LEGS) and left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        elif left.is_file():
+            left.unlink(missing_ok=True)
+    shutil.rmtree(folder / identity.FOLDER / "plans", ignore_errors=True)
+    Publisher(folder, None).forget(1)
