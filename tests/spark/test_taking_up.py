@@ -1,5 +1,5 @@
-"""A change that a run wrote down and did not finish is taken up by the next one; nothing is done twice. Queries find the
-leg that reads their streams, or begin one."""
+"""A change that a run wrote down and did not finish is taken up by the next one; nothing is done twice. A query finds
+the leg that reads its streams, or begins one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from muntin.model import JobSpec, UsageError
@@ -20,6 +21,7 @@ from muntin.spark.identity import leg_folder
 from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Manifest
 from muntin.spark.routing import Router, assign, differences, with_pending
+from muntin.spark.sink import check_columns, prepare_output
 from muntin.sql import parse_change, parse_job
 
 STREAMS = "".join(
@@ -45,7 +47,12 @@ def begin(checkpoint: Path, number: int, spec: JobSpec, elsewhere: Collection[st
 
 
 def router(checkpoint: Path) -> Router:
-    made = Router(checkpoint, SPEC, lambda *told: begin(checkpoint, len(made.legs), *told), threading.RLock())
+    def following(*told: Any) -> Changes:
+        return begin(checkpoint, len(made.legs), *told)
+
+    made = Router(
+        checkpoint, SPEC, following, lambda query: check_columns(checkpoint / "out", query), threading.RLock()
+    )
     made.legs.append(begin(checkpoint, 0, SPEC, (), Asked()))
     return made
 
@@ -186,6 +193,18 @@ def test_queries_of_a_job_file_stay_in_their_legs_or_begin_one():
         "query s: gone",
         "query t: gone",
     ]
+
+
+def test_a_column_keeps_its_type_under_one_name(tmp_path):
+    asked = router(tmp_path)
+    prepare_output(tmp_path / "out", asked.legs[0].plan)
+    replaced = Q.replace("CREATE", "CREATE OR REPLACE")
+    asked.submit(replaced.replace("A.k FROM", "B.k AS other FROM"))
+    prepare_output(tmp_path / "out", asked.legs[0].plan)
+    assert pq.read_schema(tmp_path / "out" / "q" / "00-schema.parquet").names == ["other", "_ts"]
+    with pytest.raises(UsageError, match="column k is string, but int64 in the files"):
+        asked.submit(replaced.replace("A.k FROM", "CAST(A.k AS STRING) AS k FROM"))
+    asked.submit(replaced.replace("A.k FROM", "CAST(A.k AS STRING) AS text FROM"))
 
 
 def test_epochs_and_messages_that_no_replay_can_need_are_removed(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,12 +15,16 @@ from muntin.plan.traffic import NOTHING, Knowledge, Traffic
 
 NUMBER_BYTES = 8
 """What each shard receives of each row of a stream whose rows are counted: its event time."""
+Legs = Sequence[Collection[str]]
 Fractions = Mapping[str, Sequence[float]]
 """For queries by name, the fraction of the left and of the right rows that they select."""
 
 
-def describe(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None) -> dict[str, Any]:
-    """The plan of a job. `begun_with` is the strategy of its checkpoint, which `auto` does not change any more."""
+def describe(
+    spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None, legs: Legs = ()
+) -> dict[str, Any]:
+    """The plan of a job. `begun_with` is the strategy of its checkpoint, which `auto` does not change any more; `legs`
+    are the streams that each of its streaming queries reads."""
     known, settings = knowledge or NOTHING, spec.settings
     kept = begun_with if begun_with and settings.strategy == "auto" else settings.strategy
     choice = choose(replace(spec, settings=replace(settings, strategy=kept)), known)
@@ -33,8 +37,11 @@ def describe(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str 
             "strategy": "checkpoint" if kept != settings.strategy else _decided_by(settings.strategy),
             "chain": _decided_by(settings.chain) if choice.plan.strategy == "state-slice" else None,
         },
-        "streams": [_stream(stream, choice.plan) for stream in spec.streams.values()],
-        "joins": [_join(join, load, traffics[load.traffic], fractions) for join, load in _loads(choice)],
+        "streams": [_stream(stream, choice.plan, legs) for stream in spec.streams.values()],
+        "joins": [
+            {**_join(join, load, traffics[load.traffic], fractions), "streaming_query": _leg(join, legs)}
+            for join, load in _loads(choice)
+        ],
         "never": _never(spec, choice.plan),
         "constants": {**asdict(known.constants), "known": "assumed" if known.constants == DEFAULT else "measured"},
         "alternatives": [_alternative(p, p is choice.prediction) for p in choice.alternatives],
@@ -59,9 +66,10 @@ def _settings(spec: JobSpec, plan: Plan) -> dict[str, Any]:
     return chosen | {name: value for name, value in limits.items() if value is not None}
 
 
-def _stream(stream: Stream, plan: Plan) -> dict[str, Any]:
+def _stream(stream: Stream, plan: Plan, legs: Legs) -> dict[str, Any]:
     asked = {query.stream(side) for query in plan.never for side in Side}
-    joins = [join.index + 1 for join in plan.joins if stream in join.streams]
+    reading = [join for join in plan.joins if stream in join.streams]
+    joins = [join.index + 1 for join in reading]
     return {
         "name": stream.name,
         "time": stream.time,
@@ -69,6 +77,7 @@ def _stream(stream: Stream, plan: Plan) -> dict[str, Any]:
         "read": bool(joins),
         "asked_in_vain": not joins and stream.name in asked,
         "joins": joins,
+        "readers": len({_leg(join, legs) for join in reading}),
     }
 
 
@@ -119,6 +128,12 @@ def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: 
         "traffic": traffic,
         "predicted": _work(load),
     }
+
+
+def _leg(join: SharedJoin, legs: Legs) -> int:
+    """The number of the streaming query that runs a join: the first that reads both of its streams, or one more."""
+    names = {stream.name for stream in join.streams}
+    return next((n for n, reads in enumerate(legs, 1) if names <= set(reads)), len(legs) + 1)
 
 
 def _part(part: Partition | None) -> dict[str, list[str]] | None:

@@ -79,6 +79,12 @@ def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
     return Knowledge(measured=met, constants=load_constants(checkpoint) or DEFAULT)
 
 
+def legs_of(checkpoint: Path) -> list[list[str]]:
+    """The streams that each live leg of a job reads."""
+    stored = [stored_job(leg_folder(checkpoint, number)) for number in leg_numbers(checkpoint)]
+    return [list(job["streams"]) for job in stored if job is not None and not is_over(job)]
+
+
 def met_by(folder: Path, log: PlanLog, spec: JobSpec) -> dict[Any, Traffic]:
     """The traffic that the joins of one leg have met, by what their queries have in common."""
     stored, met = stored_job(folder), dict[Any, Traffic]()

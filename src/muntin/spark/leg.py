@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
-from muntin.plan.adapt import Adaptation
 from muntin.plan.traffic import Knowledge
 from muntin.spark import control, identity, known, pipeline, sink
+from muntin.spark.adapting import Adapter
 from muntin.spark.changes import Changes
 from muntin.spark.failure import explain_failure
 from muntin.spark.hot import forget_hot
 from muntin.spark.plans import PlanLog
-from muntin.spark.publish import KEPT_MANIFESTS, Manifest, Publisher
+from muntin.spark.publish import KEPT_MANIFESTS, Publisher
 from muntin.spark.status import StatusBoard
 from muntin.spark.topology import Topology
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-LOOK_EVERY = 2
-"""Micro-batches between two looks at whether other chains would be cheaper."""
 BATCH_BITS = 40
 """Callables of the user's get the leg's number above these bits of the batch's, so that no number comes twice."""
 
@@ -73,7 +71,6 @@ class Leg:
         self._stopping = threading.Event()
         self._writing = threading.Lock()
         self._failure: MuntinError | None = None
-        self._adaptation, self._arrived = Adaptation(), 0
         self._prepared: int | None = None
 
     state: str
@@ -103,6 +100,7 @@ class Leg:
         self._frame = pipeline.build(host.spark, topology, frames, self.folder)
         names = [*(s.name for s in first.streams), control.NAME]
         self.status = host.board.add(self.number, topology, names, self.publisher.last)
+        self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
         self._was_ended = control.is_ended(self.folder)
         self.prepare_output()
 
@@ -139,7 +137,7 @@ class Leg:
                 self.changes.committed(manifest)
                 if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
                     self.changes.forget(oldest)
-                self._adapt(manifest)
+                self._adapter.committed(manifest)
             except BaseException as error:
                 self._failure = self._failure or explain_failure(error)
                 raise
@@ -162,25 +160,6 @@ class Leg:
         reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress
         if any([self.status.progressed(json.loads(report.json)) for report in reports]):
             self._host.reported()
-
-    def _adapt(self, manifest: Manifest) -> None:
-        """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
-        settings, plan = self._host.spec.settings, self.changes.plan
-        epoch = self.changes.log.latest() or 0
-        settled = all(report["epoch"] == epoch for report in manifest.operators.values())
-        if settings.adapt == "off" or settings.chain == "mem-opt" or plan.strategy != "state-slice" or not settled:
-            return
-        rows = sum(sum(report["counters"]["arrived"]) for report in manifest.operators.values())
-        if rows > self._arrived:
-            self._adaptation.note(sum(r["seconds"] for r in manifest.operators.values()) / (rows - self._arrived))
-        self._arrived = rows
-        if manifest.batch % LOOK_EVERY:
-            return
-        better, gain = known.better(self.changes.spec, plan, self._knowledge())
-        move = self._adaptation.look(plan, better, gain)
-        if move is not None:
-            self.changes.migrate(move.plan)
-            self.status.migrated(manifest.batch, move)
 
     def _drive(self) -> None:
         try:

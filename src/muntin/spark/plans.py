@@ -1,6 +1,9 @@
 """The plans of a job over its life: one immutable file per epoch, that driver and workers read.
 
-    CHECKPOINT/muntin/plans/0000000003.json   strategy, chain, the joins with their cuts, the queries as text
+    CHECKPOINT/muntin/plans/0000000003.json   strategy, chain, the joins with their cuts, the queries
+
+Queries stand there as they were understood, not as text: a worker that had to parse SQL in the middle of a micro-batch
+would take as long for that as for the micro-batch.
 
 Epoch 0 is what the job began with; a change of queries or chains writes the next epoch and then a message in the
 control stream that names it. Each shard goes over to it in the micro-batch that brings the message, and remembers its
@@ -12,11 +15,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from muntin.model import Comparison, Expr, JobSpec, MuntinError, Op, Query, Side
+from muntin.model import Expr, JobSpec, MuntinError, Query, Side
+from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
 from muntin.spark.durable import write_atomically
 
@@ -41,7 +45,7 @@ class PlanLog:
         self.folder = checkpoint / "muntin" / "plans"
         self._spec = replace(spec, queries={})
         self._read: dict[int, Epoch] = {}
-        self._parsed: dict[str, Query] = {}
+        self._known: dict[tuple[str, str], Query] = {}
 
     def numbers(self) -> list[int]:
         """The epochs that are kept."""
@@ -60,11 +64,11 @@ class PlanLog:
             "strategy": plan.strategy,
             "chain": plan.chain,
             "unused": plan.unused,
-            "queries": {name: query.text for name, query in plan.queries.items()},
+            "queries": {name: to_plain(query) for name, query in plan.queries.items()},
             "never": [query.name for query in plan.never],
             "covered": dict(epoch.covered),
             "change": {"name": epoch.name, "kind": epoch.kind, "request": epoch.request},
-            "predicates": [asdict(e) for e in dividing.values()],
+            "predicates": [to_plain(e) for e in dividing.values()],
             "joins": [_stored(join, numbers) for join in plan.joins],
         }
         write_atomically(self._file(epoch.number), json.dumps(stored))
@@ -85,7 +89,7 @@ class PlanLog:
                 self._file(number).unlink(missing_ok=True)
 
     def read(self, number: int) -> Epoch:
-        """An epoch; each is read once, and each text of a query parsed once, in a process."""
+        """An epoch; each is read once, and each query made once, in a process."""
         if number not in self._read:
             try:
                 stored = json.loads(self._file(number).read_text())
@@ -96,19 +100,18 @@ class PlanLog:
         return self._read[number]
 
     def _epoch(self, number: int, stored: Mapping[str, Any]) -> Epoch:
-        queries = {name: self._query(name, text) for name, text in stored["queries"].items()}
-        predicates = [_expression(e) for e in stored["predicates"]]
+        queries = {name: self._query(name, query) for name, query in stored["queries"].items()}
+        predicates = [from_plain(e) for e in stored["predicates"]]
         joins = tuple(self._join(j, queries, predicates) for j in stored["joins"])
         never = tuple(queries[name] for name in stored["never"])
         plan = Plan(joins, stored["strategy"], stored["chain"], never, stored["unused"])
         return Epoch(number, plan, stored["covered"], **stored["change"])
 
-    def _query(self, name: str, text: str) -> Query:
-        from muntin.sql import parse_query
-
-        if text not in self._parsed:
-            self._parsed[text] = parse_query(text, self._spec, name=name)
-        return self._parsed[text]
+    def _query(self, name: str, stored: Mapping[str, Any]) -> Query:
+        key = name, stored["text"]
+        if key not in self._known:
+            self._known[key] = from_plain(stored)
+        return self._known[key]
 
     def _join(self, stored: Mapping[str, Any], queries: Mapping[str, Query], predicates: Sequence[Expr]) -> SharedJoin:
         mine = tuple(queries[name] for name in stored["queries"])
@@ -144,16 +147,6 @@ def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]
     if stored is None:
         return None
     return Partition(tuple(predicates[n] for n, _ in stored), tuple(truth for _, truth in stored))
-
-
-def _expression(stored: Mapping[str, Any]) -> Expr:
-    """An expression as `asdict` makes it; it may outlive the query that it came with."""
-    names = {name: tuple(stored[name]) for name in ("left", "right")}
-    conjuncts = tuple(
-        _expression(c) if "sql" in c else Comparison(c["column"], Op(c["op"]), tuple(c["values"]))
-        for c in stored["conjuncts"]
-    )
-    return Expr(stored["sql"], stored["type"], stored["text"], names["left"], names["right"], conjuncts)
 
 
 _LOGS: dict[str, PlanLog] = {}

@@ -33,8 +33,11 @@ class Ticket:
 class Router:
     """The queries of a job over its legs. `spec` follows the changes; `lock` makes one at a time."""
 
-    def __init__(self, checkpoint: Path, spec: JobSpec, begin: Begin, lock: threading.RLock):
+    def __init__(
+        self, checkpoint: Path, spec: JobSpec, begin: Begin, check: Callable[[Query], None], lock: threading.RLock
+    ):
         self.checkpoint, self.spec = checkpoint, spec
+        self._check = check
         self.legs: list[Changes] = []
         """Those that are live, in the order in which they began."""
         self._begin = begin
@@ -74,6 +77,8 @@ class Router:
                 before[0].accepted(before[1])
                 return Ticket(before[0], before[1].number)
             change = parse_change(sql, self.spec)
+            if change.query is not None:
+                self._check(change.query)
             spec = _changed(self.spec, change)
             ticket = self._route(spec, change, Asked.of(change, request))
             self.spec = spec

@@ -87,7 +87,7 @@ class Job:
         if checkpoint is None:
             return explain(self.spec)
         place = Path(checkpoint)
-        return explain(self.spec, known.of_checkpoint(self.spec, place), known.begun_with(place))
+        return explain(self.spec, known.of_checkpoint(self.spec, place), known.begun_with(place), known.legs_of(place))
 
     def start(
         self,
@@ -187,6 +187,8 @@ class Run:
         stored = identity.stored_job(checkpoint)
         wanted = self._identity(self._plan.streams if stored is None else self._declared(stored))
         identity.check_checkpoint(checkpoint, wanted)
+        for query in spec.queries.values():
+            self._check(query)
         self._lock = identity.Lock(checkpoint)
         try:
             checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
@@ -205,6 +207,10 @@ class Run:
                 raise explain_failure(error) from error
             raise
         threading.Thread(target=self._listen, name="muntin-requests", daemon=True).start()
+
+    def _check(self, query: Query) -> None:
+        if self.place.output:
+            sink.check_columns(self.place.output, query)
 
     def _start(self, leg: Leg) -> None:
         leg.start()
@@ -244,7 +250,7 @@ class Run:
             self._reported,
             self._over,
         )
-        self._router = Router(checkpoint, spec, self._begin_leg, self._changing)
+        self._router = Router(checkpoint, spec, self._begin_leg, self._check, self._changing)
         log = PlanLog(checkpoint, spec)
         if log.latest() is None and not identity.is_over(identity.stored_job(checkpoint) or {"streams": ()}):
             log.write(Epoch(0, self._plan))

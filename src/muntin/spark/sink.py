@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.core.results import Run, count, output_schema, route, unite
+from muntin.model import Query, UsageError
 from muntin.plan import Plan
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 SCHEMA = pa.schema([pa.field("message", pa.string()), pa.field("table", pa.binary())])
 DDL = "message string, table binary"
 SCHEMA_FILE = "00-schema.parquet"
+COLUMNS = b"muntin.columns"
+"""Key of the schema file's metadata under which stand all columns that the folder's files have had."""
 COMPRESSION = "snappy"
 
 Callback = Callable[[str, pa.Table, int], None]
@@ -160,6 +163,27 @@ def prepare_output(output: Path, plan: Plan) -> None:
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / SCHEMA_FILE).exists() or pq.read_schema(folder / SCHEMA_FILE) != schema:
+            types = columns_ever(folder) | {field.name: str(field.type) for field in schema}
             aside = folder / f".{uuid.uuid4().hex}.tmp"
-            pq.write_table(schema.empty_table(), aside)
+            pq.write_table(schema.with_metadata({COLUMNS: json.dumps(types)}).empty_table(), aside)
             os.replace(aside, folder / SCHEMA_FILE)
+
+
+def columns_ever(folder: Path) -> dict[str, str]:
+    """The types of all columns that a query's files have had, by name: it may have been replaced."""
+    file = folder / SCHEMA_FILE
+    noted = (pq.read_schema(file).metadata or {}).get(COLUMNS) if file.exists() else None
+    return dict(json.loads(noted)) if noted else {}
+
+
+def check_columns(output: Path, query: Query) -> None:
+    """Refuse a query with a column of another type than in files that lie in its folder already: no reader could take
+    them together. Columns may come and go: files are read by the names of columns, and what one lacks is NULL."""
+    before = columns_ever(output / query.name)
+    for field in output_schema(query):
+        if before.get(field.name, str(field.type)) != str(field.type):
+            raise UsageError(
+                f"query {query.name}: column {field.name} is {field.type}, but {before[field.name]} in the files that "
+                f"{output / query.name} has already",
+                hint="give the column another name, or the query",
+            )
