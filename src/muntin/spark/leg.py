@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+TURN_S = 60.0
+"""How long at most one streaming query waits for another to begin."""
 BATCH_BITS = 40
 """Callables of the user's get the leg's number above these bits of the batch's, so that no number comes twice."""
+
+
+class Turns:
+    """Streaming queries start one after the other: each begins with a Python process, which Spark gives ten seconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: Callable[[], bool] = lambda: True
+
+    def start(self, launch: Callable[[], None], begun: Callable[[], bool]) -> None:
+        """Launch one as soon as the one before has begun."""
+        with self._lock:
+            until = time.monotonic() + TURN_S
+            while not self._begun() and time.monotonic() < until:
+                time.sleep(0.05)
+            launch()
+            self._begun = begun
 
 
 @dataclass(frozen=True)
@@ -52,6 +72,7 @@ class Host:
     frame: Callable[[Stream], DataFrame]
     reported: Callable[[], None]
     over: Callable[[Leg], None]
+    turns: Turns
 
 
 class Leg:
@@ -68,7 +89,7 @@ class Leg:
         self.state, self.error = "stopped", None
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
-        self._stopping = threading.Event()
+        self._stopping, self._begun = threading.Event(), threading.Event()
         self._writing = threading.Lock()
         self._failure: MuntinError | None = None
         self._prepared: int | None = None
@@ -118,8 +139,18 @@ class Leg:
     def _launch(self) -> None:
         assert self._frame is not None
         name = f"muntin-{self._host.checkpoint.name}" + (f"-{self.number}" if self.number else "")
-        available_now = self._host.mode != "endless"
-        self._query = pipeline.start(self._frame, self._write, self.folder, name, available_now)
+        frame, available_now = self._frame, self._host.mode != "endless"
+
+        def launch() -> None:
+            self._begun.clear()
+            self._query = pipeline.start(frame, self._write, self.folder, name, available_now)
+
+        self._host.turns.start(launch, self._has_begun)
+
+    def _has_begun(self) -> bool:
+        """Whether it runs a micro-batch, waits for one, or is over."""
+        query = self._query
+        return self._begun.is_set() or query is None or not query.isActive or "Waiting" in query.status["message"]
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
@@ -129,6 +160,7 @@ class Leg:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         """Called by Spark for every micro-batch."""
+        self._begun.set()
         with self._writing:
             try:
                 self._note_progress()

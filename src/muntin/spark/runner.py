@@ -17,7 +17,7 @@ from muntin.plan import Plan, reporting
 from muntin.spark import identity, known, sink, source
 from muntin.spark.changes import Asked, Changes
 from muntin.spark.failure import explain_failure
-from muntin.spark.leg import Host, Leg, sweep
+from muntin.spark.leg import Host, Leg, Turns, sweep
 from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Publisher, last_manifest
 from muntin.spark.requests import Answer
@@ -249,6 +249,7 @@ class Run:
             self.job._frame,
             self._reported,
             self._over,
+            Turns(),
         )
         self._router = Router(checkpoint, spec, self._begin_leg, self._check, self._changing)
         log = PlanLog(checkpoint, spec)
