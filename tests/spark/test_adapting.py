@@ -21,7 +21,7 @@ from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Manifest
 from muntin.sql import parse_job
 
-DEAR = replace(DEFAULT, slice_ns=100 * DEFAULT.scan_ns, route_ns=0.0)
+DEAR = replace(DEFAULT, slice_ns=100_000.0, route_ns=0.0)
 """A machine on which a cut costs much: what was cut at every window is better not cut."""
 SELECT = "SELECT A.id AS a, B.id AS b, B.v AS bv FROM A, B WHERE A.k = B.k"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from muntin.model import UsageError, Window
+from muntin.model import MuntinError, UsageError, Window
 from muntin.oracle import answer, columns
 
 from .test_changes import SELECT, rows_done, start, until, wanted
@@ -96,9 +96,13 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
 
 
 def test_a_leg_ends_with_its_last_query_and_the_job_goes_on(lab: Any, rows: Any):
-    feed(lab, rows, 0, 100, "ABCD")
+    feed(lab, rows, 0, 100, "ABC")
+    (lab.folder("D") / "0000.parquet").write_bytes(b"this is no Parquet file")
     run = start(lab, streams(lab))
     try:
+        with pytest.raises(MuntinError, match="cannot read"):
+            run.add(f"CREATE QUERY beside AS {OTHER} WINDOW 4 s")
+        assert not (lab.checkpoint / "legs" / "001").exists(), "what cannot begin leaves no trace, and nobody notices"
         run.add(f"CREATE QUERY beside AS {BESIDE} WINDOW 4 s")
         leg = lab.checkpoint / "legs" / "001"
         until(lambda: run.status()["queries"]["beside"]["total_rows"] > 0, run)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from muntin.model import Change, JobSpec, Query
+from muntin.model import Change, JobSpec, MuntinError, Query
 from muntin.plan import Plan, covers, evolve, reporting
 from muntin.plan.traffic import Knowledge
 from muntin.spark import control, requests
@@ -96,6 +96,12 @@ class Changes:
             if epoch.request is not None:
                 requests.finish(self.mailbox, epoch.request)
 
+    def refuse(self, error: MuntinError) -> None:
+        """Answer all that waits with the reason why the leg could not begin."""
+        for number, answer in list(self._answers.items()):
+            if answer.state == "accepted":
+                self._tell(self.log.read(number), Answer.refusal(error, answer.name))
+
     def compare(self, spec: JobSpec, elsewhere: Collection[str]) -> None:
         """Go over to the queries of a job file that are this leg's, and to the chains that suit them now."""
         with self._lock:
@@ -144,6 +150,7 @@ class Changes:
         covered = {query.name: _covered(self.plan, plan, query) for query in new}
         epoch = Epoch((self.log.latest() or 0) + 1, plan, covered, asked.name, asked.kind, asked.request)
         self.log.write(epoch)
+        self.over = False
         self.send(epoch)
         return epoch.number
 
@@ -176,9 +183,9 @@ class Changes:
         control.forget(self.folder, oldest.epoch)
 
     def wait(self, number: int, alive: Callable[[], bool]) -> Answer:
-        """The answer once an epoch is in force; as it stands if the run ends before."""
+        """The answer once an epoch is in force, or cannot be; as it stands if the run ends before."""
         with self._news:
-            while self._answers[number].state != "in force" and alive():
+            while self._answers[number].state == "accepted" and alive():
                 self._news.wait(0.1)
             return self._answers[number]
 

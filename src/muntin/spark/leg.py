@@ -216,6 +216,11 @@ class Leg:
             with self._writing:
                 self._note_progress()
 
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether it was asked for while the job ran, and has committed nothing: others can do without it."""
+        return self.changes.log.read(0).kind is not None and self.publisher.last.batch < 0
+
     # -- the end --------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
@@ -230,6 +235,12 @@ class Leg:
     def forget(self) -> None:
         """Remove what lies on this machine only."""
         forget_hot(self.id)
+
+    def discard(self) -> None:
+        """Leave no trace: it has published nothing."""
+        self.forget()
+        self.publisher.recover()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def retire(self) -> None:
         """End for good: mark the folder, and remove all but the marks and the sums."""

@@ -82,9 +82,20 @@ class Router:
             spec = _changed(self.spec, change)
             ticket = self._route(spec, change, Asked.of(change, request))
             self.spec = spec
-            for number, leg in enumerate(self.legs):
-                leg.retell(self._reported_before(number))
+            self._retell()
             return ticket
+
+    def remove(self, leg: Changes) -> None:
+        """Go on without a leg that has ended, or could not begin."""
+        with self._lock:
+            self.legs.remove(leg)
+            gone = set(leg.plan.queries)
+            self.spec = replace(self.spec, queries={n: q for n, q in self.spec.queries.items() if n not in gone})
+            self._retell()
+
+    def _retell(self) -> None:
+        for number, leg in enumerate(self.legs):
+            leg.retell(self._reported_before(number))
 
     def _taken(self, request: str | None) -> tuple[Changes, Epoch] | None:
         """What a run before has made of a request, and could not say any more."""

@@ -187,13 +187,13 @@ class Run:
         stored = identity.stored_job(checkpoint)
         wanted = self._identity(self._plan.streams if stored is None else self._declared(stored))
         identity.check_checkpoint(checkpoint, wanted)
-        for query in spec.queries.values():
-            self._check(query)
         self._lock = identity.Lock(checkpoint)
         try:
             checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
             if self.place.output:
                 identity.claim_output(self.place.output, checkpoint_id)
+            for query in spec.queries.values():
+                self._check(query)
             with self._changing:  # a leg that is over at once waits until all have been started
                 self._open()
                 for leg in self._legs:
@@ -252,8 +252,9 @@ class Run:
             Turns(),
         )
         self._router = Router(checkpoint, spec, self._begin_leg, self._check, self._changing)
-        log = PlanLog(checkpoint, spec)
-        if log.latest() is None and not identity.is_over(identity.stored_job(checkpoint) or {"streams": ()}):
+        log, stored = PlanLog(checkpoint, spec), identity.stored_job(checkpoint)
+        assert stored is not None
+        if log.latest() is None and not identity.is_over(stored):
             log.write(Epoch(0, self._plan))
             self._legs = [Leg(self._host, 0)]
             self._router.legs = [self._legs[0].changes]
@@ -364,20 +365,28 @@ class Run:
             leg.prepare_output()
 
     def _over(self, leg: Leg) -> None:
-        """A leg has stopped, for whatever reason; the last one takes the run along, a failed one all others."""
+        """A leg has stopped, for whatever reason. The last one takes the run along, and one that failed all others,
+        unless it was just tried."""
         with self._changing:
             self._active.discard(leg)
-            if leg.error is not None and not self._stopping.is_set():
+            if leg.error is not None and leg.is_on_trial and self._active:
+                leg.changes.refuse(leg.error)
+                self._remove(leg)
+                leg.discard()
+            elif leg.error is not None:
                 self._error = self._error or leg.error
                 for other in self._active:
                     other.stop()
             elif leg.changes.over:  # for good: its last query has gone
-                self._router.legs.remove(leg.changes)
-                self._legs.remove(leg)
-                self.board.close(leg.publisher.last, leg.status)
+                self._remove(leg)
                 leg.retire()
             if not self._active:
                 self._finish()
+
+    def _remove(self, leg: Leg) -> None:
+        self._router.remove(leg.changes)
+        self._legs.remove(leg)
+        self.board.close(leg.publisher.last, leg.status)
 
     def _finish(self) -> None:
         states = {leg.state for leg in self._legs}
@@ -438,6 +447,8 @@ class Run:
         ticket = self._router.submit(sql)
         self._prepare_output()
         answer = ticket.leg.wait(ticket.epoch, lambda: not self._done.is_set())
+        if answer.state == "refused":
+            raise MuntinError(answer.error or "the change was refused", hint=answer.hint)
         if answer.state != "in force":
             raise MuntinError("the run ended before the change was in force", hint="it takes effect with the next run")
         return answer

@@ -98,8 +98,8 @@ class StatusBoard:
         with self.lock:
             self._over.append(last)
             if leg is not None:
-                self._legs.remove(leg)
                 self._batches_over += leg.status["batches"]
+                self._legs.remove(leg)
                 self._write()
 
     def finished(self, state: str, error: str | None = None) -> None:
