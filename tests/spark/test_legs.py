@@ -76,7 +76,7 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
         ("C", "null_time"),
     ], "of a stream that two read, the first reports"
     for name in "AC":
-        lab.tables[name].pop()
+        lab.tables[name][-1] = lab.tables[name][-1].slice(0, 0)  # no answer has them
     feed(lab, rows, 400, 200)
     more = f"CREATE QUERY beside AS {BESIDE} WINDOW 4 s;\nCREATE QUERY third AS {OTHER} WINDOW 1 s;"
     last = start(lab, text.replace("CREATE QUERY short", "-- ") + more, "bounded")

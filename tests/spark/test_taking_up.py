@@ -219,3 +219,16 @@ def test_epochs_and_messages_that_no_replay_can_need_are_removed(tmp_path):
     asked.submit(ADD)
     assert leg.log.numbers() == [0, 5, 6, 7] and sent(tmp_path) == [6, 7]
     assert sorted(p.name for p in control.folder(tmp_path).iterdir()) == ["0000000006.json", "0000000007.json"]
+
+
+@pytest.mark.parametrize("strategy", ["state-slice", "pull-up", "push-down", "isolated"])
+def test_other_processes_read_the_plan_that_was_written(tmp_path, strategy):
+    where = "AND A.k > 3 AND B.k IN (1, 2) AND A.k % 2 = 0"
+    text = f"SET strategy = '{strategy}';" + STREAMS + Q + ADD.replace("B.k W", f"B.k {where} W")
+    spec = parse_job(text)
+    plan = make_plan(spec)
+    after = evolve(
+        plan, parse_job(text + ";" + ADD.replace("QUERY p", "QUERY s").replace("B.k W", "B.k AND A.k < 9 W"))
+    )
+    PlanLog(tmp_path, spec).write(Epoch(4, after, {"s": False}, "s", "added", "id"))
+    assert PlanLog(tmp_path, replace(spec, queries={})).read(4) == Epoch(4, after, {"s": False}, "s", "added", "id")

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
+"""What Spark says when a machine is too busy to start its Python process in ten seconds, and how often that is tried."""
 TURN_S = 60.0
 """How long at most one streaming query waits for another to begin."""
 BATCH_BITS = 40
@@ -208,10 +210,18 @@ class Leg:
         finally:
             self._host.over(self)
 
-    def _wait(self) -> None:
+    def _wait(self, tries: int = TRIES) -> None:
+        """Wait for the end; where Spark's Python process did not come up in time, start once more."""
         assert self._query is not None
         try:
             self._query.awaitTermination()
+        except Exception as failure:
+            reason = (self._failure or explain_failure(failure)).message
+            if tries <= 1 or self._stopping.is_set() or NOT_UP not in reason:
+                raise
+            self._failure = None
+            self._launch()
+            self._wait(tries - 1)
         finally:
             with self._writing:
                 self._note_progress()
@@ -251,10 +261,8 @@ class Leg:
 
 def sweep(folder: Path) -> None:
     """Remove what a leg that has ended for good needs no more."""
-    for left in folder.iterdir():
-        if left.name not in (identity.FOLDER, identity.LEGS) and left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
-        elif left.is_file():
-            left.unlink(missing_ok=True)
-    shutil.rmtree(folder / identity.FOLDER / "plans", ignore_errors=True)
+    for name in ("offsets", "commits", "sources", "state", control.FOLDER, f"{identity.FOLDER}/plans"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in ("metadata", ".metadata.crc"):
+        (folder / name).unlink(missing_ok=True)
     Publisher(folder, None).forget(1)

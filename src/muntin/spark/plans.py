@@ -72,6 +72,7 @@ class PlanLog:
             "joins": [_stored(join, numbers) for join in plan.joins],
         }
         write_atomically(self._file(epoch.number), json.dumps(stored))
+        self._read[epoch.number] = epoch
 
     def _file(self, number: int) -> Path:
         return self.folder / f"{number:010d}.json"

@@ -370,9 +370,9 @@ class Run:
         with self._changing:
             self._active.discard(leg)
             if leg.error is not None and leg.is_on_trial and self._active:
-                leg.changes.refuse(leg.error)
                 self._remove(leg)
                 leg.discard()
+                leg.changes.refuse(leg.error)
             elif leg.error is not None:
                 self._error = self._error or leg.error
                 for other in self._active:

@@ -89,9 +89,10 @@ class StatusBoard:
     def add(self, number: int, topology: Topology, names: list[str], last: Manifest) -> LegStatus:
         """Show one more leg; `names` are its sources as Spark numbers them."""
         with self.lock:
-            self._legs.append(LegStatus(self, number, topology, names, last))
+            leg = LegStatus(self, number, topology, names, last)
+            self._legs = sorted([*self._legs, leg], key=lambda leg: leg.number)
             self._write()
-            return self._legs[-1]
+            return leg
 
     def close(self, last: Manifest, leg: LegStatus | None = None) -> None:
         """Show a leg that has ended no more; what it has delivered still counts."""
@@ -156,7 +157,7 @@ class LegStatus:
     """What the board says of one leg."""
 
     def __init__(self, board: StatusBoard, number: int, topology: Topology, names: list[str], last: Manifest):
-        self._board, self._topology, self._names = board, topology, names
+        self._board, self.number, self._topology, self._names = board, number, topology, names
         self._done: dict[int, tuple[int, int]] = {}
         self._seen_progress: set[tuple[str, int]] = set()
         self.dropped: dict[str, int] = {}
