@@ -39,7 +39,7 @@ def stories(draw: st.DrawFn) -> dict:
         **order,
         "lateness": draw(st.sampled_from([0, 2, 20])),
         "shards": draw(st.sampled_from([1, 2])),
-        "strategy": draw(st.sampled_from([s for s in SHARING if s != "push-down"])),
+        "strategy": draw(st.sampled_from(SHARING)),
         "first": [draw(queries(f"q{n}", alike=True)) for n in range(draw(st.integers(1, 3)))],
         "steps": [],
     }

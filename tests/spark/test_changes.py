@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +32,7 @@ def start(lab: Any, text: str, mode: str = "endless") -> Any:
 
 def until(what: Any, run: Any = None) -> None:
     """Wait for something that a job does; a job that has failed says why instead."""
-    for _ in range(1200):
+    for _ in range(4800):
         if what():
             return
         time.sleep(0.05)
@@ -147,3 +152,30 @@ def test_two_clients_at_once_are_served_in_order(lab: Any, rows: Any):
         assert set(names) <= set(run.status()["queries"])
     finally:
         run.stop()
+
+
+def test_a_run_that_is_killed_in_the_middle_of_a_change_finishes_it_when_it_runs_again(
+    lab: Any, rows: Any, tmp_path: Path
+):
+    lab.per_trigger = 1
+    feed(lab, rows, 0, 200)
+    extra = f"CREATE QUERY extra AS {SELECT} AND A.v > 30 WINDOW 5 s"
+    (tmp_path / "job.sql").write_text(lab.sql())
+    command = [sys.executable, "-m", "muntin.cli.main", "run", "job.sql", "--output", "out", "--checkpoint", "ckpt"]
+    with open(tmp_path / "said", "wb") as said:
+        child = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=said, start_new_session=True)
+    try:
+        until(lambda: (lab.checkpoint / "muntin/commits/0000000000.json").exists() or child.poll() is not None)
+        request = requests.submit(lab.checkpoint, extra)
+        until(lambda: requests.read_answer(lab.checkpoint, request) is not None or child.poll() is not None)
+        feed(lab, rows, 200, 200)
+    finally:
+        assert child.poll() is None, (tmp_path / "said").read_text()
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    run = start(lab, lab.sql() + extra + ";", "bounded")
+    assert run.differences == [] and run.await_termination(300)
+    answer = requests.read_answer(lab.checkpoint, request)
+    assert answer.state == "in force" and set(run.status()["queries"]) == {*lab.queries, "extra"}
+    check(lab, "extra", wanted(lab, 5, lambda r: r["v"] > 30), answer)
+    lab.check()

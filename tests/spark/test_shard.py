@@ -64,7 +64,7 @@ class OneShard:
     def __init__(self) -> None:
         self.topology = Topology(share(parse_job(SQL)), 1, True, f"test-{secrets.token_hex(8)}")
         self.streams = {s.name: s for s in self.topology.plan.streams}
-        (self.group,) = self.topology.groups()
+        (self.group,) = self.topology.groups([0])
         self.chunks, self.meta = Map(), Value()
 
     def lose_hot(self) -> None:

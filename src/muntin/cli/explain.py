@@ -56,23 +56,23 @@ def execute(args: argparse.Namespace) -> int:
 
     spec = read_job(args.job)
     if args.checkpoint is None:
-        knowledge, begun_with = told(spec, args.rate, args.keys, args.selectivity), None
+        knowledge, begun_with, legs = told(spec, args.rate, args.keys, args.selectivity), None, list[list[str]]()
     elif args.rate or args.keys or args.selectivity:
         raise UsageError(
             "--checkpoint goes without --rate, --keys and --selectivity",
             hint="a checkpoint knows what came; leave it out to ask what would be",
         )
     else:
-        knowledge, begun_with = measured(spec, args.checkpoint)
-    print((explain_json if args.json else explain)(spec, knowledge, begun_with))
+        knowledge, begun_with, legs = measured(spec, args.checkpoint)
+    print((explain_json if args.json else explain)(spec, knowledge, begun_with, legs))
     return 0
 
 
 # -- from a checkpoint -----------------------------------------------------------------------------------------------
 
 
-def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str]:
-    """What the checkpoint of this very job knows, and the strategy it was begun with."""
+def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str, list[list[str]]]:
+    """What the checkpoint of this very job knows, the strategy it was begun with, what its streaming queries read."""
     from muntin.spark import identity, known
 
     stored = identity.stored_job(checkpoint)
@@ -86,7 +86,7 @@ def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str]:
     reads = [spec.streams[name] for name in stored["streams"] if name in spec.streams]
     wanted = identity.identity(reads, strategy, spec.settings, shards, stored["output"], stored["state format"])
     identity.check_checkpoint(checkpoint, wanted)
-    return known.of_checkpoint(spec, checkpoint), begun_with
+    return known.of_checkpoint(spec, checkpoint), begun_with, known.legs_of(checkpoint)
 
 
 # -- from arguments --------------------------------------------------------------------------------------------------

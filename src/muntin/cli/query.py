@@ -9,6 +9,7 @@ import math
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,8 @@ def change(args: argparse.Namespace, sql: str) -> int:
         raise MuntinError(answer.error or "the job refused the request", hint=answer.hint)
     if not args.json:
         print(sentence(answer))
+        if answer.hint:
+            print(f"  hint: {answer.hint}", file=sys.stderr)
     return 0
 
 
@@ -223,7 +226,7 @@ def show_list(checkpoint: Path, for_programs: bool) -> int:
     out = console()
     out.print(f"job: {status['state']}", markup=False)
     if status["queries"]:
-        out.print(table(*query_table(status["queries"])))
+        out.print(table(*query_table(status["queries"], status.get("legs", ()))))
     for request in open_requests:
         out.print(f"waiting: {one_line(request.sql)}", markup=False, soft_wrap=True)
     for answer in unread.values():
@@ -231,10 +234,16 @@ def show_list(checkpoint: Path, for_programs: bool) -> int:
     return 0
 
 
-def query_table(queries: dict[str, dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+def query_table(
+    queries: dict[str, dict[str, Any]], legs: Sequence[dict[str, Any]] = ()
+) -> tuple[list[str], list[list[Any]]]:
     """Header and rows; a column that the job says nothing about is left out."""
     header = ["query", "rows", "since", "complete from"]
     rows = [[name, query.get("total_rows"), *since(query)] for name, query in queries.items()]
+    if len(legs) > 1:
+        header.append("streaming query")
+        of = {name: number for number, leg in enumerate(legs, 1) for name in leg["queries"]}
+        rows = [[*row, of.get(row[0])] for row in rows]
     if any(query.get("text") for query in queries.values()):
         header.append("text")
         rows = [[*row, one_line(query.get("text") or "")] for row, query in zip(rows, queries.values(), strict=True)]

@@ -78,12 +78,14 @@ def tell_differences(lines: list[str]) -> None:
 
 def summarise(status: dict[str, Any], seconds: float) -> None:
     from muntin.cli.screen import console, rows_in, table
-    from muntin.cli.status import planned_away
+    from muntin.cli.status import dropped, planned_away
 
     out, letters = console(), status["dead_letters"]
     out.print(table(["query", "rows"], [(name, query["total_rows"]) for name, query in status["queries"].items()]))
     if status.get("never"):
         out.print(planned_away(status["never"]), markup=False)
+    for line in dropped(status):
+        out.print(line, markup=False)
     totals = {
         "input rows": rows_in(status),
         "dead letters": sum(letters.values()),

@@ -92,4 +92,6 @@ def rows_in(status: dict[str, Any]) -> int:
 
 
 def rows_out(status: dict[str, Any]) -> int:
-    return sum(query["total_rows"] for query in status["queries"].values())
+    """Rows delivered, those of queries that have gone since included."""
+    dropped = status.get("dropped", {}).get("total_rows", 0)
+    return dropped + sum(query["total_rows"] for query in status["queries"].values())

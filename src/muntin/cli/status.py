@@ -75,12 +75,29 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     if status.get("never"):
         yield planned_away(status["never"])
     yield f"{rows:,} rows read, micro-batch {status['batch']}"
+    yield from dropped(status)
+    legs = status.get("legs", ())
+    for number, leg in enumerate(legs, 1) if len(legs) > 1 else ():
+        streams = ", ".join(name for name in leg["sources"] if not name.startswith("_"))
+        yield f"streaming query {number} reads {streams}: micro-batch {leg['batch']}, {beside(leg['queries'])}"
 
 
 def without_prediction(join: dict[str, Any]) -> dict[str, Any]:
     """A join that is over: its state is empty, whatever was to come."""
     slices = [[{**piece, "predicted_rows": None} for piece in side] for side in join["slices"]]
     return {**join, "slices": slices, "predicted_bytes": None, "comparisons_per_second": {}}
+
+
+def dropped(status: dict[str, Any]) -> Iterator[str]:
+    """The rows that are no longer shown query by query."""
+    gone = status.get("dropped", {})
+    if gone.get("queries"):
+        yield f"beside these {gone['total_rows']:,} rows of {gone['queries']:,} queries that have been dropped"
+
+
+def beside(names: list[str]) -> str:
+    more = f" and {len(names) - JOINS:,} more" if len(names) > JOINS else ""
+    return f"for {', '.join(names[:JOINS])}{more}"
 
 
 def planned_away(names: list[str]) -> str:

@@ -169,7 +169,7 @@ class LocalJob:
                 shards = self.shards[before.joins.index(old)]
                 changes = [s.change(join, {q.name: covers(old, q) for q in mine}) for s in shards]
             engines.append(shards)
-            done |= {q.name: changes[0] for q in mine}
+            done |= {q.name: _later(done.get(q.name), changes[0], q.name) for q in mine}
         self.spec, self.plan, self.shards = spec, plan, engines
         return done
 
@@ -183,6 +183,13 @@ class LocalJob:
 
     def counters(self, join: int = 0) -> list[Counters]:
         return [shard.operator.counters for shard in self.shards[join]]
+
+
+def _later(one: Changed | None, other: Changed, query: str) -> Changed:
+    """Of two joins that feed a query, the one that makes it complete later."""
+    if one is None or one.complete_from[query] is None or other.complete_from[query] is None:
+        return other if one is None or one.complete_from[query] is not None else one
+    return max(one, other, key=lambda changed: changed.complete_from[query] or 0)
 
 
 def _timed(stream: Stream, table: pa.Table | None) -> pa.Table:

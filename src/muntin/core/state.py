@@ -164,7 +164,9 @@ class Leaving:
 
     def fill(self, lanes: Int64s, places: Int64s, slots: Int32s) -> None:
         """List rows that are in any order in lists that have none."""
-        order = np.lexsort((places, lanes))
+        by_place = np.argsort(places)
+        few = lanes[by_place].astype(np.min_scalar_type(self._lanes))  # small numbers are sorted by counting
+        order = by_place[np.argsort(few, kind="stable")]
         append_listed(self.times, lanes[order], places[order], slots[order])
 
     def discard(self) -> None:

@@ -1,7 +1,7 @@
 """From a job to shared joins: which queries share a join, where its state is cut, who reads which slice."""
 
 from muntin.plan.choose import make_plan
-from muntin.plan.evolve import covers, evolve
+from muntin.plan.evolve import covers, evolve, reporting
 from muntin.plan.share import Partition, Plan, SharedJoin, Slice, share
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "covers",
     "evolve",
     "make_plan",
+    "reporting",
     "share",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,12 +18,16 @@ from muntin.plan.traffic import NOTHING, Knowledge, Traffic
 
 NUMBER_BYTES = 8
 """What each shard receives of each row of a stream whose rows are counted: its event time."""
+Legs = Sequence[Collection[str]]
 Fractions = Mapping[str, Sequence[float]]
 """For queries by name, the fraction of the left and of the right rows that they select."""
 
 
-def describe(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None) -> dict[str, Any]:
-    """The plan of a job. `begun_with` is the strategy of its checkpoint, which `auto` does not change any more."""
+def describe(
+    spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None, legs: Legs = ()
+) -> dict[str, Any]:
+    """The plan of a job. `begun_with` is the strategy of its checkpoint, which `auto` does not change any more; `legs`
+    are the streams that each of its streaming queries reads."""
     known, settings = knowledge or NOTHING, spec.settings
     kept = begun_with if begun_with and settings.strategy == "auto" else settings.strategy
     choice = choose_plan(replace(spec, settings=replace(settings, strategy=kept)), known)
@@ -36,9 +40,13 @@ def describe(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str 
             "strategy": "checkpoint" if kept != settings.strategy else _decided_by(settings.strategy),
             "chain": _decided_by(settings.chain) if choice.plan.strategy == "state-slice" else None,
         },
-        "streams": [_stream(stream, choice.plan) for stream in spec.streams.values()],
+        "streams": [_stream(stream, choice.plan, legs) for stream in spec.streams.values()],
         "joins": [
-            {**_join(join, load, traffics[load.traffic], fractions), "order": _order(join, load, settings)}
+            {
+                **_join(join, load, traffics[load.traffic], fractions),
+                "order": _order(join, load, settings),
+                "streaming_query": _leg(join, legs),
+            }
             for join, load in _loads(choice)
         ],
         "never": _never(spec, choice.plan),
@@ -71,9 +79,10 @@ def _settings(spec: JobSpec, plan: Plan) -> dict[str, Any]:
     return chosen | {name: value for name, value in limits.items() if value is not None}
 
 
-def _stream(stream: Stream, plan: Plan) -> dict[str, Any]:
+def _stream(stream: Stream, plan: Plan, legs: Legs) -> dict[str, Any]:
     asked = {query.stream(side) for query in plan.never for side in Side}
-    joins = [join.index + 1 for join in plan.joins if stream in join.streams]
+    reading = [join for join in plan.joins if stream in join.streams]
+    joins = [join.index + 1 for join in reading]
     return {
         "name": stream.name,
         "time": stream.time,
@@ -82,6 +91,7 @@ def _stream(stream: Stream, plan: Plan) -> dict[str, Any]:
         "read": bool(joins),
         "asked_in_vain": not joins and stream.name in asked,
         "joins": joins,
+        "readers": len({_leg(join, legs) for join in reading}),
     }
 
 
@@ -149,6 +159,12 @@ def _order(join: SharedJoin, load: JoinLoad, settings: Settings) -> dict[str, An
         "response_s": {SYNC_FILTER: round(pace.sync_response, 6), FILTER_ORDER: round(pace.filter_order_response, 6)},
         "gain": round(gain(pace.load), 6),
     }
+
+
+def _leg(join: SharedJoin, legs: Legs) -> int:
+    """The number of the streaming query that runs a join: the first that reads both of its streams, or one more."""
+    names = {stream.name for stream in join.streams}
+    return next((n for n, reads in enumerate(legs, 1) if names <= set(reads)), len(legs) + 1)
 
 
 def _part(part: Partition | None) -> dict[str, list[str]] | None:

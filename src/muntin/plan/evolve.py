@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,17 +11,32 @@ from muntin.model import JobSpec, Query, Side, UsageError
 from muntin.plan.choose import make_plan
 from muntin.plan.punctuation import promising
 from muntin.plan.regions import Predicates
-from muntin.plan.share import MOST_PARTITIONS, Plan, SharedJoin, signature
+from muntin.plan.share import (
+    MOST_JOINS,
+    MOST_PARTITIONS,
+    Parts,
+    Plan,
+    SharedJoin,
+    joins_of,
+    meaning,
+    never_true,
+    share,
+    signature,
+    wanted_parts,
+)
 from muntin.plan.traffic import Knowledge
 
 
-def evolve(plan: Plan, spec: JobSpec, knowledge: Knowledge | None = None) -> Plan:
-    """The plan for the queries of `spec`; a join that has some of the queries before goes on, with its number."""
+def evolve(
+    plan: Plan, spec: JobSpec, knowledge: Knowledge | None = None, elsewhere: Collection[str] = frozenset()
+) -> Plan:
+    """The plan for the queries of `spec`; a join that has some of the queries before goes on, with its number.
+
+    `elsewhere` are the streams whose late rows others report.
+    """
     if plan.strategy == "push-down":
-        raise UsageError(
-            "strategy push-down divides the streams by the selections of all queries: they cannot change while it runs",
-            hint="use SET strategy = 'state-slice' with a new checkpoint",
-        )
+        changed = _divided(plan, spec)
+        return replace(changed, joins=tuple(_reporting(plan, changed.joins, elsewhere)))
     fresh = make_plan(replace(spec, settings=replace(spec.settings, strategy=plan.strategy)), knowledge)
     numbers = {_identity(join, plan.strategy): join.index for join in plan.joins}
     unused, joins = plan.next_join, []
@@ -30,7 +45,67 @@ def evolve(plan: Plan, spec: JobSpec, knowledge: Knowledge | None = None) -> Pla
         if index is None:
             index, unused = unused, unused + 1
         joins.append(replace(join, index=index))
-    return replace(fresh, joins=tuple(_reporting(plan, joins)), unused=unused)
+    return replace(fresh, joins=tuple(_reporting(plan, joins, elsewhere)), unused=unused)
+
+
+def _divided(plan: Plan, spec: JobSpec) -> Plan:
+    """The plan of push-down for other queries: how a join divides the streams stays with it.
+
+    A query whose selections the parts of some joins tell apart goes to these joins, and where two of its parts have
+    none, to a new one. For the others the streams are divided anew, beside the joins that are there: to divide those
+    would mean to copy rows from join to join.
+    """
+    never = [q for q in spec.queries.values() if never_true(spec, q)]
+    if len(never) == len(spec.queries):
+        never = []
+    wanted = {name: q for name, q in spec.queries.items() if q not in never}
+    stay = {name for name, q in wanted.items() if name in plan.queries and meaning(plan.queries[name]) == meaning(q)}
+    joins = [(j, [wanted[q.name] for q in j.queries if q.name in stay]) for j in plan.joins]
+    placed = {q.name for _, queries in joins for q in queries}
+    unused, rest = plan.next_join, []
+    for query in (q for name, q in wanted.items() if name not in placed):
+        parts = _parts_of(query, [join for join, _ in joins])
+        if parts is None:
+            rest.append(query)
+            continue
+        for part in parts:
+            home = next((queries for join, queries in joins if _has(join, query, part)), None)
+            if home is None:
+                joins.append((_made(spec, [query], part, unused), []))
+                unused, home = unused + 1, joins[-1][1]
+            home.append(query)
+    made = [_made(spec, queries, join.partitions, join.index) for join, queries in joins if queries]
+    fresh = share(replace(spec, queries={q.name: q for q in rest}), "push-down").joins if rest else ()
+    made += [replace(join, index=unused + n) for n, join in enumerate(fresh)]
+    if len(made) > MOST_JOINS:
+        raise UsageError(
+            f"strategy push-down would have {len(made):,} joins; the limit is {MOST_JOINS}",
+            hint="drop queries with other selections first",
+        )
+    return replace(plan, joins=tuple(made), never=tuple(never), unused=unused + len(fresh))
+
+
+def _parts_of(query: Query, joins: Iterable[SharedJoin]) -> list[Parts] | None:
+    """The parts of its streams that a query wants, as some joins divide them; None where none tells its rows apart."""
+    for join in joins:
+        left, right = (wanted_parts(join.partitions[side], query, join.streams[side].schema, side) for side in Side)
+        if signature(join.queries[0]) == signature(query) and left is not None and right is not None:
+            return [(one, other) for one in left for other in right]
+    return None
+
+
+def _has(join: SharedJoin, query: Query, parts: Parts) -> bool:
+    return join.partitions == parts and signature(join.queries[0]) == signature(query)
+
+
+def _made(spec: JobSpec, queries: list[Query], parts: Parts, index: int) -> SharedJoin:
+    (join,) = joins_of(spec, [(queries, parts)], "push-down")
+    return replace(join, index=index)
+
+
+def reporting(plan: Plan, elsewhere: Collection[str]) -> Plan:
+    """The same plan, where others report the late rows of some streams."""
+    return replace(plan, joins=tuple(_reporting(plan, plan.joins, elsewhere)))
 
 
 def _identity(join: SharedJoin, strategy: str) -> tuple[object, ...]:
@@ -39,7 +114,7 @@ def _identity(join: SharedJoin, strategy: str) -> tuple[object, ...]:
     return (*own, *signature(join.queries[0]))
 
 
-def _reporting(plan: Plan, joins: list[SharedJoin]) -> Iterable[SharedJoin]:
+def _reporting(plan: Plan, joins: Sequence[SharedJoin], elsewhere: Collection[str]) -> Iterable[SharedJoin]:
     """Each stream's late rows are reported by the join that did so before, or by the first that reads it now."""
     reporter = {s.name: j.index for j in plan.joins for s, told in zip(j.streams, j.reports, strict=True) if told}
     present = {(stream.name, join.index) for join in joins for stream in join.streams}
@@ -47,7 +122,7 @@ def _reporting(plan: Plan, joins: list[SharedJoin]) -> Iterable[SharedJoin]:
         for stream in join.streams:
             if (stream.name, reporter.get(stream.name)) not in present:
                 reporter[stream.name] = join.index
-    told: set[str] = set()
+    told = set(elsewhere)
     for join in joins:
         reports = []
         for stream in join.streams:
@@ -69,7 +144,7 @@ def _covers(join: SharedJoin, query: Query, side: Side) -> bool:
     window = query.window.side(side)
     if join.reach(side) < window:
         return False
-    if not join.selects:
+    if not join.selects or join.partitions[side] is not None:
         return True
     wheres = [q.where[side] for q in join.queries]
     asked = query.where[side]

@@ -13,7 +13,7 @@ from typing import Any
 from muntin.model import Axis, JobSpec
 from muntin.model.duration import format_us
 from muntin.plan.choose import MARGIN
-from muntin.plan.describe import describe
+from muntin.plan.describe import Legs, describe
 from muntin.plan.traffic import Knowledge
 
 __all__ = ["describe", "explain", "explain_json"]
@@ -53,13 +53,15 @@ HINT = (
 )
 
 
-def explain_json(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None) -> str:
-    return json.dumps(describe(spec, knowledge, begun_with), indent=2)
+def explain_json(
+    spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None, legs: Legs = ()
+) -> str:
+    return json.dumps(describe(spec, knowledge, begun_with, legs), indent=2)
 
 
-def explain(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None) -> str:
+def explain(spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None, legs: Legs = ()) -> str:
     """The plan for people."""
-    plan = describe(spec, knowledge, begun_with)
+    plan = describe(spec, knowledge, begun_with, legs)
     strategy = plan["settings"]["strategy"]
     blocks = [_head(plan), _stream_lines(plan)]
     if strategy == "push-down":
@@ -84,7 +86,20 @@ def _head(plan: dict[str, Any]) -> list[str]:
     for name, value in settings.items():
         shown = f"{value:,}" if isinstance(value, int) else value
         lines.append(f"{name:<{width}} {shown}{DECIDED[decided.get(name)]}")
-    return [*lines, "", *WAYS[settings["strategy"]]]
+    return [*lines, *_leg_lines(plan), "", *WAYS[settings["strategy"]]]
+
+
+def _leg_lines(plan: dict[str, Any]) -> list[str]:
+    """Which join runs where, if not all of them in one streaming query."""
+    joins: dict[int, list[str]] = {}
+    for join in plan["joins"]:
+        joins.setdefault(join["streaming_query"], []).append(str(join["join"]))
+    if len(joins) < 2:
+        return []
+    return [
+        f"streaming query {n}: join {', '.join(joins[n][:LISTED])}" + (", ..." if len(joins[n]) > LISTED else "")
+        for n in sorted(joins)
+    ]
 
 
 def _queries(plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -112,7 +127,8 @@ def _use(stream: dict[str, Any]) -> str:
         late += f", idle after {format_us(stream['idle_us'])}"
     joins = stream["joins"]
     feeds = f"join {', '.join(map(str, joins))}" if len(joins) <= LISTED else _count(len(joins), "join")
-    return f"read once, {late}, for {feeds}"
+    times = "once" if stream["readers"] == 1 else f"by {stream['readers']} streaming queries"
+    return f"read {times}, {late}, for {feeds}"
 
 
 def _never_lines(plan: dict[str, Any]) -> list[str]:

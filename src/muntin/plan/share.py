@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Side, Stream, UsageError
+from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Schema, Side, Stream, UsageError
 from muntin.plan.regions import Predicates
 
 STRATEGIES = ("state-slice", "pull-up", "push-down", "isolated")
@@ -58,6 +58,10 @@ class Partition:
     truths: tuple[bool, ...]
 
 
+Parts = tuple[Partition | None, Partition | None]
+"""The part of each stream that a join is for; None where it is for all of it."""
+
+
 @dataclass(frozen=True)
 class SharedJoin:
     """One operator: two streams, one key, many queries. `index` numbers the joins of a job."""
@@ -71,7 +75,7 @@ class SharedJoin:
     cuts: tuple[Cuts, Cuts]
     selects: bool = True
     """Whether the selections decide what is stored and for how long, or only who receives a pair."""
-    partitions: tuple[Partition | None, Partition | None] = (None, None)
+    partitions: Parts = (None, None)
     """For each side, the part of the stream that this join is for."""
 
     @property
@@ -156,7 +160,7 @@ def share(spec: JobSpec, strategy: str = "state-slice") -> Plan:
             groups.setdefault((*alone, *signature(query)), []).append(query)
     parts = [part for queries in groups.values() for part in _parts(spec, queries, strategy)]
     chain = "mem-opt" if strategy == "state-slice" else "none"
-    return Plan(tuple(_joins(spec, parts, strategy)), strategy, chain, tuple(never))
+    return Plan(tuple(joins_of(spec, parts, strategy)), strategy, chain, tuple(never))
 
 
 def never_true(spec: JobSpec, query: Query) -> Expr | None:
@@ -169,7 +173,13 @@ def never_true(spec: JobSpec, query: Query) -> Expr | None:
     return None
 
 
-_Part = tuple[list[Query], tuple[Partition | None, Partition | None]]
+def meaning(query: Query) -> tuple[object, ...]:
+    """What a query asks for, however it was typed."""
+    wheres = [w and w.sql for w in (*query.where, query.residual)]
+    return (*signature(query), query.window, *wheres, *((o.name, o.expr.sql, o.expr.type) for o in query.select))
+
+
+_Part = tuple[list[Query], Parts]
 
 
 def _parts(spec: JobSpec, queries: list[Query], strategy: str) -> Iterable[_Part]:
@@ -202,14 +212,32 @@ def _partitions(spec: JobSpec, queries: list[Query], side: Side) -> Iterable[tup
             f"the limit is {MOST_PARTITIONS:,}",
             hint="use SET strategy = 'state-slice', which divides no stream",
         )
-    number = {p.sql: n for n, p in enumerate(distinct)}
-    for truths in np.unique(predicates.enumerate(), axis=0):
-        wants = np.array([w is None or bool(truths[number[w.sql]]) for w in wheres])
+    for part in _all_parts(predicates):
+        wants = np.array([_wanted(part, where) for where in wheres])
         if wants.any():
-            yield Partition(tuple(distinct), tuple(map(bool, truths))), wants
+            yield part, wants
 
 
-def _joins(spec: JobSpec, parts: Iterable[_Part], strategy: str) -> Iterable[SharedJoin]:
+def _all_parts(predicates: Predicates) -> Iterable[Partition]:
+    for truths in np.unique(predicates.enumerate(), axis=0):
+        yield Partition(predicates.predicates, tuple(map(bool, truths)))
+
+
+def _wanted(part: Partition, where: Expr | None) -> bool:
+    """Whether a selection, one of those that divide the stream, takes a part."""
+    return where is None or any(t for p, t in zip(part.predicates, part.truths, strict=True) if p.sql == where.sql)
+
+
+def wanted_parts(part: Partition | None, query: Query, schema: Schema, side: Side) -> list[Partition] | None:
+    """The parts that a query wants of a stream that is divided as into this one; None where its selection is none of
+    those that divide it."""
+    where = query.where[side]
+    if part is None or (where is not None and where.sql not in {p.sql for p in part.predicates}):
+        return None
+    return [other for other in _all_parts(Predicates(part.predicates, schema)) if _wanted(other, where)]
+
+
+def joins_of(spec: JobSpec, parts: Iterable[_Part], strategy: str) -> Iterable[SharedJoin]:
     reported: set[str] = set()
     for index, (queries, partitions) in enumerate(parts):
         streams = tuple(spec.streams[queries[0].stream(side)] for side in Side)

@@ -42,13 +42,14 @@ class ControlIngest:
 
 
 def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
-    """One frame per message and operator."""
+    """One frame per message and operator that it concerns: a change of plan those that are there before it or after."""
     for line in lines:
         message = json.loads(line)
+        epoch = message["epoch"] if message["type"] == "plan" else topology.latest()
         if message["type"] == "plan" and topology.checkpoint is not None:
-            message["seen"] = seen_before(Path(topology.checkpoint), message["epoch"])
+            message["seen"] = seen_before(Path(topology.checkpoint), epoch)
         frame = encode(Kind.CONTROL, message)
-        for group in topology.groups():
+        for group in topology.groups({max(0, epoch - 1), epoch}):
             yield group, frame
 
 
@@ -86,6 +87,14 @@ def send(checkpoint: Path, message: dict[str, Any]) -> dict[str, Any]:
 
 def send_plan(checkpoint: Path, epoch: int) -> None:
     send(checkpoint, {"type": "plan", "epoch": epoch})
+
+
+def forget(checkpoint: Path, epoch: int) -> None:
+    """Remove the plan messages up to an epoch; the last message stays, for the next one's number."""
+    for file in _files(checkpoint)[:-1]:
+        message = json.loads(file.read_text())
+        if message["type"] == "plan" and message["epoch"] <= epoch:
+            file.unlink(missing_ok=True)
 
 
 def send_end(checkpoint: Path, streams: list[str]) -> None:

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
 from muntin.spark.durable import write_atomically
 
 FOLDER = "muntin"
+LEGS = "legs"
 OWNER = "_muntin.json"
 RATE_LIMITS = (
     "maxfilespertrigger",
@@ -120,6 +121,34 @@ def claim_checkpoint(checkpoint: Path, job: dict[str, Any]) -> str:
             hint="run the job it belongs to, or start anew with another --checkpoint and --output",
         )
     return str(stored["id"])
+
+
+def checkpoint_id(folder: Path) -> str:
+    """The id of a leg's folder, that of the job for the first."""
+    return str(json.loads((folder / FOLDER / "job.json").read_text())["id"])
+
+
+def leg_folder(checkpoint: Path, number: int) -> Path:
+    """The folder of a leg, one of the streaming queries of a job: the first has the checkpoint itself."""
+    return checkpoint if number == 0 else checkpoint / LEGS / f"{number:03d}"
+
+
+def leg_numbers(checkpoint: Path) -> list[int]:
+    """The legs that a job has had."""
+    return [0, *sorted(int(p.name) for p in (checkpoint / LEGS).glob("*") if p.name.isdigit())]
+
+
+def is_over(stored: Mapping[str, Any]) -> bool:
+    """Whether a leg has ended for good: it reads nothing any more. Its folder stays, so that no number comes twice."""
+    return not stored["streams"]
+
+
+def retire(folder: Path) -> None:
+    """Mark a leg as ended."""
+    file = folder / FOLDER / "job.json"
+    stored = json.loads(file.read_text())
+    stored["job"]["streams"] = {}
+    write_atomically(file, json.dumps(stored, indent=1))
 
 
 def stored_job(checkpoint: Path) -> dict[str, Any] | None:

@@ -94,7 +94,7 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     """Frames of one table of input rows for all shards of all joins that read the stream."""
     rows, turned_away = admit(stream, table, topology.ahead_of_clock_us)
     rows = marked(stream, rows)
-    if unheard(topology.latest(), stream):
+    if unheard(topology.epoch(topology.latest()).plan, stream):
         marks = rows.filter(rows[MARK]).drop_columns([TS, MARK])
         turned_away = pa.concat_tables([turned_away, letters.unheard(stream, marks)])
     place = {"stream": stream.name, "partition": partition, "sequence": sequence}

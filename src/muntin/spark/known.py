@@ -13,11 +13,12 @@ import numpy as np
 from muntin.core.selection import Selections, query_flags
 from muntin.model import JobSpec, MuntinError, Side
 from muntin.plan import Plan, SharedJoin, evolve, make_plan
+from muntin.plan.adapt import cuts_of, with_cuts
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.predict import JoinLoad, match_seen, predict, predict_join, traffics_of
 from muntin.plan.share import signature
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
-from muntin.spark.identity import stored_job
+from muntin.spark.identity import is_over, leg_folder, leg_numbers, stored_job
 from muntin.spark.plans import PlanLog
 from muntin.spark.publish import Manifest, last_manifest
 
@@ -51,37 +52,58 @@ def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
 
     The strategy says which joins there are, so it stays; where the states are cut is open at every start.
     """
-    stored = stored_job(checkpoint) if checkpoint else None
-    if stored is None or checkpoint is None:
+    settled = begun_with(checkpoint) if checkpoint else None
+    if settled is None or checkpoint is None:
         return make_plan(spec)
+    return make_plan(with_strategy(spec, settled), of_checkpoint(spec, checkpoint))
+
+
+def begun_with(checkpoint: Path) -> str | None:
+    """The strategy that a checkpoint was begun with; None for a new one."""
+    stored = stored_job(checkpoint)
+    return None if stored is None else str(stored["settings"].get("strategy", "state-slice"))
+
+
+def with_strategy(spec: JobSpec, strategy: str) -> JobSpec:
+    """The job with a strategy where it leaves that open."""
     settings = spec.settings
-    if settings.strategy == "auto":
-        settings = replace(settings, strategy=_begun_with(stored))
-    return make_plan(replace(spec, settings=settings), of_checkpoint(spec, checkpoint))
+    return spec if settings.strategy != "auto" else replace(spec, settings=replace(settings, strategy=strategy))
 
 
-def of_checkpoint(spec: JobSpec, checkpoint: Path, log: PlanLog | None = None) -> Knowledge:
-    """All that a checkpoint says of a job that has run on it; a `log` at hand need not be read again."""
-    met, log, stored = {}, log or PlanLog(checkpoint, spec), stored_job(checkpoint)
-    if log.latest() is not None and stored is not None and set(stored["streams"]) <= set(spec.streams):
-        last = last_manifest(checkpoint)
-        for join in log.read(last.epoch).plan.joins:
-            traffic = traffic_met(join, reports_of(join, last))
-            if traffic is not None and join.partitions == (None, None):
-                met[signature(join.queries[0])] = traffic
+def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
+    """All that a checkpoint says of a job that has run on it."""
+    met: dict[Any, Traffic] = {}
+    for number in leg_numbers(checkpoint):
+        folder = leg_folder(checkpoint, number)
+        met |= met_by(folder, PlanLog(folder, spec), spec)
     return Knowledge(measured=met, constants=load_constants(checkpoint) or DEFAULT)
 
 
-def better(spec: JobSpec, plan: Plan, checkpoint: Path, log: PlanLog) -> tuple[Plan, float]:
+def legs_of(checkpoint: Path) -> list[list[str]]:
+    """The streams that each live leg of a job reads."""
+    stored = [stored_job(leg_folder(checkpoint, number)) for number in leg_numbers(checkpoint)]
+    return [list(job["streams"]) for job in stored if job is not None and not is_over(job)]
+
+
+def met_by(folder: Path, log: PlanLog, spec: JobSpec) -> dict[Any, Traffic]:
+    """The traffic that the joins of one leg have met, by what their queries have in common."""
+    stored, met = stored_job(folder), dict[Any, Traffic]()
+    if stored is None or is_over(stored) or log.latest() is None or not set(stored["streams"]) <= set(spec.streams):
+        return met
+    last = last_manifest(folder)
+    for join in log.read(last.epoch).plan.joins:
+        traffic = traffic_met(join, reports_of(join, last))
+        if traffic is not None and join.partitions == (None, None):
+            met[signature(join.queries[0])] = traffic
+    return met
+
+
+def better(spec: JobSpec, plan: Plan, told: Knowledge) -> tuple[Plan, float]:
     """The chains that suit what has come, and the part of the work that they are predicted to save."""
-    told = of_checkpoint(spec, checkpoint, log)
     found, traffics = evolve(plan, spec, told), traffics_of(plan, told)
     now, then = (predict(spec, p, traffics, told.constants).cpu_ns for p in (plan, found))
+    found = with_cuts(plan, cuts_of(found), found.chain)
     return found, 1 - then / now if now else 0.0
-
-
-def _begun_with(stored: Mapping[str, Any]) -> str:
-    return str(stored["settings"].get("strategy", "state-slice"))
 
 
 def reports_of(join: SharedJoin, manifest: Manifest) -> list[Mapping[str, Any]]:

@@ -1,22 +1,27 @@
 """The plans of a job over its life: one immutable file per epoch, that driver and workers read.
 
-    CHECKPOINT/muntin/plans/0000000003.json   strategy, chain, the joins with their cuts, the queries as text
+    CHECKPOINT/muntin/plans/0000000003.json   strategy, chain, the joins with their cuts, the queries
+
+Queries stand there as they were understood, not as text: a worker that had to parse SQL in the middle of a micro-batch
+would take as long for that as for the micro-batch.
 
 Epoch 0 is what the job began with; a change of queries or chains writes the next epoch and then a message in the
 control stream that names it. Each shard goes over to it in the micro-batch that brings the message, and remembers its
-epoch in the durable state; a replay finds the same files and does the same.
+epoch in the durable state; a replay finds the same files and does the same. Epochs that no replay can need are removed,
+all but the first, which says what is read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from muntin.model import JobSpec, MuntinError, Query, Side
-from muntin.plan import Plan, SharedJoin, share
+from muntin.model import Expr, JobSpec, MuntinError, Query, Side
+from muntin.model.plain import from_plain, to_plain
+from muntin.plan import Partition, Plan, SharedJoin
 from muntin.spark.durable import write_atomically
 
 
@@ -40,32 +45,52 @@ class PlanLog:
         self.folder = checkpoint / "muntin" / "plans"
         self._spec = replace(spec, queries={})
         self._read: dict[int, Epoch] = {}
-        self._parsed: dict[str, Query] = {}
+        self._known: dict[tuple[str, str], Query] = {}
+
+    def numbers(self) -> list[int]:
+        """The epochs that are kept."""
+        return sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit())
 
     def latest(self) -> int | None:
         """The number of the last epoch, None for a job that has none."""
-        return max((int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit()), default=None)
+        return max(self.numbers(), default=None)
 
     def write(self, epoch: Epoch) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         plan = epoch.plan
+        dividing = {e.sql: e for join in plan.joins for part in join.partitions if part for e in part.predicates}
+        numbers = {sql: n for n, sql in enumerate(dividing)}
         stored = {
             "strategy": plan.strategy,
             "chain": plan.chain,
             "unused": plan.unused,
-            "queries": {name: query.text for name, query in plan.queries.items()},
+            "queries": {name: to_plain(query) for name, query in plan.queries.items()},
             "never": [query.name for query in plan.never],
             "covered": dict(epoch.covered),
             "change": {"name": epoch.name, "kind": epoch.kind, "request": epoch.request},
-            "joins": [_stored(join) for join in plan.joins],
+            "predicates": [to_plain(e) for e in dividing.values()],
+            "joins": [_stored(join, numbers) for join in plan.joins],
         }
         write_atomically(self._file(epoch.number), json.dumps(stored))
+        self._read[epoch.number] = epoch
 
     def _file(self, number: int) -> Path:
         return self.folder / f"{number:010d}.json"
 
+    def names(self) -> list[str]:
+        """The names of the last epoch's queries, also where their streams are declared no more."""
+        latest = self.latest()
+        return [] if latest is None else list(json.loads(self._file(latest).read_text())["queries"])
+
+    def forget(self, before: int) -> None:
+        """Remove the epochs before one, but for the first."""
+        for number in self.numbers():
+            if 0 < number < before:
+                self._read.pop(number, None)
+                self._file(number).unlink(missing_ok=True)
+
     def read(self, number: int) -> Epoch:
-        """An epoch; each is read once, and each text of a query parsed once, in a process."""
+        """An epoch; each is read once, and each query made once, in a process."""
         if number not in self._read:
             try:
                 stored = json.loads(self._file(number).read_text())
@@ -76,22 +101,20 @@ class PlanLog:
         return self._read[number]
 
     def _epoch(self, number: int, stored: Mapping[str, Any]) -> Epoch:
-        queries = {name: self._query(name, text) for name, text in stored["queries"].items()}
-        joins = tuple(self._join(j, queries) for j in stored["joins"])
-        if stored["strategy"] == "push-down":  # follows from the queries, which cannot change
-            return Epoch(number, share(replace(self._spec, queries=queries), "push-down"))
+        queries = {name: self._query(name, query) for name, query in stored["queries"].items()}
+        predicates = [from_plain(e) for e in stored["predicates"]]
+        joins = tuple(self._join(j, queries, predicates) for j in stored["joins"])
         never = tuple(queries[name] for name in stored["never"])
         plan = Plan(joins, stored["strategy"], stored["chain"], never, stored["unused"])
         return Epoch(number, plan, stored["covered"], **stored["change"])
 
-    def _query(self, name: str, text: str) -> Query:
-        from muntin.sql import parse_query
+    def _query(self, name: str, stored: Mapping[str, Any]) -> Query:
+        key = name, stored["text"]
+        if key not in self._known:
+            self._known[key] = from_plain(stored)
+        return self._known[key]
 
-        if text not in self._parsed:
-            self._parsed[text] = parse_query(text, self._spec, name=name)
-        return self._parsed[text]
-
-    def _join(self, stored: Mapping[str, Any], queries: Mapping[str, Query]) -> SharedJoin:
+    def _join(self, stored: Mapping[str, Any], queries: Mapping[str, Query], predicates: Sequence[Expr]) -> SharedJoin:
         mine = tuple(queries[name] for name in stored["queries"])
         left, right = (self._spec.streams[mine[0].stream(side)] for side in Side)
         keys = tuple(sorted(mine[0].keys, key=lambda k: (k.left.sql, k.right.sql)))
@@ -104,17 +127,27 @@ class PlanLog:
             (reports[0], reports[1]),
             (tuple(cuts[0]), tuple(cuts[1])),
             stored["selects"],
+            (_partition(stored["parts"][0], predicates), _partition(stored["parts"][1], predicates)),
         )
 
 
-def _stored(join: SharedJoin) -> dict[str, Any]:
+def _stored(join: SharedJoin, predicates: Mapping[str, int]) -> dict[str, Any]:
     return {
+        "parts": [
+            p and [[predicates[e.sql], t] for e, t in zip(p.predicates, p.truths, strict=True)] for p in join.partitions
+        ],
         "index": join.index,
         "queries": [query.name for query in join.queries],
         "cuts": join.cuts,
         "reports": join.reports,
         "selects": join.selects,
     }
+
+
+def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]) -> Partition | None:
+    if stored is None:
+        return None
+    return Partition(tuple(predicates[n] for n, _ in stored), tuple(truth for _, truth in stored))
 
 
 _LOGS: dict[str, PlanLog] = {}

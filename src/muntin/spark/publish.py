@@ -1,8 +1,10 @@
 """Exactly once, by files alone: stage, write the manifest, rename.
 
-    OUTPUT/_staging/<batch>-<unique>/...                    written by tasks, seen by nobody
+    OUTPUT/_staging/b<batch>-<unique>/...                   written by tasks, seen by nobody
     CHECKPOINT/muntin/commits/<batch>.json                  the manifest: its rename is the commit point of a batch
     OUTPUT/<query>/b<batch>-<part>.parquet                  staged files, renamed as the manifest says
+
+Legs of a job share the output folder: what a further one writes has its number before the `b`.
 
 A crash before the manifest leaves staged files that the next start sweeps away; a crash after it is completed by the
 next start, or by the replay of the batch, whose own staged files are then discarded. Knows nothing of Spark.
@@ -50,19 +52,25 @@ class Manifest:
     """The last report of each (join, shard), by "join/shard"."""
     changes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """What changes of plan did in this micro-batch, by epoch, shard after shard."""
+    left: int = 0
+    """The last epoch with which a join has gone."""
 
     @property
     def epoch(self) -> int:
         """The plan that all shards have come to."""
-        return min((report["epoch"] for report in self.operators.values()), default=0)
+        return min((report["epoch"] for report in self.operators.values()), default=self.left)
 
 
 class Publisher:
-    """The committed output of one checkpoint; `output` is None where rows are only counted or go to a callable."""
+    """The committed output of one checkpoint; `output` is None where rows are only counted or go to a callable.
 
-    def __init__(self, checkpoint: Path, output: Path | None):
+    `prefix` begins the names of all files, so that several may publish into one output.
+    """
+
+    def __init__(self, checkpoint: Path, output: Path | None, prefix: str = ""):
         self.folder = _commits(checkpoint)
         self.output = output
+        self.prefix = f"{prefix}b"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.last = last_manifest(checkpoint)
 
@@ -70,7 +78,8 @@ class Publisher:
         """Complete the last commit and sweep away what was staged for none."""
         self._rename(self.last)
         if self.output is not None:
-            shutil.rmtree(self.output / STAGING, ignore_errors=True)
+            for left in (self.output / STAGING).glob(f"{self.prefix}*"):
+                shutil.rmtree(left, ignore_errors=True)
 
     def is_committed(self, batch: int) -> bool:
         return batch <= self.last.batch
@@ -79,7 +88,7 @@ class Publisher:
         """A fresh folder for the tasks of one attempt at a batch."""
         if self.output is None:
             return None
-        folder = self.output / STAGING / f"{batch:010d}-{uuid.uuid4().hex[:12]}"
+        folder = self.output / STAGING / f"{self.prefix}{batch:010d}-{uuid.uuid4().hex[:12]}"
         folder.mkdir(parents=True)
         return folder
 
@@ -97,20 +106,30 @@ class Publisher:
             return self.last
         manifest = Manifest(
             batch,
-            [(s.path, f"{s.name}/b{batch:010d}-{s.part:03d}.parquet") for s in staged],
+            [(s.path, f"{s.name}/{self.prefix}{batch:010d}-{s.part:03d}.parquet") for s in staged],
             dict(rows),
             dict(letters),
             dict(Counter(self.last.total_rows) + Counter(rows)),
             dict(Counter(self.last.total_letters) + Counter(letters)),
             {key: r for key, r in {**self.last.operators, **operators}.items() if not r.get("gone")},
             _changes(operators.values()),
+            max((r["epoch"] for r in operators.values() if r.get("gone")), default=self.last.left),
         )
         write_atomically(self.folder / f"{batch:010d}.json", json.dumps(vars(manifest)))
         self.last = manifest
         self._rename(manifest)
-        for old in _batches(self.folder)[:-KEPT_MANIFESTS]:
-            (self.folder / f"{old:010d}.json").unlink(missing_ok=True)
+        self.forget(KEPT_MANIFESTS)
         return manifest
+
+    def oldest(self) -> Manifest | None:
+        """The oldest manifest that is kept, None as long as none has been removed."""
+        kept = _batches(self.folder)
+        return None if len(kept) < KEPT_MANIFESTS else _read(self.folder, kept[0])
+
+    def forget(self, kept: int) -> None:
+        """Remove all but the last manifests."""
+        for old in _batches(self.folder)[:-kept]:
+            (self.folder / f"{old:010d}.json").unlink(missing_ok=True)
 
     def _rename(self, manifest: Manifest) -> None:
         """Idempotent: a staged file that is gone was renamed before (and a reader may have taken it away since)."""
@@ -138,9 +157,13 @@ def last_manifest(checkpoint: Path) -> Manifest:
 def manifests(checkpoint: Path) -> Iterator[Manifest]:
     """The micro-batches that a checkpoint has committed, the last one first, as far as they are kept."""
     for batch in reversed(_batches(_commits(checkpoint))):
-        stored = json.loads((_commits(checkpoint) / f"{batch:010d}.json").read_text())
-        stored["renames"] = [(a, b) for a, b in stored["renames"]]
-        yield Manifest(**stored)
+        yield _read(_commits(checkpoint), batch)
+
+
+def _read(folder: Path, batch: int) -> Manifest:
+    stored = json.loads((folder / f"{batch:010d}.json").read_text())
+    stored["renames"] = [(a, b) for a, b in stored["renames"]]
+    return Manifest(**stored)
 
 
 def _commits(checkpoint: Path) -> Path:

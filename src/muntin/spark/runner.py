@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
 import signal
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muntin.core.policy import Policy
-from muntin.model import JobSpec, MuntinError, Stream, UsageError
-from muntin.plan import Plan
-from muntin.plan.adapt import Adaptation
-from muntin.plan.ordering import ADAPTIVE
-from muntin.spark import control, identity, known, pipeline, sink, source
-from muntin.spark.changes import Changes
+from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
+from muntin.plan import Plan, reporting
+from muntin.spark import identity, known, sink, source
+from muntin.spark.changes import Asked, Changes
 from muntin.spark.failure import explain_failure
-from muntin.spark.hot import forget_hot
-from muntin.spark.hub import Hub
+from muntin.spark.leg import Host, Leg, Turns, sweep
 from muntin.spark.plans import Epoch, PlanLog
-from muntin.spark.publish import Manifest, Publisher
+from muntin.spark.publish import Publisher, last_manifest
 from muntin.spark.requests import Answer
+from muntin.spark.routing import Router, assign, differences, with_pending
 from muntin.spark.session import default_shards, prepare_session
 from muntin.spark.status import StatusBoard, read_status
-from muntin.spark.targets import SCHEME, Calls, JsonFiles, Nowhere, Socket, Target
-from muntin.spark.topology import STATE_FORMAT, Topology
-from muntin.spark.watch import Orderings, Silence, tell_idle, tell_ordering
+from muntin.spark.targets import SCHEME
+from muntin.spark.topology import STATE_FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["Job", "Run", "read_status"]
 
-LOOK_EVERY = 2
-"""Micro-batches between two looks at whether other chains would be cheaper."""
 LISTEN_S = 0.1
 """How often a run looks for requests."""
 MODES = ("endless", "available-now", "bounded")
@@ -109,7 +100,10 @@ class Job:
         """The shared plan; with a checkpoint, predicted from what its joins have met."""
         from muntin.plan.explain import explain
 
-        return explain(self.spec, known.of_checkpoint(self.spec, Path(checkpoint)) if checkpoint else None)
+        if checkpoint is None:
+            return explain(self.spec)
+        place = Path(checkpoint)
+        return explain(self.spec, known.of_checkpoint(self.spec, place), known.begun_with(place), known.legs_of(place))
 
     def start(
         self,
@@ -126,8 +120,6 @@ class Job:
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
         place = Place.of(output, checkpoint, sink is not None)
-        if place.socket and self.spec.settings.delivery != "eager":
-            raise UsageError("rows go to a socket only as they come", hint="SET delivery = 'eager', or name a folder")
         plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self, plan, place, sink, mode, progress)
         run._begin()
@@ -146,10 +138,15 @@ def check_job(spec: JobSpec, frames: Collection[str] = (), checkpoint: Path | No
         raise UsageError("the job has no queries", hint="add CREATE QUERY name AS SELECT ...")
     identity.check_names(spec.queries)
     plan = known.plan_for(spec, checkpoint)
+    check_sources(plan, frames)
+    return plan
+
+
+def check_sources(plan: Plan, frames: Collection[str]) -> None:
+    """Refuse a plan over streams that cannot be read; `frames` names those that come from DataFrames."""
     for stream in plan.streams:
         if stream.name not in frames:
             source.check_source(stream)
-    return plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,23 +180,25 @@ class Place:
 
 
 class Run:
-    """A running job. One thread of its own drives it through its phases; this object may be used from any other."""
+    """A running job: its legs, and a thread that takes up requests. This object may be used from any thread."""
 
     def __init__(
         self, job: Job, plan: Plan, place: Place, callback: sink.Callback | None, mode: str, progress: Progress | None
     ):
-        self.job, self.plan, self.place, self.mode = job, plan, place, mode
-        self._progress, self._callback = progress, callback
-        self._query: StreamingQuery | None = None
+        self.job, self.place, self.mode = job, place, mode
+        self._strategy = plan.strategy
+        self._plan, self._progress, self._callback = plan, progress, callback
+        self._legs: list[Leg] = []
+        self._active: set[Leg] = set()
+        self._changing = threading.RLock()
+        """Held while queries and legs come and go, and while the run ends."""
+        self._handing = threading.Lock()
+        self._running = False
+        aggregates = any(query.aggregation for query in job.spec.queries.values())
+        self._counting = callback is None and place.output is None and place.socket is None and not aggregates
         self._stopping = threading.Event()
         self._done = threading.Event()
-        self._writing = threading.Lock()
         self._error: MuntinError | None = None
-        self._eager: sink.Eager | None = None
-        self._adaptation, self._arrived = Adaptation(), 0
-        self._silence = Silence(job.spec.streams)
-        self._orderings, self._epoch = Orderings(job.spec.settings.alpha), 0
-        self._asked_for: set[tuple[int, str]] = set()
         self.differences: list[str] = []
         """What the job has otherwise than the run before on this checkpoint, one line each."""
 
@@ -208,91 +207,50 @@ class Run:
     def _begin(self) -> None:
         spark, spec, checkpoint = self.job.spark, self.job.spec, self.place.checkpoint
         prepare_session(spark)
-        shards = spec.settings.shards or self._stored_shards() or default_shards(spark)
-        described = self._described_output()
-        reads = self._reads()
-        wanted = identity.identity(reads, self.plan.strategy, spec.settings, shards, described, STATE_FORMAT)
+        self._shards = spec.settings.shards or self._stored_shards() or default_shards(spark)
+        stored = identity.stored_job(checkpoint)
+        wanted = self._identity(self._plan.streams if stored is None else self._declared(stored))
         identity.check_checkpoint(checkpoint, wanted)
         self._lock = identity.Lock(checkpoint)
         try:
-            self._checkpoint_id = checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
+            checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
             if self.place.output:
                 identity.claim_output(self.place.output, checkpoint_id)
-            publisher = Publisher(checkpoint, self.place.output)
-            publisher.recover()
-            first = self._take_up(publisher)
-            spark.conf.set("spark.sql.shuffle.partitions", str(shards))
-            policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
-            in_order, ahead_us = spec.settings.order == "global", None
-            if self.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
-                ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
-            aggregates = any(query.aggregation for query in spec.queries.values())
-            counting = self.place.output is None and self._callback is None and not aggregates
-            place = checkpoint_id, policy, str(checkpoint), spec
-            topology = Topology(first, shards, in_order, *place, counting=counting, ahead_of_clock_us=ahead_us)
-            self._eager = self._open_hub(topology, publisher) if policy.eager else None
-            topology = dataclasses.replace(topology, hub=self._eager.hub.address if self._eager else None)
-            self._sink = sink.Sink(topology, publisher, self._callback, self._eager)
-            names = [*(s.name for s in first.streams), control.NAME]
-            self.board = StatusBoard(checkpoint, topology, spec.settings, names, self.mode, publisher.last)
-            frames = {s.name: self.job._frame(s) for s in first.streams}
-            self._frame = pipeline.build(spark, topology, frames, checkpoint)
-            self._was_ended = control.is_ended(checkpoint)
-            self._launch()
+            for query in spec.queries.values():
+                self._check(query)
+            with self._changing:  # a leg that is over at once waits until all have been started
+                self._open()
+                for leg in self._legs:
+                    self._start(leg)
+                self._running = True
         except BaseException as error:
+            for leg in self._legs:
+                leg.stop()
             self._lock.release()
-            if self._eager:
-                self._eager.close()
             if isinstance(error, Exception) and not isinstance(error, MuntinError):
                 raise explain_failure(error) from error
             raise
-        threading.Thread(target=self._drive, name="muntin-run", daemon=True).start()
         threading.Thread(target=self._listen, name="muntin-requests", daemon=True).start()
 
-    def _open_hub(self, topology: Topology, publisher: Publisher) -> sink.Eager:
-        """Listen for results that shards deliver while they are at work."""
-        target: Target = Nowhere()
-        if self._callback is not None:
-            target = Calls(self._callback)
-        elif self.place.socket is not None:
-            target = Socket(self.place.socket)
-        elif self.place.output is not None:
-            target = JsonFiles(self.place.output, publisher.last.batch)
-        host = self.job.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
-        hub = Hub(host, topology.global_order, topology.shards, target, lambda n: topology.epoch(n).plan)
-        return sink.Eager(hub, target)
-
-    def _reads(self) -> list[Stream]:
-        """The streams that a checkpoint reads, settled when it was begun, as the job declares them now."""
-        stored = identity.stored_job(self.place.checkpoint)
-        streams = self.job.spec.streams
-        if stored is None:
-            return list(self.plan.streams)
-        return [streams[name] for name in stored["streams"] if name in streams]
-
-    def _take_up(self, publisher: Publisher) -> Plan:
-        """Begin the log of plans, or go on with it: the plan of epoch 0."""
-        spec, checkpoint = self.job.spec, self.place.checkpoint
-        log = PlanLog(checkpoint, spec)
-        begun = log.latest() is not None
-        if not begun:
-            log.write(Epoch(0, self.plan))
-        first = log.read(0).plan
-        sources = {stream.name for stream in first.streams}
-        self._changes = Changes(
-            checkpoint, spec, log, sources, lambda: known.of_checkpoint(self._changes.spec, checkpoint, log)
-        )
-        if begun:
-            self._changes.take_up(publisher.last)
-            self.differences = self._changes.compare(spec)
-        self._prepare_output()
-        return first
-
-    def _prepare_output(self) -> None:
-        self.plan = self._changes.plan
+    def _check(self, query: Query) -> None:
+        if self._counting and query.aggregation is not None:
+            message = f"{query.name} has aggregates, and this run only counts rows where they are found"
+            raise UsageError(message, hint="run the job with an output folder, or with this query in the job file")
         if self.place.output:
-            settings = self.job.spec.settings
-            sink.prepare_output(self.place.output, self.plan, settings.punctuations, settings.delivery == "eager")
+            sink.check_columns(self.place.output, query)
+
+    def _start(self, leg: Leg) -> None:
+        leg.start()
+        self._active.add(leg)
+
+    def _identity(self, streams: Iterable[Stream]) -> dict[str, Any]:
+        settings, output = self.job.spec.settings, self._described_output()
+        return identity.identity(streams, self._strategy, settings, self._shards, output, STATE_FORMAT)
+
+    def _declared(self, stored: Mapping[str, Any]) -> list[Stream]:
+        """The streams that a leg reads, settled when it was begun, as the job declares them now."""
+        streams = self.job.spec.streams
+        return [streams[name] for name in stored["streams"] if name in streams]
 
     def _stored_shards(self) -> int | None:
         """The number of shards a checkpoint was made with; it stays, wherever the job is run again."""
@@ -304,125 +262,170 @@ class Run:
             return "a sink"
         return self.place.socket or (str(self.place.output) if self.place.output else "none")
 
-    def _launch(self) -> None:
-        name = f"muntin-{self.place.checkpoint.name}"
-        available_now = self.mode != "endless"
-        self._query = pipeline.start(self._frame, self._write, self.place.checkpoint, name, available_now)
+    def _open(self) -> None:
+        """Begin the first leg, or go on with those of the run before, and with the queries of the job file."""
+        spec, checkpoint = self.job.spec, self.place.checkpoint
+        self.board = StatusBoard(checkpoint, spec.settings, self.mode)
+        self._host = Host(
+            self.job.spark,
+            spec,
+            checkpoint,
+            self.place.output,
+            self.place.socket,
+            self._counting,
+            self._shards,
+            self.mode,
+            self._hand_over if self._callback else None,
+            self.board,
+            self.job._frame,
+            self._reported,
+            self._over,
+            Turns(),
+        )
+        self._router = Router(checkpoint, spec, self._begin_leg, self._check, self._changing)
+        log, stored = PlanLog(checkpoint, spec), identity.stored_job(checkpoint)
+        assert stored is not None
+        if log.latest() is None and not identity.is_over(stored):
+            log.write(Epoch(0, self._plan))
+            self._legs = [Leg(self._host, 0)]
+            self._router.legs = [self._legs[0].changes]
+        else:
+            self._go_on()
+        joins = sum(len(leg.changes.plan.joins) for leg in self._legs)
+        for leg in self._legs:
+            if not leg.is_built:
+                leg.build(joins)
+
+    def _go_on(self) -> None:
+        """Open the legs that have queries still, and end the others; then do what waits to come into force."""
+        spec, checkpoint = self.job.spec, self.place.checkpoint
+        old: dict[str, Query | None] = {}
+        legs: list[Leg] = []
+        for number in identity.leg_numbers(checkpoint):
+            folder = identity.leg_folder(checkpoint, number)
+            stored, log = identity.stored_job(folder), PlanLog(folder, spec)
+            if stored is None or (log.latest() is None and not identity.is_over(stored)):
+                shutil.rmtree(folder, ignore_errors=True)  # its process died before it began
+            elif identity.is_over(stored):
+                self.board.close(last_manifest(folder))
+                sweep(folder)
+            elif not set(stored["streams"]) <= set(spec.streams):  # declared no more, so nobody can ask for them
+                old |= dict.fromkeys(log.names())
+                self._retire(folder)
+            else:
+                legs.append(Leg(self._host, number))
+                old |= legs[-1].changes.plan.queries
+        spec = with_pending(spec, [e for leg in legs for e in leg.changes.pending(leg.publisher.last)])
+        self.differences = differences(old, spec.queries)
+        homes = assign(spec, [(leg.changes.sources, leg.changes.plan.queries) for leg in legs])
+        kept = [leg for n, leg in enumerate(legs) if n in homes.values()]
+        for leg in kept:
+            stored = identity.stored_job(leg.folder) or {}
+            identity.claim_checkpoint(leg.folder, self._identity(self._declared(stored)))
+        for leg in legs:
+            leg.publisher.recover()
+            if leg in kept:
+                leg.changes.take_up(leg.publisher.last)
+            else:
+                leg.changes.close(leg.publisher.last)
+                self.board.close(leg.publisher.last)
+                leg.retire()
+        self._legs = kept
+        self._router.legs = [leg.changes for leg in kept]
+        self._router.compare(spec)
+
+    def _retire(self, folder: Path) -> None:
+        """End a leg that cannot even be opened."""
+        publisher = Publisher(folder, self.place.output)
+        publisher.recover()
+        self.board.close(publisher.last)
+        identity.retire(folder)
+        sweep(folder)
+
+    def _begin_leg(self, spec: JobSpec, elsewhere: Collection[str], asked: Asked) -> Changes:
+        """Begin a leg for queries over streams that none reads; nothing of it is left where that fails."""
+        with self._changing:
+            if self._done.is_set() or self._stopping.is_set():
+                raise UsageError("the run is over", hint="change the job and start it again")
+            checkpoint = self.place.checkpoint
+            plan = known.plan_for(spec, checkpoint)
+            check_sources(plan, self.job._frames)
+            number = max(identity.leg_numbers(checkpoint)) + 1
+            folder = identity.leg_folder(checkpoint, number)
+            try:
+                identity.claim_checkpoint(folder, self._identity(plan.streams))
+                first = Epoch(0, reporting(plan, elsewhere), {}, asked.name, asked.kind, asked.request)
+                PlanLog(folder, self.job.spec).write(first)
+                leg = Leg(self._host, number)
+                leg.build(sum(len(other.changes.plan.joins) for other in (*self._legs, leg)))
+                if asked.kind:
+                    leg.changes.send(first)
+                if self._running:
+                    self._start(leg)
+            except BaseException as error:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise error if isinstance(error, MuntinError) else explain_failure(error) from error
+            self._legs.append(leg)
+            return leg.changes
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
-    def _write(self, frame: DataFrame, batch: int) -> None:
-        """Called by Spark for every micro-batch."""
-        with self._writing:
-            began = time.monotonic()
-            try:
-                self._note_progress()
-                manifest = self._sink.write(frame, batch)
-                self.board.committed(manifest, self._sink.latency)
-                self._changes.committed(manifest)
-                self._adapt(manifest)
-                self._choose_orderings(manifest)
-                self._silence.worked(time.monotonic() - began)
-            except BaseException as error:
-                self._error = self._error or explain_failure(error)
-                raise
+    def _hand_over(self, name: str, table: Any, batch: int) -> None:
+        """The user's callable is called by one leg at a time."""
+        assert self._callback is not None
+        with self._handing:
+            self._callback(name, table, batch)
 
-    def _note_progress(self) -> None:
-        """Take in Spark's report of the micro-batch before; called once per micro-batch and at the end.
-
-        The last report is usually it; all that Spark remembers are fetched only where it was about an idle moment.
-        """
-        if self._query is None or (last := self._query.lastProgress) is None:
-            return
-        reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress
-        if any([self.board.progressed(json.loads(report.json)) for report in reports]) and self._progress:
+    def _reported(self) -> None:
+        if self._progress:
             self._progress(self.board.snapshot())
 
-    def _drive(self) -> None:
-        state, error = "stopped", None
-        try:
-            self._wait()
-            if self.mode == "bounded" and not self._stopping.is_set():
-                if not self._was_ended:
-                    control.send_end(self.place.checkpoint, [s.name for s in self.plan.streams])
-                    self._launch()
-                    self._wait()
-                state = "stopped" if self._stopping.is_set() else "ended"
-        except Exception as failure:
-            if not self._stopping.is_set():
-                self._error = self._error or explain_failure(failure)
-                state, error = "failed", self._error.message
-        finally:
-            self._finish(state, error)
-
-    def _adapt(self, manifest: Manifest) -> None:
-        """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
-        settings, plan = self.job.spec.settings, self._changes.plan
-        epoch = self._changes.log.latest() or 0
-        settled = all(report["epoch"] == epoch for report in manifest.operators.values())
-        if settings.adapt == "off" or settings.chain == "mem-opt" or plan.strategy != "state-slice" or not settled:
-            return
-        rows = sum(sum(report["counters"]["arrived"]) for report in manifest.operators.values())
-        if rows > self._arrived:
-            self._adaptation.note(sum(r["seconds"] for r in manifest.operators.values()) / (rows - self._arrived))
-        self._arrived = rows
-        if manifest.batch % LOOK_EVERY:
-            return
-        better, gain = known.better(self._changes.spec, plan, self.place.checkpoint, self._changes.log)
-        move = self._adaptation.look(plan, better, gain)
-        if move is not None:
-            self._changes.migrate(move.plan)
-            self.board.migrated(manifest.batch, move)
-
-    def _choose_orderings(self, manifest: Manifest) -> None:
-        """Let each join follow the ordering that suits what comes; a bounded run reads no messages on its way."""
-        if manifest.epoch != self._epoch:
-            self._epoch = manifest.epoch
-            self._silence.again()
-        if self.mode != "endless" or self.job.spec.settings.ordering != ADAPTIVE:
-            return
-        plan = self._changes.log.read(manifest.epoch).plan
-        for join, ordering in self._orderings.look(plan, manifest, time.monotonic()):
-            if (join, ordering) not in self._asked_for:
-                tell_ordering(self.place.checkpoint, join, ordering)
-                self._orderings.switched(join, ordering, manifest.batch)
-                self._asked_for = {(j, o) for j, o in self._asked_for if j != join} | {(join, ordering)}
-        self.board.ordered(self._orderings)
-
-    def _notice_silence(self) -> None:
-        """Tell the shards of streams that have become idle; called while no micro-batch is at work."""
-        self._silence.heard(self.board.rows_read())
-        if self.mode == "endless" and (streams := self._silence.news()):
-            tell_idle(self.place.checkpoint, streams)
-
     def _listen(self) -> None:
-        """Take up the requests of other processes while the job runs."""
+        """Take up the requests of other processes while the job runs, and end legs that have no queries any more."""
         while not self._done.wait(LISTEN_S):
-            if self._writing.acquire(blocking=False):  # a micro-batch that is over is reported, also if none follows
-                try:
-                    self._note_progress()
-                    self._notice_silence()
-                finally:
-                    self._writing.release()
-            before = self._changes.log.latest()
-            self._changes.poll()
-            if self._changes.log.latest() != before:
-                self._prepare_output()
+            for leg in list(self._legs):
+                leg.note_progress()
+                if leg.changes.over:
+                    leg.stop()
+            self._router.poll()
+            self._prepare_output()
 
-    def _wait(self) -> None:
-        assert self._query is not None
-        try:
-            self._query.awaitTermination()
-        finally:
-            with self._writing:
-                self._note_progress()
+    def _prepare_output(self) -> None:
+        """Give each query its folder as soon as it is accepted."""
+        for leg in list(self._legs):
+            leg.prepare_output()
 
-    def _finish(self, state: str, error: str | None) -> None:
+    def _over(self, leg: Leg) -> None:
+        """A leg has stopped, for whatever reason. The last one takes the run along, and one that failed all others,
+        unless it was just tried."""
+        with self._changing:
+            self._active.discard(leg)
+            if leg.error is not None and leg.is_on_trial and self._active:
+                self._remove(leg)
+                leg.discard()
+                leg.changes.refuse(leg.error)
+            elif leg.error is not None:
+                self._error = self._error or leg.error
+                for other in self._active:
+                    other.stop()
+            elif leg.changes.over:  # for good: its last query has gone
+                self._remove(leg)
+                leg.retire()
+            if not self._active:
+                self._finish()
+
+    def _remove(self, leg: Leg) -> None:
+        self._router.remove(leg.changes)
+        self._legs.remove(leg)
+        self.board.close(leg.publisher.last, leg.status)
+
+    def _finish(self) -> None:
+        states = {leg.state for leg in self._legs}
+        state = "failed" if self._error else "ended" if states == {"ended"} else "stopped"
         try:
-            self.board.finished(state, error)
-            if self._eager:
-                self._eager.close()
-            forget_hot(self._checkpoint_id)
+            self.board.finished(state, self._error.message if self._error else None)
+            for leg in self._legs:
+                leg.forget()
         finally:
             self._lock.release()
             if self.place.temporary:
@@ -455,11 +458,10 @@ class Run:
     def stop(self) -> None:
         """Stop after what is committed; a later run goes on from there."""
         self._stopping.set()
-        if self._query is not None and self._query.isActive:
-            try:
-                self._query.stop()
-            except Exception as error:
-                raise explain_failure(error) from error
+        with self._changing:  # a leg that is about to begin is there then
+            legs = list(self._active)
+        for leg in legs:
+            leg.stop()
         self._done.wait()
 
     def add(self, sql: str) -> Answer:
@@ -473,9 +475,11 @@ class Run:
     def _change(self, sql: str) -> Answer:
         if self._done.is_set():
             raise UsageError("the run is over", hint="change the job and start it again")
-        epoch = self._changes.submit(sql)
+        ticket = self._router.submit(sql)
         self._prepare_output()
-        answer = self._changes.wait(epoch, lambda: not self._done.is_set())
+        answer = ticket.leg.wait(ticket.epoch, lambda: not self._done.is_set())
+        if answer.state == "refused":
+            raise MuntinError(answer.error or "the change was refused", hint=answer.hint)
         if answer.state != "in force":
             raise MuntinError("the run ended before the change was in force", hint="it takes effect with the next run")
         return answer

@@ -204,8 +204,9 @@ class Engine:
         stored = state.meta()
         hot = HotState(hot_root(topology.checkpoint_id), group)
         epoch = stored["epoch"] if stored else 0
-        join = topology.epoch(epoch).plan.join(index)
-        if join is None or (stored and stored["operator"] is None):
+        gone = stored is not None and stored["operator"] is None
+        join = None if gone else topology.epoch(epoch).plan.join(index)
+        if join is None:
             return cls(topology, index, state, hot, epoch, None, None)
         claimed = hot.claim(stored["nonce"]) if stored else None
         if claimed is not None and fits(join, claimed[1]):

@@ -27,6 +27,7 @@ from muntin.core.promises import are_used
 from muntin.core.propagate import in_order, punctuation_schema
 from muntin.core.results import Columns, Run, output_schema, routed, unite
 from muntin.core.values import finish
+from muntin.model import Query, UsageError
 from muntin.plan import Plan
 from muntin.plan.families import told_apart
 from muntin.spark import letters
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 SCHEMA = pa.schema([pa.field("message", pa.string()), pa.field("table", pa.binary())])
 DDL = "message string, table binary"
 SCHEMA_FILE = "00-schema.parquet"
+COLUMNS = b"muntin.columns"
+"""Key of the schema file's metadata under which stand all columns that the folder's files have had."""
 COMPRESSION = "snappy"
 
 Callback = Callable[[str, pa.Table, int], None]
@@ -257,6 +260,27 @@ def prepare_output(output: Path, plan: Plan, punctuations: str, eager: bool = Fa
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / SCHEMA_FILE).exists() or pq.read_schema(folder / SCHEMA_FILE) != schema:
+            types = columns_ever(folder) | {field.name: str(field.type) for field in schema}
             aside = folder / f".{uuid.uuid4().hex}.tmp"
-            pq.write_table(schema.empty_table(), aside)
+            pq.write_table(schema.with_metadata({COLUMNS: json.dumps(types)}).empty_table(), aside)
             os.replace(aside, folder / SCHEMA_FILE)
+
+
+def columns_ever(folder: Path) -> dict[str, str]:
+    """The types of all columns that a query's files have had, by name: it may have been replaced."""
+    file = folder / SCHEMA_FILE
+    noted = (pq.read_schema(file).metadata or {}).get(COLUMNS) if file.exists() else None
+    return dict(json.loads(noted)) if noted else {}
+
+
+def check_columns(output: Path, query: Query) -> None:
+    """Refuse a query with a column of another type than in files that lie in its folder already: no reader could take
+    them together. Columns may come and go: files are read by the names of columns, and what one lacks is NULL."""
+    before = columns_ever(output / query.name)
+    for field in output_schema(query):
+        if before.get(field.name, str(field.type)) != str(field.type):
+            raise UsageError(
+                f"query {query.name}: column {field.name} is {field.type}, but {before[field.name]} in the files that "
+                f"{output / query.name} has already",
+                hint="give the column another name, or the query",
+            )

@@ -1,10 +1,11 @@
 """`CHECKPOINT/muntin/status.json`: what a job has done and where it stands, written after every micro-batch.
 
 mode, state        "endless" | "available-now" | "bounded";  "running" | "stopped" | "failed" | "ended"
-batch, batches     the last committed micro-batch, and how many this run has done
-sources            per stream: rows of the last micro-batch and in all, as Spark counted them
+batch, batches     the last committed micro-batch (of the first leg), and how many this run has done
+sources            per stream: rows of the last micro-batch and in all, as counted in the first leg that reads it
 queries            per query: rows in all and in the last micro-batch; response time in this run, from ingest to
                    hand-over (mean, median, 99%, maximum)
+dropped            queries that have gone, and the rows that they had in all
 strategy, chain    how the queries share
 never              queries that can have no rows, planned away
 joins              per shared join: streams, queries, frontiers, rows kept per slice (measured and predicted), held
@@ -15,6 +16,7 @@ switches           the last changes of ordering, with the load that made them
 migrations         the last changes of chains while the job ran: predicted gain, or measured where one was undone
 dead_letters       rows per class of reason, in all
 seconds            of the last micro-batch: whole, and Spark's phases
+legs               the streaming queries of the job, more than one where queries came over streams not read before
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import json
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,28 +75,106 @@ def _is_alive(pid: int) -> bool:
 
 
 class StatusBoard:
-    """The status of a running job; every change reaches the file."""
+    """The status of a running job, made of that of its legs; every change reaches the file."""
 
-    def __init__(
-        self, checkpoint: Path, topology: Topology, settings: Settings, names: list[str], mode: str, last: Manifest
-    ):
-        self._file = checkpoint / FOLDER / FILE
-        self._topology = topology
-        self._invalidation = settings.invalidation
-        self._constants = known.load_constants(checkpoint) or DEFAULT
-        self._done: dict[int, tuple[int, int]] = {}
-        self._decisions: dict[int, dict[str, Any]] = {}
-        self._moved: dict[str, tuple[Any, float]] = {}
-        self._ordering = settings.ordering
-        self._names = names
-        self._lock = threading.Lock()
-        self._seen_progress: set[tuple[str, int]] = set()
-        self.status: dict[str, Any] = {
+    def __init__(self, checkpoint: Path, settings: Settings, mode: str):
+        self.file = checkpoint / FOLDER / FILE
+        self.invalidation, self.ordering = settings.invalidation, settings.ordering
+        self.constants = known.load_constants(checkpoint) or DEFAULT
+        self.lock = threading.Lock()
+        self.before: dict[str, Any] = json.loads(self.file.read_text()) if self.file.exists() else {}
+        """The status of the run before."""
+        self._legs: list[LegStatus] = []
+        self._over: list[Manifest] = []
+        self._batches_over = 0
+        self._head: dict[str, Any] = {
             "mode": mode,
             "state": "running",
             "pid": os.getpid(),
             "started": time.time(),
+        }
+
+    def add(self, number: int, topology: Topology, names: list[str], last: Manifest) -> LegStatus:
+        """Show one more leg; `names` are its sources as Spark numbers them."""
+        with self.lock:
+            leg = LegStatus(self, number, topology, names, last)
+            self._legs = sorted([*self._legs, leg], key=lambda leg: leg.number)
+            self._write()
+            return leg
+
+    def close(self, last: Manifest, leg: LegStatus | None = None) -> None:
+        """Show a leg that has ended no more; what it has delivered still counts."""
+        with self.lock:
+            self._over.append(last)
+            if leg is not None:
+                self._batches_over += leg.status["batches"]
+                self._legs.remove(leg)
+                self._write()
+
+    def finished(self, state: str, error: str | None = None) -> None:
+        with self.lock:
+            self._head["state"] = state
+            if error:
+                self._head["error"] = error
+            self._write()
+
+    def snapshot(self) -> dict[str, Any]:
+        with self.lock:
+            return dict(json.loads(json.dumps(self._merged())))
+
+    def changed(self) -> None:
+        """Write what a leg has noted; with the lock held."""
+        self._write()
+
+    def _write(self) -> None:
+        write_atomically(self.file, json.dumps(self._merged()))
+
+    def _merged(self) -> dict[str, Any]:
+        legs = [leg.status for leg in self._legs]
+        first = legs[0] if legs else {}
+        queries = {name: query for leg in legs for name, query in leg["queries"].items()}
+        letters = [*(leg["dead_letters"] for leg in legs), *(last.total_letters for last in self._over)]
+        dropped = [leg.dropped for leg in self._legs] + [last.total_rows for last in self._over]
+        return self._head | {
             "updated": time.time(),
+            "batch": first.get("batch"),
+            "batches": sum(leg["batches"] for leg in legs) + self._batches_over,
+            "epoch": first.get("epoch"),
+            "strategy": first.get("strategy"),
+            "chain": first.get("chain"),
+            "sources": {n: s for leg in reversed(legs) for n, s in leg["sources"].items()},
+            "queries": queries,
+            "dropped": {"queries": sum(map(len, dropped)), "total_rows": sum(sum(d.values()) for d in dropped)},
+            "never": [name for leg in legs for name in leg["never"]],
+            "joins": [join for leg in legs for join in leg["joins"]],
+            "migrations": [move for leg in legs for move in leg["migrations"]],
+            "switches": [switch for leg in legs for switch in leg["switches"]],
+            "dead_letters": dict(sum((Counter(found) for found in letters), Counter())),
+            "seconds": max(legs, key=lambda leg: leg["progressed"], default={"seconds": {}})["seconds"],
+            "legs": [
+                {
+                    "leg": leg["leg"],
+                    "queries": list(leg["queries"]),
+                    **{name: leg[name] for name in ("batch", "batches", "epoch", "chain", "sources")},
+                }
+                for leg in legs
+            ],
+        }
+
+
+class LegStatus:
+    """What the board says of one leg."""
+
+    def __init__(self, board: StatusBoard, number: int, topology: Topology, names: list[str], last: Manifest):
+        self._board, self.number, self._topology, self._names = board, number, topology, names
+        self._done: dict[int, tuple[int, int]] = {}
+        self._decisions: dict[int, dict[str, Any]] = {}
+        self._moved: dict[str, tuple[Any, float]] = {}
+        self._seen_progress: set[tuple[str, int]] = set()
+        self.dropped: dict[str, int] = {}
+        """Rows of queries that have gone."""
+        self.status: dict[str, Any] = {
+            "leg": number,
             "batch": None,
             "batches": 0,
             "sources": {name: {"rows": 0, "total_rows": 0} for name in names},
@@ -103,19 +184,20 @@ class StatusBoard:
             "joins": [],
             "dead_letters": {},
             "seconds": {},
+            "progressed": 0.0,
         }
         self._follow(0)
         self._carry_on()
         self._take(last)
-        self._write()
 
     def _carry_on(self) -> None:
         """Sources are counted by Spark per run: go on from the sums of the run before."""
-        if self._file.exists():
-            before = json.loads(self._file.read_text())
-            for name, source in self.status["sources"].items():
-                source["total_rows"] = before.get("sources", {}).get(name, {}).get("total_rows", 0)
-            self.status["queries"] |= before.get("queries", {})
+        legs = {leg["leg"]: leg for leg in self._board.before.get("legs", ())}
+        before: dict[str, Any] = legs.get(self.status["leg"], {})
+        for name, source in self.status["sources"].items():
+            source["total_rows"] = before.get("sources", {}).get(name, {}).get("total_rows", 0)
+        told, mine = self._board.before.get("queries", {}), before.get("queries", ())
+        self.status["queries"] |= {name: told[name] for name in mine if name in told}
 
     def _follow(self, epoch: int) -> None:
         """Show the queries of an epoch that is in force; those that have gone are shown no more."""
@@ -136,37 +218,38 @@ class StatusBoard:
                     }
 
     def committed(self, manifest: Manifest, latency: Mapping[str, Latency]) -> None:
-        with self._lock:
+        with self._board.lock:
             self.status["batches"] += 1
             self._take(manifest)
             for name, query in self.status["queries"].items():
                 query["response"] = latency[name].summary if name in latency else {"rows": 0}
-            self._write()
+            self._board.changed()
 
     def migrated(self, batch: int, move: Move) -> None:
         """Note that the states are cut elsewhere from now on, or again as before."""
-        with self._lock:
+        with self._board.lock:
             slices = {j.index: [len(cuts) for cuts in j.cuts] for j in move.plan.joins}
             entry = {"batch": batch, "kind": move.kind, "chain": move.plan.chain, "gain": move.gain, "slices": slices}
+            entry["leg"] = self.status["leg"]
             self.status["migrations"] = [*self.status["migrations"], entry][-MIGRATIONS:]
-            self._write()
+            self._board.changed()
 
     def ordered(self, orderings: Orderings) -> None:
         """Note what Adaptive decides."""
-        with self._lock:
+        with self._board.lock:
             self._decisions = {join: decision.described() for join, decision in orderings.decisions.items()}
             self.status["switches"] = orderings.switches
             for join in self.status["joins"]:
                 join["ordering"]["decision"] = self._decisions.get(join["join"] - 1)
-            self._write()
+            self._board.changed()
 
     def rows_read(self) -> dict[str, int]:
-        with self._lock:
+        with self._board.lock:
             return {name: source["total_rows"] for name, source in self.status["sources"].items()}
 
     def progressed(self, progress: dict[str, Any]) -> bool:
         """Take in one of Spark's progress reports; each counts once. True where it was new and ran a micro-batch."""
-        with self._lock:
+        with self._board.lock:
             key = (progress["runId"], progress["batchId"])
             if key in self._seen_progress or "addBatch" not in progress.get("durationMs", {}):
                 return False
@@ -175,19 +258,9 @@ class StatusBoard:
                 self.status["sources"][name]["rows"] = source["numInputRows"]
                 self.status["sources"][name]["total_rows"] += source["numInputRows"]
             self.status["seconds"] = {k: v / 1000 for k, v in progress["durationMs"].items()}
-            self._write()
+            self.status["progressed"] = time.time()
+            self._board.changed()
             return True
-
-    def finished(self, state: str, error: str | None = None) -> None:
-        with self._lock:
-            self.status["state"] = state
-            if error:
-                self.status["error"] = error
-            self._write()
-
-    def snapshot(self) -> dict[str, Any]:
-        with self._lock:
-            return dict(json.loads(json.dumps(self.status)))
 
     def _take(self, manifest: Manifest) -> None:
         if manifest.batch < 0:
@@ -198,15 +271,16 @@ class StatusBoard:
         for name, query in self.status["queries"].items():
             query["rows"] = manifest.rows.get(name, 0)
             query["total_rows"] = manifest.total_rows.get(name, 0)
+        self.dropped = {n: rows for n, rows in manifest.total_rows.items() if n not in self.status["queries"]}
         self.status["dead_letters"] = dict(manifest.total_letters)
         self.status["joins"] = [self._join(join, manifest) for join in self._topology.epoch(manifest.epoch).plan.joins]
 
     def _join(self, join: SharedJoin, manifest: Manifest) -> dict[str, Any]:
         reports = known.reports_of(join, manifest)
-        described = describe(join, reports)
-        described["ordering"] |= {"setting": self._ordering, "decision": self._decisions.get(join.index)}
+        described = {"leg": self.status["leg"], **describe(join, reports)}
+        described["ordering"] |= {"setting": self._board.ordering, "decision": self._decisions.get(join.index)}
         described["waits_for"] = self._waits_for(join, reports)
-        expected = known.expected(join, reports, self._constants, self._invalidation)
+        expected = known.expected(join, reports, self._board.constants, self._board.invalidation)
         described["predicted_bytes"] = expected and round(expected.bytes)
         described["comparisons_per_second"] = {
             "measured": self._rate(join, reports),
@@ -237,10 +311,6 @@ class StatusBoard:
         before, self._done[join.index] = self._done.get(join.index), now
         seconds = (now[1] - before[1]) / known.SECOND_US if before else 0
         return round((now[0] - before[0]) / seconds, 1) if before and 0 < seconds < A_LIFETIME else None
-
-    def _write(self) -> None:
-        self.status["updated"] = time.time()
-        write_atomically(self._file, json.dumps(self.status))
 
 
 def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:

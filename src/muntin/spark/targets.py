@@ -55,18 +55,19 @@ class Calls(Nowhere):
 
 
 class JsonFiles(Nowhere):
-    def __init__(self, folder: Path, last_batch: int):
+    def __init__(self, folder: Path, last_batch: int, prefix: str = "b"):
         """`last_batch`: the last one committed. What was written for a later one is taken away."""
-        self._folder = folder
+        self._folder, self._prefix = folder, prefix
         self._open: dict[str, BinaryIO] = {}
-        for file in folder.glob("*/b*.jsonl"):
-            if file.stem[1:].isdigit() and int(file.stem[1:]) > last_batch:
+        for file in folder.glob(f"*/{self._prefix}*.jsonl"):
+            number = file.stem.removeprefix(self._prefix)
+            if number.isdigit() and int(number) > last_batch:
                 file.unlink()
 
     def deliver(self, name: str, table: pa.Table, batch: int) -> None:
         if name not in self._open:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
-            self._open[name] = (self._folder / name / f"b{batch:010d}.jsonl").open("wb")
+            self._open[name] = (self._folder / name / f"{self._prefix}{batch:010d}.jsonl").open("wb")
         self._open[name].write(json_lines(table))
         self._open[name].flush()
 

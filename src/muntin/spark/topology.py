@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from muntin.core.policy import DEFAULT_POLICY, Policy
@@ -42,19 +42,19 @@ class Topology:
             return Epoch(0, self.plan)
         return plan_log(self.checkpoint, self.checkpoint_id, self.spec).read(number)
 
-    def latest(self) -> Plan:
-        """The plan of the last epoch, whether or not it is in force yet."""
+    def latest(self) -> int:
+        """The last epoch, whether or not it is in force yet."""
         if self.checkpoint is None or self.spec is None:
-            return self.plan
-        return self.epoch(plan_log(self.checkpoint, self.checkpoint_id, self.spec).latest() or 0).plan
+            return 0
+        return plan_log(self.checkpoint, self.checkpoint_id, self.spec).latest() or 0
 
     def group(self, index: int, shard: int) -> int:
         """The key of one shard of the join with this number."""
         return group_id(index, shard, self.shards)
 
-    def groups(self) -> Iterator[int]:
-        """The keys of all joins that there have ever been."""
-        for index in range(self.latest().next_join):
+    def groups(self, epochs: Iterable[int]) -> Iterator[int]:
+        """The keys of all joins of some epochs."""
+        for index in sorted({join.index for number in epochs for join in self.epoch(number).plan.joins}):
             for shard in range(self.shards):
                 yield self.group(index, shard)
 
@@ -63,7 +63,7 @@ class Topology:
 
         A join that is to come gets rows from the moment its plan is written; it takes none before its time.
         """
-        for join in self.latest().joins:
+        for join in self.epoch(self.latest()).plan.joins:
             for side in Side:
                 if join.streams[side].name == stream.name:
                     yield join, side

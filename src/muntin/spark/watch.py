@@ -10,13 +10,13 @@ micro-batch, and a replay finds them again. What was decided is seen in the shar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from muntin.model import Side, Stream
+from muntin.model import Settings, Side, Stream
 from muntin.plan import Plan, SharedJoin
-from muntin.plan.ordering import FILTER_ORDER, SYNC_FILTER, Decision, Monitor, must_wait
+from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, SYNC_FILTER, Decision, Monitor, must_wait
 from muntin.spark import control
 from muntin.spark.publish import Manifest
 
@@ -98,6 +98,41 @@ class Orderings:
     def switched(self, join: int, ordering: str, batch: int) -> None:
         entry = {"batch": batch, "join": join + 1, "ordering": ordering, "load": round(self.decisions[join].load, 6)}
         self.switches = [*self.switches, entry][-SWITCHES:]
+
+
+class Watch:
+    """Both, for one streaming query; only in an endless run, since others read no messages on their way."""
+
+    def __init__(self, folder: Path, streams: Iterable[Stream], settings: Settings, endless: bool):
+        self._folder, self._endless = folder, endless
+        self._chooses = endless and settings.ordering == ADAPTIVE
+        self._silence = Silence({stream.name: stream for stream in streams})
+        self.orderings, self._epoch = Orderings(settings.alpha), 0
+        self._asked_for: dict[int, str] = {}
+
+    def committed(self, plan: Plan, manifest: Manifest) -> bool:
+        """Let each join follow the ordering that suits what comes; whether that is looked after at all."""
+        if manifest.epoch != self._epoch:
+            self._epoch = manifest.epoch
+            self._silence.again()
+        if not self._chooses:
+            return False
+        for join, ordering in self.orderings.look(plan, manifest, time.monotonic()):
+            if self._asked_for.get(join) != ordering:
+                tell_ordering(self._folder, join, ordering)
+                self.orderings.switched(join, ordering, manifest.batch)
+                self._asked_for[join] = ordering
+        return True
+
+    def worked(self, seconds: float) -> None:
+        """A micro-batch took so long."""
+        self._silence.worked(seconds)
+
+    def look(self, rows: Mapping[str, int]) -> None:
+        """Tell the shards of streams that have become idle; `rows` of each have come so far, and none is at work."""
+        self._silence.heard(rows)
+        if self._endless and (streams := self._silence.news()):
+            tell_idle(self._folder, streams)
 
 
 def _name(report: Mapping[str, Any]) -> str:
