@@ -20,11 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Schema, Side, Stream, UsageError
+from muntin.model.plain import to_plain
 from muntin.plan.regions import Predicates
 
 STRATEGIES = ("state-slice", "pull-up", "push-down", "isolated")
@@ -173,10 +175,17 @@ def never_true(spec: JobSpec, query: Query) -> Expr | None:
     return None
 
 
-def meaning(query: Query) -> tuple[object, ...]:
+def meaning(query: Query) -> object:
     """What a query asks for, however it was typed."""
-    wheres = [w and w.sql for w in (*query.where, query.residual)]
-    return (*signature(query), query.window, *wheres, *((o.name, o.expr.sql, o.expr.type) for o in query.select))
+    return _untyped(to_plain(query))
+
+
+def _untyped(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return [_untyped(item) for item in plain]
+    if isinstance(plain, dict):
+        return {name: _untyped(item) for name, item in plain.items() if name != "text"}
+    return plain
 
 
 _Part = tuple[list[Query], Parts]
