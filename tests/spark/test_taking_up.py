@@ -3,6 +3,7 @@ the leg that reads its streams, or begins one."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Collection
 from dataclasses import replace
@@ -197,10 +198,10 @@ def test_queries_of_a_job_file_stay_in_their_legs_or_begin_one():
 
 def test_a_column_keeps_its_type_under_one_name(tmp_path):
     asked = router(tmp_path)
-    prepare_output(tmp_path / "out", asked.legs[0].plan)
+    prepare_output(tmp_path / "out", asked.legs[0].plan, SPEC.settings.punctuations)
     replaced = Q.replace("CREATE", "CREATE OR REPLACE")
     asked.submit(replaced.replace("A.k FROM", "B.k AS other FROM"))
-    prepare_output(tmp_path / "out", asked.legs[0].plan)
+    prepare_output(tmp_path / "out", asked.legs[0].plan, SPEC.settings.punctuations)
     assert pq.read_schema(tmp_path / "out" / "q" / "00-schema.parquet").names == ["other", "_ts"]
     with pytest.raises(UsageError, match="column k is string, but int64 in the files"):
         asked.submit(replaced.replace("A.k FROM", "CAST(A.k AS STRING) AS k FROM"))
@@ -212,10 +213,12 @@ def test_epochs_and_messages_that_no_replay_can_need_are_removed(tmp_path):
     for n in range(6):
         asked.submit(ADD.replace("QUERY p", f"QUERY p{n}"))
     (leg,) = asked.legs
-    leg.forget(reached(4))
+    for file in control.folder(tmp_path).iterdir():
+        os.utime(file, (int(file.stem), int(file.stem)))
+    leg.forget(reached(4), 5)
     assert leg.log.numbers() == [0, 3, 4, 5, 6] and sent(tmp_path) == [5, 6]
     assert set(PlanLog(tmp_path, SPEC).read(3).plan.queries) == {"q", "p0", "p1", "p2"}
-    leg.forget(reached(6))
+    leg.forget(reached(6), 10)
     asked.submit(ADD)
     assert leg.log.numbers() == [0, 5, 6, 7] and sent(tmp_path) == [6, 7]
     assert sorted(p.name for p in control.folder(tmp_path).iterdir()) == ["0000000006.json", "0000000007.json"]

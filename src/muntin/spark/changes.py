@@ -177,10 +177,11 @@ class Changes:
                 self._tell(self.log.read(number), _in_force(answer, manifest.changes.get(str(number), [])))
         self.over = not self.plan.queries and (self.log.latest() or 0) <= manifest.epoch
 
-    def forget(self, oldest: Manifest) -> None:
-        """Remove what no replay can need, given the oldest commit that one can go back to."""
+    def forget(self, oldest: Manifest, committed: float) -> None:
+        """Remove what no replay can need, given the oldest commit that is kept, and when it was made: the next
+        micro-batch has taken all messages sent before."""
         self.log.forget(oldest.epoch - 1)
-        control.forget(self.folder, oldest.epoch)
+        control.forget(self.folder, committed)
 
     def wait(self, number: int, alive: Callable[[], bool]) -> Answer:
         """The answer once an epoch is in force, or cannot be; as it stands if the run ends before."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,10 @@ from muntin.spark.topology import Topology
 FOLDER = "control"
 NAME = "_control"
 """Where it stands beside the streams, for example in status."""
+
+
+_SENDING = threading.Lock()
+"""Several threads of a run send messages, and each has to find its number."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +83,25 @@ def _files(checkpoint: Path) -> list[Path]:
 
 def send(checkpoint: Path, message: dict[str, Any]) -> dict[str, Any]:
     """Append a message; it gets the next sequence number."""
-    sequence = max((int(p.stem) for p in _files(checkpoint)), default=0) + 1
-    numbered = {"sequence": sequence, **message}
-    target = folder(checkpoint) / f"{sequence:010d}.json"
-    write_atomically(target, json.dumps(numbered) + "\n")
-    return numbered
+    with _SENDING:
+        sequence = max((int(p.stem) for p in _files(checkpoint)), default=0) + 1
+        numbered = {"sequence": sequence, **message}
+        target = folder(checkpoint) / f"{sequence:010d}.json"
+        write_atomically(target, json.dumps(numbered) + "\n")
+        return numbered
 
 
 def send_plan(checkpoint: Path, epoch: int) -> None:
     send(checkpoint, {"type": "plan", "epoch": epoch})
 
 
-def forget(checkpoint: Path, epoch: int) -> None:
-    """Remove the plan messages up to an epoch; the last message stays, for the next one's number."""
-    for file in _files(checkpoint)[:-1]:
-        message = json.loads(file.read_text())
-        if message["type"] == "plan" and message["epoch"] <= epoch:
-            file.unlink(missing_ok=True)
+def forget(checkpoint: Path, before: float) -> None:
+    """Remove the messages sent before a time; but an `end`, which may be asked for, and the last, for the next one's
+    number."""
+    with _SENDING:
+        for file in _files(checkpoint)[:-1]:
+            if file.stat().st_mtime < before and json.loads(file.read_text())["type"] != "end":
+                file.unlink()
 
 
 def send_end(checkpoint: Path, streams: list[str]) -> None:

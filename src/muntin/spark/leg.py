@@ -201,7 +201,7 @@ class Leg:
                 self.status.committed(manifest, self._sink.latency)
                 self.changes.committed(manifest)
                 if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
-                    self.changes.forget(oldest)
+                    self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
                 self._adapter.committed(manifest)
                 if self._watch.committed(self.changes.log.read(manifest.epoch).plan, manifest):
                     self.status.ordered(self._watch.orderings)

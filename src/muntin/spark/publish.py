@@ -126,6 +126,10 @@ class Publisher:
         kept = _batches(self.folder)
         return None if len(kept) < KEPT_MANIFESTS else _read(self.folder, kept[0])
 
+    def committed_at(self, batch: int) -> float:
+        """When a manifest that is kept was written, as a Unix time."""
+        return (self.folder / f"{batch:010d}.json").stat().st_mtime
+
     def forget(self, kept: int) -> None:
         """Remove all but the last manifests."""
         for old in _batches(self.folder)[:-kept]:
