@@ -31,6 +31,15 @@ STATUS = {
             "bytes": 4096,
             "fullest_keys": [{"rows": 12, "share": 0.5, "key": {"LocationId": "7"}}, None],
             "held_rows": [7, 0],
+            "held_pairs": 3,
+            "idle": [False, True],
+            "ordering": {
+                "setting": "adaptive",
+                "in_force": "filter-order",
+                "out_of_order": 2,
+                "decision": {"rates": [1.0, 10.0], "seconds_per_row": 0.055, "load": 0.3, "alpha": 0.3, "gain": 0.23},
+            },
+            "waits_for": {"stream": "Humidity", "since": 0, "held_rows": 7, "held_pairs": 3, "held_bytes": 900},
             "slices": [
                 [{"lo": 0, "hi": 5_000_000, "rows": 11}, {"lo": 5_000_000, "hi": 60_000_000, "rows": 13}],
                 [{"lo": 0, "hi": 60_000_000, "rows": 17}],
@@ -158,6 +167,11 @@ def test_status_shows_queries_slices_frontiers_and_dead_letters(spark, capsys):
     assert "Temperature 2024-01-01T00:10:00+00:00 7 [0 s, 5 s) 11" in lines
     assert "[5 s, 1 min) 13" in lines
     assert "Humidity no rows yet 0 [0 s, 1 min) 17" in lines
+    text = " ".join(lines)
+    assert "ordering filter-order: load 0.3 of 1.0 and 10.0 rows/s at 55,000.0 us a row, alpha 0.3" in text
+    assert "7 rows and 3 results are held, 900 bytes, for Humidity, which has not moved for" in text
+    assert "idle, so that nobody waits for it: Humidity" in text
+    assert "OUT OF ORDER: 2 results left before their time" in text
     assert "late 2" in lines
 
 

@@ -90,3 +90,22 @@ def test_a_silent_stream_is_waited_for_until_it_is_idle_and_late_when_it_comes_b
     for query in ("short", "long"):
         times = [row[-1] for row in lab.got(query)]
         assert times and times == sorted(times)
+
+
+def test_a_stream_that_is_far_ahead_is_read_slowly_until_the_other_has_caught_up(lab: Any, rows: Any):
+    """Each change starts the streaming query anew, in the middle of the run."""
+    left, right = rows(5, 200), rows(6, 200)
+    lab.add_files("A", left.slice(0, 100), 1)
+    lab.add_files("A", shifted(left.slice(100), 400), 1)
+    lab.add_files("B", right.slice(0, 100), 1)
+    run = Job(lab.spark, lab.spec()).start(output=lab.output, checkpoint=lab.checkpoint)
+    try:
+        status = wait_until(run, lambda s: "seconds_ahead" in s["sources"]["A"])
+        assert status["sources"]["A"]["seconds_ahead"] > 390 and "seconds_ahead" not in status["sources"]["B"]
+        lab.add_files("B", shifted(right.slice(100), 400), 1)
+        wait_until(run, lambda s: s["sources"]["B"]["total_rows"] == 200 and "seconds_ahead" not in s["sources"]["A"])
+    finally:
+        run.stop()
+    status = lab.run("bounded")
+    lab.check()
+    assert status["dead_letters"] == {} and status["state"] == "ended"

@@ -75,6 +75,9 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     if status.get("never"):
         yield planned_away(status["never"])
     yield f"{rows:,} rows read, micro-batch {status['batch']}"
+    for name, source in status.get("sources", {}).items():
+        if "seconds_ahead" in source:
+            yield f"{name} is {source['seconds_ahead']:,.0f} s of event time ahead: it is read one file at a time"
     yield from dropped(status)
     legs = status.get("legs", ())
     for number, leg in enumerate(legs, 1) if len(legs) > 1 else ():

@@ -22,6 +22,7 @@ from muntin.model import JobSpec, MuntinError, Stream
 from muntin.plan.traffic import Knowledge
 from muntin.spark import control, identity, known, pipeline, sink
 from muntin.spark.adapting import Adapter
+from muntin.spark.admission import Admission
 from muntin.spark.changes import Changes
 from muntin.spark.failure import explain_failure
 from muntin.spark.hot import forget_hot
@@ -98,6 +99,7 @@ class Leg:
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
         self._stopping, self._begun = threading.Event(), threading.Event()
+        self._readmits = threading.Event()
         self._writing = threading.Lock()
         self._failure: MuntinError | None = None
         self._eager: sink.Eager | None = None
@@ -132,15 +134,21 @@ class Leg:
             topology = dataclasses.replace(topology, hub=self._eager.hub.address)
         callback = self._hand_over if host.callback else None
         self._sink = sink.Sink(topology, self.publisher, callback, self._eager)
-        frames = {stream.name: host.frame(stream) for stream in first.streams}
-        host.spark.conf.set("spark.sql.shuffle.partitions", str(host.shards))
-        self._frame = pipeline.build(host.spark, topology, frames, self.folder)
+        self._topology, self._admission = topology, Admission(first.streams)
+        self._frame = self._read()
         names = [*(s.name for s in first.streams), control.NAME]
         self.status = host.board.add(self.number, topology, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
         self._watch = Watch(self.folder, first.streams, settings, host.mode == "endless")
         self._was_ended = control.is_ended(self.folder)
         self.prepare_output()
+
+    def _read(self) -> DataFrame:
+        """The streaming query over its sources, as fast as they are to be read."""
+        host, streams = self._host, self._topology.plan.streams
+        frames = {stream.name: host.frame(self._admission.source(stream)) for stream in streams}
+        host.spark.conf.set("spark.sql.shuffle.partitions", str(host.shards))
+        return pipeline.build(host.spark, self._topology, frames, self.folder)
 
     def _open_hub(self, topology: Topology) -> sink.Eager:
         """Listen for results that shards deliver while they are at work."""
@@ -203,7 +211,11 @@ class Leg:
                 if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
                     self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
                 self._adapter.committed(manifest)
-                if self._watch.committed(self.changes.log.read(manifest.epoch).plan, manifest):
+                plan = self.changes.log.read(manifest.epoch).plan
+                if self._host.mode == "endless" and self._admission.look(plan, manifest):
+                    self._readmits.set()
+                self.status.slowed(self._admission.slowed)
+                if self._watch.committed(plan, manifest):
                     self.status.ordered(self._watch.orderings)
                 self._watch.worked(time.monotonic() - began)
             except BaseException as error:
@@ -218,6 +230,8 @@ class Leg:
                 self._watch.look(self.status.rows_read())
             finally:
                 self._writing.release()
+            if self._readmits.is_set() and self._query is not None and self._query.isActive:
+                self._query.stop()
 
     def _note_progress(self) -> None:
         """Take in Spark's report of the micro-batch before; called once per micro-batch and at the end.
@@ -233,6 +247,11 @@ class Leg:
     def _drive(self) -> None:
         try:
             self._wait()
+            while self._readmits.is_set() and not self._stopping.is_set():
+                self._readmits.clear()
+                self._failure, self._frame = None, self._read()
+                self._launch()
+                self._wait()
             if self._host.mode == "bounded" and not self._stopping.is_set():
                 if not self._was_ended:
                     control.send_end(self.folder, [s.name for s in self.changes.plan.streams])
@@ -251,6 +270,8 @@ class Leg:
         try:
             self._query.awaitTermination()
         except Exception as failure:
+            if self._readmits.is_set() and not self._stopping.is_set():
+                return  # what was interrupted is done again by the next start
             reason = (self._failure or explain_failure(failure)).message
             if tries <= 1 or self._stopping.is_set() or NOT_UP not in reason:
                 raise

@@ -2,7 +2,8 @@
 
 mode, state        "endless" | "available-now" | "bounded";  "running" | "stopped" | "failed" | "ended"
 batch, batches     the last committed micro-batch (of the first leg), and how many this run has done
-sources            per stream: rows of the last micro-batch and in all, as counted in the first leg that reads it
+sources            per stream: rows of the last micro-batch and in all, as counted in the first leg that reads it;
+                   `seconds_ahead` where it is read slowly because it is that much of event time ahead of another
 queries            per query: rows in all and in the last micro-batch; response time in this run, from ingest to
                    hand-over (mean, median, 99%, maximum)
 dropped            queries that have gone, and the rows that they had in all
@@ -242,6 +243,14 @@ class LegStatus:
             for join in self.status["joins"]:
                 join["ordering"]["decision"] = self._decisions.get(join["join"] - 1)
             self._board.changed()
+
+    def slowed(self, streams: Mapping[str, float]) -> None:
+        """Note which streams are read slowly, and by how many seconds of event time they are ahead."""
+        with self._board.lock:
+            for name, source in self.status["sources"].items():
+                source.pop("seconds_ahead", None)
+                if name in streams:
+                    source["seconds_ahead"] = round(streams[name], 3)
 
     def rows_read(self) -> dict[str, int]:
         with self._board.lock:
