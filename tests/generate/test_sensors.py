@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from muntin.generate import generate
+from muntin.generate.sensors import READINGS, Sensors, cooling_fault
 from muntin.model import UsageError
 
 SMALL = {"rate": 20, "duration_s": 60, "locations": 10, "files": 6}
@@ -113,3 +114,18 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
     with pytest.raises(UsageError, match="is not empty"):
         generate("sensors", tmp_path, **SMALL)
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_the_cooling_of_one_rack_fails_in_the_last_third_and_of_no_other(tmp_path):
+    options = {"rate": 200, "duration_s": 300, "locations": 50, "files": 3}
+    generated = generate("sensors", tmp_path / "d", **options)
+    fault = cooling_fault(Sensors(**options))
+    assert len(fault.locations) == 10
+    for stream, reading in READINGS.items():
+        table = pa.concat_tables([pq.read_table(f) for f in files_of(generated, stream)])
+        location, value = table["LocationId"].to_numpy(), table["Value"].to_numpy()
+        inside = (location >= fault.locations.start) & (location < fault.locations.stop)
+        times = table["ts"].cast(pa.int64()).to_numpy()
+        before, after = times < fault.begins_us, times >= fault.begins_us + fault.rises_us
+        rises = [value[where & after].mean() - value[where & before].mean() for where in (inside, ~inside)]
+        assert rises == pytest.approx([reading.rise, 0], abs=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -71,3 +72,32 @@ def test_aggregates_come_in_order_and_once_whatever_the_restarts(lab: Any, rows:
     letters = [letter for letter in lab.letters() if letter["stream"] == "too_large"]
     assert faults == len(letters) == status["dead_letters"]["overflow"] > 0
     assert letters[0]["reason"].startswith("overflow: SUM(A.id * 0 + 5000000000000000000) does not fit into bigint")
+
+
+def test_an_aggregate_that_comes_while_the_job_runs_is_right_from_when_it_says(lab: Any, rows: Any):
+    lab.per_trigger = 1
+    left, right = rows(33, 160), rows(34, 160)
+    for name, table in (("A", left), ("B", right)):
+        lab.add_files(name, table.slice(0, 80), 1)
+    names = ["longer", "pairs"]
+    started = Job(lab.spark, parse_job(job(lab, names))).start(output=lab.output, checkpoint=lab.checkpoint)
+    try:
+        added = [started.add(f"CREATE QUERY {name} AS {AGGREGATES[name]}") for name in ("per_key", "over_keys")]
+        assert [a.complete_from for a in added] == [a.applied_from for a in added], "the longer window has the rows"
+        assert started.drop("pairs").state == "in force"
+    finally:
+        started.stop()
+    for name, table in (("A", left), ("B", right)):
+        lab.add_files(name, table.slice(80), 1)
+    names = ["longer", "per_key", "over_keys"]
+    again = Job(lab.spark, parse_job(job(lab, names))).start(
+        output=lab.output, checkpoint=lab.checkpoint, mode="bounded"
+    )
+    assert again.await_termination(400)
+    wanted, _ = in_one_go(lab)
+    for name, change in zip(("per_key", "over_keys"), added, strict=True):
+        since = datetime.fromisoformat(change.complete_from)
+        got = pa.concat_tables([pq.read_table(f) for f in lab.files(name)])
+        due, told = ([row for row in in_order(table) if row[-1] >= since] for table in (wanted[name], got))
+        assert told == due and len(due) > 20
+        assert len(due) < wanted[name].num_rows, "something came before"

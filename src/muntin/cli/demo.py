@@ -24,6 +24,26 @@ SECONDS, LOCATIONS = 600, 1000
 FILES, LAST_FILES = 10, 2
 """Files of each stream, and how many of them arrive only after the queries have changed."""
 SAMPLES = 2
+TEMPERATURE, HUMIDITY = 38, 80
+"""What is too hot and too humid."""
+PLACES, MAXIMA = "places", "maxima"
+WATCHERS = f"""
+-- How many locations were too hot and too humid within the same minute (hammad2003 2.1, the first query).
+CREATE QUERY {PLACES} AS
+SELECT COUNT(DISTINCT A.LocationId) AS places
+FROM Temperature A, Humidity B
+WHERE A.LocationId = B.LocationId AND A.Value > {TEMPERATURE} AND B.Value > {HUMIDITY}
+WINDOW 1 min;
+
+-- The greatest values of each location in the last hour (the second).
+CREATE QUERY {MAXIMA} AS
+SELECT A.LocationId, MAX(A.Value) AS temperature, MAX(B.Value) AS humidity
+FROM Temperature A, Humidity B
+WHERE A.LocationId = B.LocationId
+GROUP BY A.LocationId
+WINDOW 1 hour;
+"""
+"""Aggregates, which run with the queries of the job file."""
 ADDED = """\
 CREATE QUERY emergency AS
 SELECT A.LocationId, A.Value AS temperature, B.Value AS humidity
@@ -47,6 +67,7 @@ def execute(args: argparse.Namespace) -> int:
         made = generate("sensors", folder / "data", duration_s=SECONDS, locations=LOCATIONS, files=FILES)
         spec = show_job(out, made)
         show_results(out, run_shared(out, made, folder), folder / "out")
+        show_fault(out, folder / "out")
         show_savings(out, spec, made)
         if args.keep:
             out.print(f"\nkept: {made.job}, {folder / 'out'}, {folder / 'ckpt'}", markup=False)
@@ -86,7 +107,9 @@ def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
     from muntin.spark.runner import Job
     from muntin.spark.session import open_session
 
-    heading(out, "3  All of them as one Spark streaming job")
+    heading(out, "3  All of them as one Spark streaming job, and two aggregates with them")
+    show_sql(out, WATCHERS.strip())
+    made.job.write_text(made.job_sql + WATCHERS)
     places: Any = {"output": folder / "out", "checkpoint": folder / "ckpt"}
     rest = hold_back(made, folder / "later")
     began = time.monotonic()
@@ -108,7 +131,7 @@ def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
             there.rename(here)
         wait_for(run, made)
         run.stop()
-        made.job.write_text(f"{made.job_sql}\n{ADDED};\nDROP QUERY {DROPPED};\n")
+        made.job.write_text(f"{made.job_sql}\n{WATCHERS}\n{ADDED};\nDROP QUERY {DROPPED};\n")
         run = Job.from_file(spark, made.job).start(**places, mode="bounded", progress=progress)
         run.await_termination()
         minutes = SECONDS * LAST_FILES // FILES // 60
@@ -162,6 +185,49 @@ def show_results(out: Console, status: dict[str, Any], folder: Path) -> None:
         rows = first_rows(folder / name)
         title = f"{name}: {query['total_rows']:,} rows"
         out.print(table(list(rows[0]) if rows else ["(no rows)"], [list(row.values()) for row in rows], title))
+
+
+def show_fault(out: Console, folder: Path) -> None:
+    """What the aggregates say of the cooling, beside what the generator has done to it."""
+    from muntin.generate.sensors import START_US, Sensors, cooling_fault
+
+    fault = cooling_fault(Sensors(duration_s=SECONDS, locations=LOCATIONS, files=FILES))
+    places, maxima = whole(folder / PLACES), whole(folder / MAXIMA)
+    us, counts = places["_ts"].cast("int64").to_numpy(), places["places"].to_numpy()
+    before = int(counts[us < fault.begins_us].max(initial=0))
+    more = us[counts > before]
+    found = {
+        row["LocationId"]
+        for row in maxima.to_pylist()
+        if (row["temperature"] or 0) > TEMPERATURE and (row["humidity"] or 0) > HUMIDITY
+    }
+    out.print(
+        FAULT.format(
+            rack=f"{fault.locations.start} to {fault.locations.stop - 1}",
+            begins=(fault.begins_us - START_US) // 1_000_000,
+            before=before,
+            hot=TEMPERATURE,
+            humid=HUMIDITY,
+            first=f"{(more[0] - START_US) / 1e6:.0f}" if len(more) else "never",
+            most=int(counts.max(initial=0)),
+            found=", ".join(map(str, sorted(found))) or "none",
+        ),
+        markup=False,
+    )
+
+
+FAULT = f"""
+The cooling fault: at locations {{rack}} temperature and humidity rise together from second {{begins}} on.
+  {PLACES} counted {{before}} at most until then, more from second {{first}} on, and {{most}} at the worst.
+  {MAXIMA} went beyond {{hot}} degrees and {{humid}} per cent at locations {{found}}."""
+
+
+def whole(folder: Path) -> pa.Table:
+    """All rows of a query in output order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
 
 
 def first_rows(folder: Path) -> list[dict[str, Any]]:

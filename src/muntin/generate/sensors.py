@@ -1,4 +1,7 @@
-"""A data centre: thermometers and hygrometers at numbered locations (the setting of hammad2003, section 2.1)."""
+"""A data centre: thermometers and hygrometers at numbered locations (the setting of hammad2003, section 2.1).
+
+In the last third of the time the cooling of one rack fails: temperature and humidity of its locations rise together.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.generate.arrivals import START_US, Times, delayed, poisson
@@ -15,16 +19,36 @@ from muntin.model import UsageError
 COLUMNS = "ts TIMESTAMP, LocationId BIGINT, Value DOUBLE"
 
 
+RACK = 10
+"""Locations in a rack; their numbers are neighbours."""
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How the values of one stream lie: a level, how far locations differ, how far readings of one location differ."""
+    """How the values of one stream lie: a level, how far locations differ, how far readings of one location differ, and
+    by how much they rise where the cooling fails."""
 
     level: float
     between: float
     within: float
+    rise: float
 
 
-READINGS = {"Temperature": Reading(24.0, 3.0, 2.0), "Humidity": Reading(55.0, 10.0, 8.0)}
+READINGS = {"Temperature": Reading(24.0, 3.0, 2.0, 20.0), "Humidity": Reading(55.0, 10.0, 8.0, 35.0)}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Where the cooling fails, from when on, and how long the values rise until they stay."""
+
+    locations: range
+    begins_us: int
+    rises_us: int
+
+    def severity(self, location: npt.NDArray[np.int64], times: Times) -> npt.NDArray[np.float64]:
+        """From 0, nothing, to 1 for each reading."""
+        inside = (location >= self.locations.start) & (location < self.locations.stop)
+        return inside.astype(np.float64) * np.clip((times - self.begins_us) / self.rises_us, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -60,15 +84,23 @@ class Sensors:
         return self.humidity_rate if stream == "Humidity" and self.humidity_rate is not None else self.rate
 
 
+def cooling_fault(options: Sensors) -> Fault:
+    """The fault that is planted; its rack is drawn apart, so that it moves nothing else."""
+    rng = np.random.default_rng(np.random.SeedSequence(options.seed).spawn(len(READINGS) + 1)[-1])
+    first = RACK * int(rng.integers(0, max(1, options.locations // RACK)))
+    locations = range(first, min(first + RACK, options.locations))
+    return Fault(locations, START_US + 2 * options.duration_us // 3, max(1, options.duration_us // 10))
+
+
 def generate_sensors(folder: Path, options: Sensors) -> Generated:
     """Write both streams and the job file; each stream draws from its own generator, so neither moves the other."""
     refuse_used(folder)
     seeds = np.random.SeedSequence(options.seed).spawn(len(READINGS))
-    streams, rows = {}, {}
+    streams, rows, fault = {}, {}, cooling_fault(options)
     for seed, (name, reading) in zip(seeds, READINGS.items(), strict=True):
         rng = np.random.default_rng(seed)
         times = poisson(rng, options.rate_of(name), options.duration_us)
-        table = _table(rng, times, options.locations, reading)
+        table = _table(rng, times, options.locations, reading, fault)
         streams[name], rows[name] = folder / name.lower(), len(times)
         arrivals = delayed(rng, times, options.disorder_us)
         write_stream(streams[name], table, arrivals, options.duration_us, options.files)
@@ -78,10 +110,11 @@ def generate_sensors(folder: Path, options: Sensors) -> Generated:
     return Generated(streams, rows, job, job_sql)
 
 
-def _table(rng: np.random.Generator, times: Times, locations: int, reading: Reading) -> pa.Table:
+def _table(rng: np.random.Generator, times: Times, locations: int, reading: Reading, fault: Fault) -> pa.Table:
     level = reading.level + reading.between * rng.standard_normal(locations)
     location = rng.integers(0, locations, len(times), dtype=np.int64)
     value = level[location] + reading.within * rng.standard_normal(len(times))
+    value += reading.rise * fault.severity(location, START_US + times)
     return pa.table(
         {
             "ts": pa.array(START_US + times, pa.timestamp("us", "UTC")),
