@@ -93,7 +93,7 @@ class Merge:
                 feed.received[name] += table.num_rows - again
                 self._queues.setdefault(name, {}).setdefault(source, deque()).append(table.slice(again))
         feed.passed.update(passed)
-        return self._ready({*tables, *passed})
+        return self._ready(dict.fromkeys([*tables, *passed]))
 
     def done(self, source: Source, attempt: int) -> list[tuple[str, pa.Table]]:
         self._current(source, attempt).done = True
