@@ -21,6 +21,13 @@ from worlds import EXAMPLES, ROW, order_of, queries, rows, summed
 
 MARKED = ROW.append(pa.field("closed", pa.bool_()))
 FOREVER = 1 << 60
+MARKS = {
+    "marks": " PUNCTUATION WHEN closed",
+    "both": " PUNCTUATION WHEN closed",
+    "list": " PUNCTUATION WHEN closed FOR k IN (v, k)",
+    "range": " PUNCTUATION WHEN closed FOR k BETWEEN v AND v + 1",
+}
+"""Punctuations are about the join's key, whatever it is, or about `k`."""
 
 
 @st.composite
@@ -33,7 +40,8 @@ def worlds(draw: st.DrawFn, time: bool = False) -> dict:
     many = [draw(queries(f"q{n}", alike=True)) for n in range(draw(st.integers(1, 3)))]
     if time:
         many = [q for q in many if q["key"] and Axis.ROWS not in q["window"].axes] or [draw(_plain())]
-    promises = [draw(st.sampled_from(["", "marks", "unique", "both"])) for _ in "AB"]
+    kinds = ["", "marks", "unique", "both", "list", *([] if time else ["range"])]
+    promises = [draw(st.sampled_from(kinds)) for _ in "AB"]
     batches = [tuple([{**r, "closed": draw(st.sampled_from([None, False, False, True]))} for r in draw(rows(2 * n))]
                      for _ in "AB") for n in range(steps)]  # fmt: skip
     return {
@@ -57,7 +65,7 @@ def job(world: dict, how: str = "pwjoin") -> JobSpec:
     text = f"SET punctuations = '{how}';"
     for name, kind in zip("AB", world["promises"], strict=True):
         unique = ", UNIQUE (k)" if kind in ("unique", "both") else ""
-        marks = " PUNCTUATION WHEN closed" if kind in ("marks", "both") else ""
+        marks = MARKS.get(kind, "")
         bound = f" BINDING {world['binding']} microseconds" if kind and world["binding"] else ""
         text += (
             f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT, closed BOOLEAN{unique}) "
@@ -105,15 +113,26 @@ class Judge:
 
     def _stream(self, admitted: list, side: int, many: list[dict]) -> tuple:
         kind, key = self.world["promises"][side], many[0]["key"]
-        is_mark = [kind in ("marks", "both") and r["closed"] is True for r in admitted]
+        is_mark = [kind in MARKS and r["closed"] is True for r in admitted]
         data = [r for r, mark in zip(admitted, is_mark, strict=True) if not mark]
-        marks = [r for r, mark in zip(admitted, is_mark, strict=True) if mark]
+        marks = [m for r, mark in zip(admitted, is_mark, strict=True) if mark for m in self._meant(kind, key, r)]
         if key is None:
             return data, [], []
         longest = [q["window"].side(s) for q in many for s in (0, 1) if q["window"].axes[s] is Axis.TIME]
         binding = max(self.world["binding"] or 0, max(longest, default=86_400_000_000))
         unique = kind in ("unique", "both") and "k" in key
         return oracle.promised(data, marks, oracle.columns(*key), binding, unique)
+
+    @staticmethod
+    def _meant(kind: str, key: tuple | None, row: dict) -> list[dict]:
+        """Punctuations of single keys that stand for one of a list or a range; none for a join on another key."""
+        if kind in ("marks", "both"):
+            return [row]
+        if key != ("k",):
+            return []
+        if kind == "list":
+            return [{**row, "k": value} for value in (row["v"], row["k"])]
+        return [] if row["v"] is None else [{**row, "k": value} for value in (row["v"], row["v"] + 1)]
 
     def answers(self) -> dict[str, list]:
         want = {}
@@ -143,9 +162,11 @@ class Judge:
             ends = []
             for side, era in enumerate(eras):
                 if era is not None:
-                    last = max((r["ts"] for r in self.kept[group][side] if r["ts"] <= era.ts
-                                and tuple(r[c] for c in group[1]) == key
-                                and any(p["keeps"][side](r) is True for p in many)), default=-FOREVER)  # fmt: skip
+                    mine = [r for r in self.kept[group][side] if tuple(r[c] for c in group[1]) == key]
+                    stays = [max((p["window"].side(side) for p in many if p["keeps"][side](r) is True), default=0)
+                             for r in mine]  # fmt: skip
+                    last = max((r["ts"] for r, stay in zip(mine, stays, strict=True)
+                                if r["ts"] <= era.ts < r["ts"] + stay), default=-FOREVER)  # fmt: skip
                     ends.append((max(era.ts, last + q["window"].side(side) - 1), "early"))
             if all(eras):
                 ends.append((max(era.ts for era in eras), "both"))

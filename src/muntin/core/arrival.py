@@ -81,6 +81,8 @@ def _shard_marks(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> 
     punctuation = join.streams[side].punctuation
     assert punctuation is not None
     parts = [marks]
+    if punctuation.pattern is Pattern.RANGE:
+        return _everywhere_ranges(join, side, marks, shards)
     if punctuation.pattern is Pattern.LIST:
         parts = [_about(join, side, marks, value.sql) for value in punctuation.values]
     found = [row_schema(join, side).empty_table()]
@@ -91,6 +93,24 @@ def _shard_marks(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> 
         found.append(_dressed(join, side, part, own))
         numbers.append(np.where(valid, shard_of(h1, h2, shards), 0 if join.reports[side] else shards))
     return _split(pa.concat_tables(found), np.concatenate(numbers).astype(np.int32), shards)
+
+
+def range_ends(join: SharedJoin, side: Side, marks: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The least and the greatest key that each punctuation is about."""
+    punctuation = join.streams[side].punctuation
+    assert punctuation is not None
+    named = marks.rename_columns([Side.LEFT.prefix + n for n in marks.column_names])
+    low, high = evaluate(named, [(value.sql, join.keys[0].type) for value in punctuation.values])
+    return low, high
+
+
+def _everywhere_ranges(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> list[pa.Table]:
+    """Keys of a range may be in any shard; a range that has no key in it says nothing."""
+    said = np.asarray(pc.less_equal(*range_ends(join, side, marks)).fill_null(False)).astype(bool)
+    nowhere = pa.array(np.zeros(len(said), np.int64), mask=~said)
+    dressed = _dressed(join, side, marks, {H1: nowhere, H2: nowhere, MARK: marks[MARK]})
+    first = dressed if join.reports[side] else dressed.filter(pa.array(said))
+    return [first, *(dressed.filter(pa.array(said)) for _ in range(shards - 1))]
 
 
 def _about(join: SharedJoin, side: Side, marks: pa.Table, sql: str) -> pa.Table:

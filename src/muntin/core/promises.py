@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrival import key_columns
+from muntin.core.arrival import key_columns, range_ends
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, TS, Counters, own_columns
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.compact import Dead
@@ -30,6 +30,7 @@ from muntin.core.held import Held, pass_all
 from muntin.core.memory import Memory
 from muntin.core.payload import Payload
 from muntin.core.propagate import FOREVER, Fresh, Pending, key_names, punctuation_schema
+from muntin.core.ranges import Ranges
 from muntin.core.selection import Selections, per_class
 from muntin.core.state import JoinState
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK
@@ -55,7 +56,7 @@ from muntin.kernels.promises import (
 from muntin.kernels.promises import UNTIL as BINDS_UNTIL
 from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
-from muntin.plan.punctuation import FOR_GOOD, promising
+from muntin.plan.punctuation import FOR_GOOD, is_range, promising
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
@@ -96,6 +97,7 @@ class Promises:
         self._held: tuple[list[Held], list[Held]] = ([], [])
         self.pending = Pending(memory, image and image["pending"], early=not self._eternal)
         self.dead = Dead(memory, image and image["dead"])
+        self.ranges = Ranges(join, memory, image and image["ranges"])
         self._numbers, self._lists, self._arrived = np.zeros(2, np.int64), [0, 0], [0, 0]
         self._sweep_at = [-FOREVER, -FOREVER]
         self._names, self._rooms = [memory.name("promises") for _ in Side], [1, 1]
@@ -146,14 +148,24 @@ class Promises:
         counters.malformed[side] += malformed.num_rows
         if marks.num_rows:
             marks = marks.take(pa.array(np.argsort(marks[TS].to_numpy(), kind="stable")))
-            until = np.minimum(marks[TS].to_numpy() + self._binding[side], FOR_GOOD)
-            columns = [marks[TS], marks[H1], marks[H2], pa.array(until), *key_columns(self.join, side, marks)]
-            table = pa.table(columns, names=[TS, H1, H2, UNTIL, *key_names(self.join)])
-            base = int(self._numbers[side])
-            self._numbers[side] += table.num_rows
-            puts[self._enter(host.chunks, Kind.MARKS, side, base, table)] = table
-            self._hold(side, base, table)
-        return self._refused(side, malformed, "punctuation: the key that it is about is NULL")
+            until = pa.array(np.minimum(marks[TS].to_numpy() + self._binding[side], FOR_GOOD))
+            if is_range(self.join, side):
+                ends = range_ends(self.join, side, marks)
+                self._lists[side] += 1
+                self.ranges.add(host.chunks, side, self._lists[side], marks[TS], until, ends, puts)
+            else:
+                columns = [marks[TS], marks[H1], marks[H2], until, *key_columns(self.join, side, marks)]
+                base, table = self._take_in(host, side, columns, puts)
+                self._hold(side, base, table)
+        return self._refused(side, malformed, "punctuation: it is about no value")
+
+    def _take_in(self, host: Host, side: Side, columns: Sequence[Any], puts: Puts) -> tuple[int, pa.Table]:
+        """Number and log punctuations, given by time, key, until when they bind, and the key's values."""
+        table = pa.table(columns, names=[TS, H1, H2, UNTIL, *key_names(self.join)])
+        base = int(self._numbers[side])
+        self._numbers[side] += table.num_rows
+        puts[self._enter(host.chunks, Kind.MARKS, side, base, table)] = table
+        return base, table
 
     def _refused(self, side: Side, rows: pa.Table, reason: str) -> pa.Table:
         """Rows to report, without what they carried beside their columns."""
@@ -182,26 +194,30 @@ class Promises:
 
         Returns the rows to join, the promises that have come into force, and the rows of each side that broke one.
         """
-        wanted = per_class(host.selections[0].reach, host.selections[1].reach)[rows.side, rows.cls] > 0
-        events, order, marks = self._events(rows, host.release)
+        keep = per_class(host.selections[0].keep, host.selections[1].keep)
+        stay = keep[rows.side, rows.cls]
+        wanted = stay > 0
+        ranged = [self._spell_out(host, side, rows, before, puts) for side in Side]
+        events, order, marks = self._events(rows, host.release, ranged)
         for side in Side:
             own = int((rows.side == side).sum()) if self._unique[side] else 0
             self._reserve(side, marks[side] + own, before)
         total, count = len(order), len(rows.ts)
         out = _outcome(total)
-        asked = np.concatenate([wanted, np.zeros(total - count, bool)])[order]
+        stays = np.concatenate([stay, np.zeros(total - count, np.int64)])[order]
         recent = Table(*(np.zeros(shape, kind) for shape, kind in table_layout(max(2, count) if sum(marks) else 0)))
         clear_table(recent)
         first = self._numbers.copy()
         how = self._unique, self._binding, self._timed, self._numbers
-        walk(*self._tables, host.state.index, events, asked, *how, recent, out)
+        chain = np.full(total if sum(marks) else 0, -1)
+        walk(*self._tables, host.state.index, events, stays, keep, *how, recent, chain, out)
         fate, made = _in_place(order, out.fate)[:count], _in_place(order, out.number)[:count]
         if not self._frees:
             fate[fate == COVERED] = PASSES
         fresh = [self._fresh(side, events, out) for side in Side]
         for side in Side:
             self._note(host, side, fresh[side], int(first[side]), rows, made, puts)
-        self.pending.add(fresh)
+        self.pending.add(fresh, [ranged[side][3] for side in Side])
         broken = [self._broken(host, side, rows, fate) for side in Side]
         self._spare(host, rows, fate, puts)
         host.counters.silent += int(((fate == SILENT) & wanted).sum())
@@ -209,9 +225,21 @@ class Promises:
         kept = rows.kept & (fate != COVERED)
         return Rows._make(a[joined] for a in rows._replace(kept=kept)), fresh, broken
 
-    def _events(self, rows: Rows, release: int) -> tuple[Events, Int64s, list[int]]:
+    def _spell_out(self, host: Host, side: Side, rows: Rows, before: int, puts: Puts) -> list[Int64s]:
+        """Ranges as punctuations for each key in them that has come: there are none for keys that nobody has sent."""
+        columns = self.ranges.keys_over(host, side, rows, before, self._tables[side])
+        if not len(columns[0]):
+            return [np.zeros(0, np.int64) for _ in HELD]
+        base, table = self._take_in(host, side, columns, puts)
+        ts, h1, h2, until = (table[c].to_numpy() for c in (TS, H1, H2, UNTIL))
+        return [ts, h1, h2, np.arange(base, base + table.num_rows), until]
+
+    def _events(self, rows: Rows, release: int, more: Sequence[Sequence[Int64s]]) -> tuple[Events, Int64s, list[int]]:
         """Rows and punctuations in the order in which they take effect, and how many of the latter each side has."""
-        marks = [pass_all(self._held[side], release - 1, HELD) for side in Side]
+        marks = []
+        for side in Side:
+            passed = pass_all(self._held[side], release - 1, HELD)
+            marks.append([np.concatenate(both) for both in zip(passed, more[side], strict=True)])
         none = np.zeros(len(rows.ts), np.int64)
         parts = [(rows.side, rows.side, rows.ts, rows.h1, rows.h2, none, none)]
         for side, (ts, h1, h2, numbers, until) in zip(Side, marks, strict=True):
@@ -294,6 +322,7 @@ class Promises:
             self.keys[side].forget({0: min(bases)} if bases else {})
             if host.release >= self._sweep_at[side] and self._tables[side].used[0]:
                 self._rebuild(side, 0, host.release)
+        self.ranges.forget(host.release)
 
     # -- tables ---------------------------------------------------------------------------------------------------
 
@@ -351,6 +380,7 @@ class Promises:
             "held": [[run.image for run in runs] for runs in self._held],
             "pending": self.pending.image,
             "dead": self.dead.image,
+            "ranges": self.ranges.image,
             "meta": self.meta,
         }
 
@@ -364,6 +394,8 @@ class Promises:
                 lasts[side].update(zip(*columns, strict=True))
             elif kind is Kind.DEAD:
                 self.dead.recall(side, tables[name][NUMBER].to_numpy())
+            elif kind is Kind.RANGES:
+                self.ranges.recall(side, tables[name])
             elif kind in PROMISED:
                 self._recover(host, kind, side, base, tables[name], found)
         fresh = self._replay(host, found)
@@ -371,7 +403,7 @@ class Promises:
             known = lasts[side]
             last = np.array([known.get(int(n), NONE) for n in fresh[side].number], np.int64)
             fresh[side].last[:] = np.maximum(fresh[side].last, last)
-        self.pending.add(fresh)
+        self.pending.add(fresh, [np.zeros(0, np.int64)] * 2)
         self.pending.settle(self.join, self._tables, host.release)
 
     def _recover(self, host: Host, kind: Kind, side: Side, base: int, table: pa.Table, found: Sequence[Any]) -> None:
@@ -404,7 +436,8 @@ class Promises:
         out, recent = _outcome(len(order)), Table(*(np.zeros(s, k) for s, k in table_layout(0)))
         clear_table(recent)
         how = np.zeros(2, bool), self._binding, np.zeros(2, bool), self._numbers.copy()
-        walk(*self._tables, host.state.index, events, np.zeros(len(order), bool), *how, recent, out)
+        nothing = np.zeros(len(order), np.int64)
+        walk(*self._tables, host.state.index, events, nothing, np.zeros((2, 1), np.int64), *how, recent, nothing, out)
         out.last[:] = last
         return [self._fresh(side, events, out) for side in Side]
 

@@ -96,10 +96,14 @@ class Pending:
     def nbytes(self) -> int:
         return sum(rows.nbytes for rows in self._rows)
 
-    def add(self, fresh: Sequence[Fresh]) -> None:
-        """Take in new promises; one that is the second for its key ends the waiting of the first."""
+    def add(self, fresh: Sequence[Fresh], ranged: Sequence[Int64s]) -> None:
+        """Take in new promises; one that is the second for its key ends the waiting of the first.
+
+        `ranged` are numbers of those that were made of ranges: the output says nothing of keys that have no row then.
+        """
         for side in Side:
-            new, alone = fresh[side], fresh[side].partner == NONE
+            new = fresh[side]
+            alone = (new.partner == NONE) & ~((new.last == NONE) & np.isin(new.number, ranged[side]))
             never = np.full(int(alone.sum()), FOREVER)
             columns = [new.number[alone], new.tp[alone], new.last[alone], never, new.h1[alone], new.h2[alone]]
             self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)], axis=1)

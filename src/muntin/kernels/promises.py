@@ -21,8 +21,11 @@ import numpy.typing as npt
 
 from muntin.kernels.hashing import mix
 from muntin.kernels.index import (
+    CLASS_BITS,
+    CLASS_MASK,
     HEAD,
     OFF,
+    SLOTS,
     _drop_oldest,
     count_of,
     drop_if_empty,
@@ -77,8 +80,8 @@ class Events(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What becomes of each event, and of each new promise: its number, the time of the last wanted row of its own side
-    and key, and the number of the other side's promise for the same key (NONE: there is no such)."""
+    """What becomes of each event, and of each new promise: its number, the time of the last row of its own side and
+    key that some query still wants, the number of the other side's promise for the same key (NONE: there is none)."""
 
     fate: UInt8s
     number: Int64s
@@ -97,13 +100,14 @@ def _find(keys, info, h1, h2):
 
 
 @numba.njit(cache=True)
-def walk(left, right, index, events, wanted, unique, binding, timed, numbers, recent, out):
+def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers, recent, before, out):
     """Hold each event against the tables, in order, and enter the promises; the tables must have room.
 
-    `wanted`: rows that some query wants, as the last of their key they matter for what the output can still bring.
+    `stay`: for how long each row is wanted, 0 where it is not; `keep[side, class]` says the same of rows in the index.
     `unique[side]`: each row of the side promises that its key is over, from now on, for `binding[side]`; it gets the
-    next of `numbers[side]`. `timed[side]`: places in the index are event times. `recent` is an empty table that notes
-    the last wanted row of each key and side of this very run, where promises ask for it; the index has those before.
+    next of `numbers[side]`. `timed[side]`: places in the index are event times. `recent` is an empty table that leads
+    to the last wanted event of each key and side in this run, `before[event]` to the one before it, where promises ask
+    for the last row of their key that is still wanted; the index has the rows before this run.
     """
     used = (left.used, right.used)
     keys, info = (left.keys, right.keys), (left.info, right.info)
@@ -126,13 +130,14 @@ def walk(left, right, index, events, wanted, unique, binding, timed, numbers, re
             tp = info[other][theirs, TP]
             if tp != FREE and tp + 1 - unique[other] <= ts <= info[other][theirs, UNTIL]:
                 fates[n] = SILENT if ts > info[other][theirs, OVER] else COVERED
-            if wanted[n] and len(recent_keys) > 2:
+            if stay[n] > 0 and len(recent_keys) > 2:
                 at = _find(recent_keys, recent_info, h1, h2)
                 if recent_info[at, TP] == FREE:
                     recent_keys[at, 0], recent_keys[at, 1] = h1, h2
-                    recent_info[at, UNTIL], recent_info[at, OVER] = NONE, NONE
+                    recent_info[at, UNTIL], recent_info[at, OVER] = -1, -1
                     recent_info[at, TP] = 0
-                recent_info[at, UNTIL + side] = ts
+                before[n] = recent_info[at, UNTIL + side]
+                recent_info[at, UNTIL + side] = n
             if not unique[side]:
                 continue
             until, number = ts + binding[side], numbers[side]
@@ -150,17 +155,24 @@ def walk(left, right, index, events, wanted, unique, binding, timed, numbers, re
         info[side][mine, OVER], info[side][mine, NUMBER] = -NONE, number
         made[n] = number
         if is_row:
-            lasts[n] = ts if wanted[n] else NONE
+            lasts[n] = ts if stay[n] > 0 else NONE
         elif len(recent_keys) > 2:  # none where promises are entered again
             at = _find(recent_keys, recent_info, h1, h2)
-            if recent_info[at, TP] != FREE and recent_info[at, UNTIL + side] != NONE:
-                lasts[n] = recent_info[at, UNTIL + side]
+            event = recent_info[at, UNTIL + side] if recent_info[at, TP] != FREE else np.int64(-1)
+            while event >= 0 and timed[side] and times[event] + stay[event] <= ts:
+                event = before[event]
+            if event >= 0:
+                lasts[n] = times[event]
             else:
                 slot = np.int64(table[locate(table, slots, h1, h2)])
-                if slot >= 0 and count_of(slots, slot, side) > 0:
-                    newest = slots[slot, HEAD + side] + count_of(slots, slot, side) - 1
-                    entry = slots[slot, OFF + side] + (newest & mask_of(slots, slot, side))
-                    lasts[n] = slab[entry, 0] if timed[side] else -NONE
+                back = count_of(slots, slot, side) if slot >= 0 else np.int64(0)
+                while back > 0:
+                    back -= 1
+                    at = slots[slot, HEAD + side] + back
+                    entry = slots[slot, OFF + side] + (at & mask_of(slots, slot, side))
+                    if not timed[side] or slab[entry, 0] + keep[side, slab[entry, 1] & CLASS_MASK] > ts:
+                        lasts[n] = slab[entry, 0]
+                        break
         tp = info[other][theirs, TP]
         if tp != FREE and tp <= ts <= info[other][theirs, UNTIL]:
             partners[n] = info[other][theirs, NUMBER]
@@ -174,6 +186,30 @@ def finish(table, h1s, h2s, numbers, over):
         at = _find(keys, info, h1s[n], h2s[n])
         if info[at, TP] != FREE and info[at, NUMBER] == numbers[n]:
             info[at, OVER] = over[n]
+
+
+@numba.njit(cache=True)
+def bound(table, h1s, h2s, begins, ends):
+    """From when and until when keys are promised; NONE where they are not."""
+    keys, info = table.keys, table.info
+    for n in range(len(h1s)):
+        at = _find(keys, info, h1s[n], h2s[n])
+        begins[n], ends[n] = info[at, TP], info[at, UNTIL] if info[at, TP] != FREE else NONE
+
+
+@numba.njit(cache=True)
+def one_of_each(index, numbers, homes):
+    """For each key that has rows, the number of one of them (the left side's have it negative) and the key's slot."""
+    control, _, slots, slab = index
+    found = 0
+    for slot in range(control[SLOTS]):
+        for side in range(2):
+            if count_of(slots, slot, side) > 0:
+                number = slab[slots[slot, OFF + side] + slots[slot, HEAD + side], 1] >> CLASS_BITS
+                numbers[found], homes[found] = number if side else -1 - number, slot
+                found += 1
+                break
+    return found
 
 
 @numba.njit(cache=True)
