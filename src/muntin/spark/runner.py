@@ -24,7 +24,7 @@ from muntin.spark.hot import forget_hot
 from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Manifest, Publisher
 from muntin.spark.requests import Answer
-from muntin.spark.session import default_shards, prepare_session
+from muntin.spark.session import default_shards, prepare_session, weigh_rows
 from muntin.spark.status import StatusBoard, read_status
 from muntin.spark.topology import STATE_FORMAT, Topology
 
@@ -190,6 +190,7 @@ class Run:
             publisher.recover()
             first = self._take_up(publisher)
             spark.conf.set("spark.sql.shuffle.partitions", str(shards))
+            weigh_rows(spark, reads)
             policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
             in_order = spec.settings.order == "global"
             counting = self.place.output is None and self._callback is None
