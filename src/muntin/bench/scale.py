@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.bench.against import Contender, in_words, laid_out, result
+from muntin.bench.against import QUICK, Contender, in_words, laid_out, result
+from muntin.bench.parts import parts
 from muntin.bench.peers import Ledger, Tell, muntin
 from muntin.bench.workload import SELECTIVE, WORKLOADS, Workload, describe, plain, selections, uniform
 
@@ -71,13 +72,27 @@ def measure(quick: bool, limit_s: float, ledger: Ledger, tell: Tell) -> dict[str
         tell(f"{name}: {', '.join(f'{at:,}' for at, *_ in points)} {axis}")
         results = []
         for at, whole, options in points:
-            load = whole.scaled(5) if quick else whole
+            load = whole.scaled(QUICK) if quick else whole
             taken = ledger.get(f"{name}/{at}", describe(load), _run(load, options, limit_s))
             tell(f"  {at:,}: {in_words(taken)}")
             results.append({"at": at, **{k: taken[k] for k in SHOWN}})
             wrong += [f"{name} {at}"] * (taken["rows_agree"] is False)
         found[name] = {"axis": axis, "points": results}
-    return {"series": found, "model": model(found, quick), "wrong": wrong}
+    tell("the parts of a micro-batch, without Spark")
+    return {"series": found, "parts": all_parts(quick), "model": model(found, quick), "wrong": wrong}
+
+
+def all_parts(quick: bool) -> dict[str, Any]:
+    """Of selective and dense micro-batches of both sizes, delivered as Parquet and counted."""
+    found = {}
+    for name in ("selective", "dense"):
+        for batch_rows in BATCHES[1:]:
+            whole = replace(with_batches(batch_rows), keys=WORKLOADS[name].keys)
+            load = whole.scaled(QUICK) if quick else whole
+            with laid_out(load, ("parquet",)) as folder:
+                for delivery, output in (("Parquet out", True), ("counted", False)):
+                    found[f"{name}, {load.batch_rows:,} rows, {delivery}"] = parts(load, folder, output)
+    return found
 
 
 def _run(load: Workload, options: Sequence[str], limit_s: float) -> Callable[[], dict[str, Any]]:
@@ -91,7 +106,7 @@ def _run(load: Workload, options: Sequence[str], limit_s: float) -> Callable[[],
 
 def model(found: Mapping[str, Any], quick: bool) -> dict[str, Any] | None:
     """The parts of a micro-batch's time, and the throughput on more cores that follows from them."""
-    rows = [(p["at"] / (5 if quick else 1), p["seconds"]) for p in found["rows"]["points"] if p["seconds"]]
+    rows = [(p["at"] / (QUICK if quick else 1), p["seconds"]) for p in found["rows"]["points"] if p["seconds"]]
     tasks = [(p["at"], p["seconds"]) for p in found["tasks"]["points"] if p["seconds"]]
     if len(rows) < 2 or len(tasks) < 2:
         return None
@@ -99,10 +114,10 @@ def model(found: Mapping[str, Any], quick: bool) -> dict[str, Any] | None:
     (few, quicker), (many, slower) = tasks
     per_shard = max(0.0, (slower - quicker) / (many - few))
     fixed = max(0.0, float(at_zero) - per_shard * few)
-    parts = {"fixed_s": fixed, "per_shard_s": per_shard, "core_s_per_row": float(per_row) * few}
-    return {**parts, "predicted": [predicted(parts, n, batch) for n in CORES for batch in BATCHES[1:]]}
+    costs = {"fixed_s": fixed, "per_shard_s": per_shard, "core_s_per_row": float(per_row) * few}
+    return {**costs, "predicted": [predicted(costs, n, batch) for n in CORES for batch in BATCHES[1:]]}
 
 
-def predicted(parts: Mapping[str, float], cores: int, batch_rows: int) -> dict[str, Any]:
-    seconds = parts["fixed_s"] + parts["per_shard_s"] * cores + parts["core_s_per_row"] * batch_rows / cores
+def predicted(costs: Mapping[str, float], cores: int, batch_rows: int) -> dict[str, Any]:
+    seconds = costs["fixed_s"] + costs["per_shard_s"] * cores + costs["core_s_per_row"] * batch_rows / cores
     return {"cores": cores, "batch_rows": batch_rows, "seconds": seconds, "rows_per_s": batch_rows / seconds}

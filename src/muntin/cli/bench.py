@@ -144,14 +144,18 @@ def show_scale(figures: dict[str, Any]) -> None:
             for p in series["points"]
         ]  # fmt: skip
         out.print(screen.table((series["axis"], "s a micro-batch", "rows/s", "ratio", "rows", "ended"), rows, name))
+    parts = figures["parts"]
+    header = ("a micro-batch without Spark", *(next(iter(parts.values()))))
+    rows = [(name, *(round(value, 3) for value in found.values())) for name, found in parts.items()]
+    out.print(screen.table(header, [[str(value) for value in row] for row in rows], "parts: core seconds, megabytes"))
     model = figures["model"]
     if model:
-        parts = (
+        costs = (
             f"model: {model['fixed_s']:.2f} s for a micro-batch, {1000 * model['per_shard_s']:.0f} ms for each shard, "
             f"{1e6 * model['core_s_per_row']:.2f} us of a core for each row"
         )
         more = [(p["cores"], p["batch_rows"], p["seconds"], round(p["rows_per_s"])) for p in model["predicted"]]
-        out.print(screen.table(("cores", "rows in a micro-batch", "s a micro-batch", "rows/s"), more, parts))
+        out.print(screen.table(("cores", "rows in a micro-batch", "s a micro-batch", "rows/s"), more, costs))
 
 
 def core(quick: bool, spark: Any) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from muntin.spark.hot import forget_hot
 from muntin.spark.hub import Hub
 from muntin.spark.plans import PlanLog
 from muntin.spark.publish import KEPT_MANIFESTS, Publisher
+from muntin.spark.session import weigh_rows
 from muntin.spark.status import StatusBoard
 from muntin.spark.targets import Calls, JsonFiles, Nowhere, Socket, Target
 from muntin.spark.topology import Topology
@@ -148,6 +149,7 @@ class Leg:
         host, streams = self._host, self._topology.plan.streams
         frames = {stream.name: host.frame(self._admission.source(stream)) for stream in streams}
         host.spark.conf.set("spark.sql.shuffle.partitions", str(host.shards))
+        weigh_rows(host.spark, first.streams)
         return pipeline.build(host.spark, self._topology, frames, self.folder)
 
     def _open_hub(self, topology: Topology) -> sink.Eager:

@@ -7,11 +7,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muntin.model import MuntinError, UsageError
+from muntin.model import MuntinError, Stream, UsageError
 from muntin.spark.java import ensure_java
 
 if TYPE_CHECKING:
@@ -30,9 +30,11 @@ STREAM_CONFS = {
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",  # less, and Spark weighs every single row
 }
 """What a streaming query of ours needs; all of it can be set on a running session."""
+
+BATCH_BYTES, WEIGHED, UNWEIGHED = "spark.sql.execution.arrow.maxBytesPerBatch", "64MB", "2147483647"
+LONG_TYPES = ("string", "binary")
 
 ESSENTIAL = (
     "spark.sql.streaming.stateStore.providerClass",
@@ -125,6 +127,12 @@ def prepare_session(spark: SparkSession) -> None:
         except Exception as error:
             if name in ESSENTIAL:
                 raise UsageError(f"this session does not let {name} be set to {value}") from error
+
+
+def weigh_rows(spark: SparkSession, streams: Iterable[Stream]) -> None:
+    """Let Spark weigh every row on its way to Python only where rows can be long: it takes half a microsecond each."""
+    long = any(field.type in LONG_TYPES for stream in streams for field in stream.schema)
+    spark.conf.set(BATCH_BYTES, WEIGHED if long else UNWEIGHED)
 
 
 def default_shards(spark: SparkSession) -> int:
