@@ -149,7 +149,6 @@ class Leg:
         host, streams = self._host, self._topology.plan.streams
         frames = {stream.name: host.frame(self._admission.source(stream)) for stream in streams}
         host.spark.conf.set("spark.sql.shuffle.partitions", str(host.shards))
-        weigh_rows(host.spark, first.streams)
         return pipeline.build(host.spark, self._topology, frames, self.folder)
 
     def _open_hub(self, topology: Topology) -> sink.Eager:
@@ -185,6 +184,7 @@ class Leg:
 
         def launch() -> None:
             self._begun.clear()
+            weigh_rows(self._host.spark, self._topology.plan.streams)
             self._query = pipeline.start(frame, self._write, self.folder, name, available_now)
 
         self._host.turns.start(launch, self._has_begun)
