@@ -77,6 +77,7 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
     ], "of a stream that two read, the first reports"
     for name in "AC":
         lab.tables[name][-1] = lab.tables[name][-1].slice(0, 0)  # no answer has them
+    short = wanted(lab, 1)
     feed(lab, rows, 400, 200)
     more = f"CREATE QUERY beside AS {BESIDE} WINDOW 4 s;\nCREATE QUERY third AS {OTHER} WINDOW 1 s;"
     last = start(lab, text.replace("CREATE QUERY short", "-- ") + more, "bounded")
@@ -88,7 +89,6 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
     assert status["dropped"]["total_rows"] >= len(lab.got("short")) > 0
     assert sorted(lab.got("beside")) == with_c(lab, 4), "from the beginning of the streams, and nothing twice"
     assert set(lab.got("beside2")) <= set(with_c(lab, 2)) and len(lab.got("beside2")) == len(set(lab.got("beside2")))
-    short = wanted(lab, 1)
     assert set(lab.got("short")) <= set(short) and len(lab.got("short")) > 0.9 * len(short), "but for what is held"
     assert not (lab.checkpoint / "offsets").exists() and json.loads((lab.checkpoint / "muntin/job.json").read_text())
     with pytest.raises(UsageError, match="there is no"):
