@@ -14,7 +14,7 @@ from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.hashing import hash_keys, shard_of
 from muntin.model import Pattern, Side, Stream
 from muntin.plan import SharedJoin
-from muntin.plan.punctuation import promising
+from muntin.plan.punctuation import is_range, promising
 
 MOST_SPANS = 256
 """Of one part of a stream; where there are more, the earliest ones count as one: the late end is what matters."""
@@ -107,10 +107,19 @@ def range_ends(join: SharedJoin, side: Side, marks: pa.Table) -> tuple[pa.Chunke
 def _everywhere_ranges(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> list[pa.Table]:
     """Keys of a range may be in any shard; a range that has no key in it says nothing."""
     said = np.asarray(pc.less_equal(*range_ends(join, side, marks)).fill_null(False)).astype(bool)
-    nowhere = pa.array(np.zeros(len(said), np.int64), mask=~said)
-    dressed = _dressed(join, side, marks, {H1: nowhere, H2: nowhere, MARK: marks[MARK]})
-    first = dressed if join.reports[side] else dressed.filter(pa.array(said))
-    return [first, *(dressed.filter(pa.array(said)) for _ in range(shards - 1))]
+    copies = []
+    for shard in range(shards):
+        number = pa.array(np.full(len(said), shard), mask=~said)
+        copy = _dressed(join, side, marks, {H1: number, H2: number, MARK: marks[MARK]})
+        copies.append(copy if shard == 0 and join.reports[side] else copy.filter(pa.array(said)))
+    return copies
+
+
+def reported_once(join: SharedJoin, side: Side, rows: pa.Table) -> pa.Table:
+    """Of rows that are turned away, those that this shard reports: a range is in all of them."""
+    if not is_range(join, side):
+        return rows
+    return rows.filter(pc.or_(pc.invert(rows[MARK]), pc.equal(rows[H1].fill_null(0), 0)))
 
 
 def _about(join: SharedJoin, side: Side, marks: pa.Table, sql: str) -> pa.Table:

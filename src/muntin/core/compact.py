@@ -33,6 +33,8 @@ Int64s = npt.NDArray[np.int64]
 NUMBER = "_number"
 SLACK = 4096
 """Dead rows of a side that are not worth a copy."""
+PIECE = 1 << 16
+"""Rows of a new chunk at most."""
 
 
 class Dead:
@@ -109,10 +111,11 @@ def compact(operator: Operator, dead: Dead, side: Side, puts: dict[str, pa.Table
     bases = np.array(sorted(old), np.int64)
     ends = bases + np.array([chunks.live[old[int(base)]][2] for base in bases], np.int64)
     places, homes = state.entries(side)
-    numbers = state.index.slab[places, 1] >> CLASS_BITS
-    inside = _within(numbers, bases, ends)
-    order = np.flatnonzero(inside)[np.argsort(numbers[inside])]
-    _move(operator, side, places[order], homes[order], puts)
+    inside = np.flatnonzero(_within(state.index.slab[places, 1] >> CLASS_BITS, bases, ends))
+    order = inside[np.argsort(state.index.slab[places[inside], 0], kind="stable")]
+    for start in range(0, len(order), PIECE):
+        piece = order[start : start + PIECE]
+        _move(operator, side, places[piece], homes[piece], puts)
     left = dead.numbers(side)
     left = left[~_within(left, bases, ends)]
     gone = [*old.values(), *dead.clear(chunks, side)]
@@ -131,21 +134,16 @@ def _within(numbers: Int64s, bases: Int64s, ends: Int64s) -> npt.NDArray[np.bool
 
 
 def _move(operator: Operator, side: Side, places: Int64s, homes: Int32s, puts: dict[str, pa.Table]) -> None:
-    """Give rows, ascending by number, new numbers in their ranges, in chunks of their own."""
+    """Give rows, in time order, new numbers, and a chunk of their own."""
     slab, slots, schema = operator.state.index.slab, operator.state.index.slots, row_schema(operator.join, side)
-    numbers, classes = slab[places, 1] >> CLASS_BITS, slab[places, 1] & CLASS_MASK
-    for number in np.unique(numbers >> RANGE_BITS):
-        mine = np.flatnonzero(numbers >> RANGE_BITS == number)
-        mine = mine[np.argsort(slab[places[mine], 0], kind="stable")]
-        ascending = np.argsort(numbers[mine])
-        back = np.argsort(ascending)
-        rows = operator.payload[side].take(numbers[mine][ascending]).take(pa.array(back))
-        own = {H1: pa.array(slots[homes[mine], SLOT_H1]), H2: pa.array(slots[homes[mine], SLOT_H2])}
-        columns = [own[f.name] if f.name in own else _column(rows, f) for f in schema]
-        base = operator.keep_chunk(side, int(number), pa.table(columns, schema=schema), classes[mine], puts)
-        fresh = base + np.arange(len(mine))
-        slab[places[mine], 1] = fresh << CLASS_BITS | classes[mine]
-        operator.payload[side].add(base, rows.drop_columns([CLASS]), classes[mine].astype(np.int32))
+    numbers, classes = slab[places, 1] >> CLASS_BITS, (slab[places, 1] & CLASS_MASK).astype(np.int32)
+    found, at = operator.payload[side].fetch(numbers)
+    rows = found.take(pa.array(at))
+    own = {H1: pa.array(slots[homes, SLOT_H1]), H2: pa.array(slots[homes, SLOT_H2])}
+    columns = [own[f.name] if f.name in own else _column(rows, f) for f in schema]
+    base = operator.keep_moved(side, pa.table(columns, schema=schema), classes, puts)
+    slab[places, 1] = base + np.arange(len(places)) << CLASS_BITS | classes
+    operator.payload[side].add(base, rows.drop_columns([CLASS]), classes)
 
 
 def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:

@@ -35,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.aggregate import Aggregates, FamilyState, Values
+from muntin.core.arrival import reported_once
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, MARK, TS, Arrivals, Counters, own_columns, stored_schema
 from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
@@ -64,8 +65,8 @@ FRONTIER, IDLE, LIMIT = "_frontier", "_idle", "_limit"
 latest event time that was believed when one came that is ahead."""
 GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
-VISITORS = GROUPS
-"""The range of rows that only probe here."""
+VISITORS, MOVED = GROUPS, GROUPS + 1
+"""The ranges of rows that only probe here, and of those that were moved away from dead ones (core/compact.py)."""
 EAGERLY = "delivers its results as it finds them"
 NO_PAIRS = empty_pairs(0)
 EVERYBODY = ~np.zeros(1, np.uint64)
@@ -204,7 +205,9 @@ class Operator:
         since = self.release + 1
         for query in join.queries:
             if query.name in covered:
-                self.complete[query.name] = max(since, waits) if covered[query.name] else self._full(query)
+                # Pairs that are live may be of rows that a promise has freed: aggregates cannot begin with them.
+                at_once = covered[query.name] and not (self.promises and query.aggregation)
+                self.complete[query.name] = max(since, waits) if at_once else self._full(query)
         self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
         self.join, self.selections = join, selections
         relist = ahead or any(moved)
@@ -507,10 +510,11 @@ class Operator:
         late, on_time = _divided(rows, pc.less(rows[TS], frontier))
         ahead, on_time = _divided(on_time, pc.greater(on_time[TS], limit))
         if MARK in rows.column_names:
-            is_mark = on_time[MARK]
+            marks, on_time = _divided(on_time, on_time[MARK])
             if self.promises:
-                taken.refused.append((side, self.promises.receive(self, side, on_time.filter(is_mark), taken.puts)))
-            on_time, rows = on_time.filter(pc.invert(is_mark)), rows.filter(pc.invert(rows[MARK]))
+                taken.refused.append((side, self.promises.receive(self, side, marks, taken.puts)))
+            rows = rows.filter(pc.invert(rows[MARK]))
+            late, ahead = (reported_once(self.join, side, table) for table in (late, ahead))
         counters.arrived[side] += pc.sum(rows[KEPT]).as_py() or 0 if KEPT in rows.column_names else rows.num_rows
         if KEPT in rows.column_names:  # the shard that keeps a row reports it
             late, ahead = late.filter(late[KEPT]), ahead.filter(ahead[KEPT])
@@ -562,6 +566,7 @@ class Operator:
             part, own = (table, classes) if chosen.all() else (table.filter(pa.array(chosen)), classes[chosen])
             part = part.combine_chunks()
             base = self.keep_chunk(side, int(number), part, own, puts)
+            self.came.note(side, base)
             self._hold(Kind.VISITORS if number == VISITORS else Kind.ROWS, side, base, part, own)
 
     def keep_chunk(
@@ -569,11 +574,14 @@ class Operator:
     ) -> int:
         """Give rows in time order the next numbers of a range, and the log a chunk of them; returns the first."""
         base = self._next_row[side][number]
-        self.came.note(side, base)
         self._next_row[side][number] += part.num_rows
         kind, keep = Kind.VISITORS if number == VISITORS else Kind.ROWS, int(self.selections[side].keep[classes].max())
         puts[self.chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep, part.num_rows)] = part
         return base
+
+    def keep_moved(self, side: Side, part: pa.Table, classes: npt.NDArray[np.int32], puts: dict[str, pa.Table]) -> int:
+        """The same of rows that were joined long ago."""
+        return self.keep_chunk(side, MOVED, part, classes, puts)
 
     def _hold(self, kind: Kind, side: Side, base: int, table: pa.Table, classes: npt.NDArray[np.int32]) -> None:
         own = [f.name for f in own_columns(self.join, side) if f.name != TS]
@@ -803,7 +811,7 @@ def _groups(cuts: Cuts) -> npt.NDArray[np.int64]:
     return np.minimum(((sizes - sizes[0]) / (sizes[-1] - sizes[0]) * GROUPS).astype(np.int64), GROUPS - 1)
 
 
-_FIRST_ROWS = [n << RANGE_BITS for n in range(GROUPS + 1)]
+_FIRST_ROWS = [n << RANGE_BITS for n in range(MOVED + 1)]
 _NEW: dict[str, Any] = {
     "streams": NO_STREAMS,
     "release": -FOREVER,

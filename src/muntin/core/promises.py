@@ -213,7 +213,7 @@ class Promises:
         walk(*self._tables, host.state.index, events, stays, keep, *how, recent, chain, out)
         fate, made = _in_place(order, out.fate)[:count], _in_place(order, out.number)[:count]
         if not self._frees:
-            fate[fate == COVERED] = PASSES
+            fate[fate > BROKEN] = PASSES
         fresh = [self._fresh(side, events, out) for side in Side]
         for side in Side:
             self._note(host, side, fresh[side], int(first[side]), rows, made, puts)
