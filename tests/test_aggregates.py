@@ -21,7 +21,7 @@ from muntin.model import JobSpec, Window
 from muntin.plan import share
 from muntin.plan.share import STRATEGIES as SHARING
 from muntin.sql import parse_job
-from worlds import EXAMPLES, RESIDUALS, ROW, SELECTIONS, STREAMS, order_of, rows, summed
+from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, order_of, rows, summed
 
 GROUPS = {
     "": lambda p: (),
@@ -111,6 +111,7 @@ def scenarios(draw: st.DrawFn) -> dict:
         "queries": [draw(queries(f"q{n}")) for n in range(draw(st.integers(1, 4)))],
         "shards": draw(st.sampled_from([1, 2, 3])),
         "strategy": draw(st.sampled_from(SHARING)),
+        "ordering": draw(st.sampled_from(ORDERINGS)),
         "restarts": [draw(st.booleans()) for _ in batches],
         "beside": draw(st.booleans()),
     }
@@ -121,7 +122,7 @@ PLAIN = "CREATE QUERY plain AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k =
 
 def job(scenario: dict, chosen: list[dict] | None = None) -> JobSpec:
     beside = PLAIN if scenario["beside"] else ""
-    text = STREAMS.format(late=scenario["lateness"]) + beside
+    text = f"SET ordering = '{scenario['ordering']}';" + STREAMS.format(late=scenario["lateness"]) + beside
     return parse_job(text + "\n".join(q["sql"] for q in (chosen or scenario["queries"])))
 
 

@@ -29,7 +29,7 @@ from muntin.core.batch import CLASS, Counters
 from muntin.core.layer import Layer, Pairs, Shape, in_order
 from muntin.core.memory import Memory
 from muntin.core.results import Columns, Run, ipc
-from muntin.kernels.aggregate import BEFORE, LIVE, USED, Out
+from muntin.kernels.aggregate import BEFORE, LIVE, USED, Events, Out
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
 from muntin.model import Expr, Query, Side
@@ -242,7 +242,8 @@ class FamilyState:
 
     # -- values out -----------------------------------------------------------------------------------------------
 
-    def advance(self, until_us: int, counters: Counters) -> list[Values]:
+    def advance(self, until_us: int, counters: Counters, silent: bool = False) -> list[Values]:
+        """Come to an instant, and tell of all up to it, unless `silent`."""
         family, since, until = self.family, self._since, until_us // self.family.pane
         if until <= since:
             return []
@@ -251,14 +252,14 @@ class FamilyState:
         for n, (arg, layer) in enumerate(zip(family.distinct, self._within, strict=True)):
             inner = in_order(layer.events(since, until))
             if self._apart[n]:
-                told[arg.sql] = self._values(layer, self._rows(layer, inner, since, until))
+                told[arg.sql] = self._values(layer, self._rows(layer, inner, since, until, silent))
             else:
                 time, lane, owner, step = layer.presence(inner)
                 column = self._ints.index(measures.distinct_name(arg))
                 events.append(self.main.adjustments(time, lane, owner, column, step))
         ordered = in_order(events)
         counters.combined += int((ordered.hi - ordered.lo).sum())
-        out = self._rows(self.main, ordered, since, until)
+        out = self._rows(self.main, ordered, since, until, silent)
         table = self._table(out)
         found = [
             Values(q.name, _of_lane(table, n), {arg: _of_lane(t, n) for arg, t in told.items()})
@@ -271,8 +272,10 @@ class FamilyState:
         self._since = until
         return found
 
-    def _rows(self, layer: Layer, events: Any, since: int, until: int) -> Out:
+    def _rows(self, layer: Layer, events: Events, since: int, until: int, silent: bool) -> Out:
         """Rows for all instants; where groups are put together later, with what each had before."""
+        if silent:
+            return layer.ticks(events, until, until, 1)
         if self.family.every is not None:
             return layer.ticks(events, since, until, self.family.every)
         if not combined(self.join, self.family.first):

@@ -333,7 +333,7 @@ class Operator:
             for state in states:
                 state.begin(run)
         for state in states:
-            state.advance(self.release - 1, Counters())
+            state.advance(self.release - 1, Counters(), silent=True)
 
     def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> Found:
         """Pairs with what it takes to route them to some of the queries, given as bits."""
