@@ -6,19 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muntin.generate.windows import TABLE_1
 from muntin.model import Axis
 from muntin.plan import share
+from muntin.plan.explain import describe, explain
 from muntin.plan.levels import MOST, Levels, levels_of
 from muntin.plan.response import FORMULAS, chosen, isolated, lwo, mqt, stretches, swf
 from muntin.plan.schedule import SCHEDULERS, Scheduler, throughputs
+from muntin.plan.traffic import Knowledge
 
 SECOND = 1_000_000
-TABLE_1 = {
-    "uniform": (1, 100, 200, 300, 400, 500, 600),
-    "mostly-small": (1, 5, 15, 30, 60, 300, 600),
-    "mostly-large": (1, 60, 300, 420, 510, 570, 600),
-    "small-large": (1, 5, 15, 300, 510, 570, 600),
-}
 
 
 def levels(*windows: int, queries: tuple[int, ...] | None = None) -> Levels:
@@ -169,3 +166,34 @@ def test_auto_is_the_lowest_mean_and_the_simplest_without_a_burst():
         assert chosen(windows, (1,) * 7, 1) == "lwo"
     assert chosen((5,), (3,), 50) == "lwo"
     assert set(FORMULAS) == set(SCHEDULERS)
+
+
+def test_explain_foretells_the_response_of_each_query_under_each_scheduler(job):
+    windows = [(w,) for w in TABLE_1["small-large"]]
+    plan = describe(job(*windows, rate=100.0, delivery="eager"), Knowledge(keys=500))
+    found = plan["joins"][0]["scheduling"]
+    assert (found["scheduler"], found["scheduler_by"], found["burst_rows"]) == ("mqt", "auto", 200)
+    sizes = [w * 100 / 500 for (w,) in windows]
+    t_ms = plan["constants"]["scan_ns"] / 1e6
+    for n in range(7):
+        times = found["response_ms"][f"q{n + 1}"]
+        assert times["lwo"] == pytest.approx(lwo(sizes, n, 200, t_ms), abs=1e-6)
+        assert times["swf"] == pytest.approx(swf(sizes, n, 200, t_ms), abs=1e-6)
+        assert times["mqt"] == pytest.approx(mqt(sizes, n, 200, t_ms), abs=1e-6)
+    text = explain(job(*windows, rate=100.0, delivery="eager"), Knowledge(keys=500))
+    assert "in the order of scheduler mqt, chosen by auto" in text and "after 200 rows at once" in text
+    assert "delivers its results as it finds them" in text
+
+
+def test_explain_says_that_inside_a_micro_batch_order_cannot_be_seen(job):
+    text = explain(job((1,), (9,), scheduler="lwo"))
+    assert "the order of work inside it cannot be seen" in text and "at once" not in text
+
+
+def test_selections_make_bursts_lighter(job):
+    light = describe(job((5, "v > 3"), (60, "v > 3"), delivery="eager"), Knowledge(selectivities={"q1": (0.1, None)}))
+    heavy = describe(job((5,), (60,), delivery="eager"))
+    assert (
+        light["joins"][0]["scheduling"]["response_ms"]["q2"]["lwo"]
+        < heavy["joins"][0]["scheduling"]["response_ms"]["q2"]["lwo"] / 5
+    )

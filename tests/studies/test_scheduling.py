@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from muntin.core.virtual import Costs, Measured
+from muntin.generate.windows import TABLE_1
 from muntin.plan.response import isolated, lwo, mqt, swf
 from muntin.plan.schedule import SCHEDULERS
-from muntin.studies.scheduling import SECOND_US, TABLE_1, Setting, join_of, measure, rows_of, run
+from muntin.studies.scheduling import SECOND_US, Setting, join_of, measure, rows_of, run
 
 M, LAMBDA = 50, 100
 """The parameters of 3.1.1, with a microsecond for a comparison."""

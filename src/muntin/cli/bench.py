@@ -18,6 +18,7 @@ BENCHES = {
     "aggregates": "twelve aggregates shared, alone, by DuckDB, and as native Spark joins with aggregation",
     "core": "the join itself, against DuckDB, and on Spark",
     "changes": "queries that come and go under load (needs Spark)",
+    "schedule": "response times after a burst under each scheduler, with eager delivery (needs Spark)",
     "sharing": "500 queries against one, each strategy and chain against the others",
     "spark": "against Spark's own joins: one per query, and one for all",
     "flink": "against Flink's interval joins, which are fetched from PyPI on first use",
@@ -195,6 +196,20 @@ def render_changes(figures: dict[str, Any]) -> str:
     return render(figures)
 
 
+def schedule(quick: bool, spark: Any) -> dict[str, Any]:
+    from muntin.bench.schedule import measure
+
+    if spark is None:
+        raise UsageError("bench schedule needs Spark", hint="leave out --no-spark")
+    return measure(spark, quick, tell)
+
+
+def render_schedule(figures: dict[str, Any]) -> str:
+    from muntin.bench.schedule import render
+
+    return render(figures)
+
+
 def sharing(quick: bool, spark: Any) -> dict[str, Any]:
     from muntin.bench.sharing import measure
 
@@ -241,6 +256,7 @@ STEPS: Mapping[str, tuple[Callable[[bool, Any], dict[str, Any]], Callable[[dict[
     "aggregates": (aggregates, render_aggregates),
     "core": (core, render),
     "changes": (changes, render_changes),
+    "schedule": (schedule, render_schedule),
     "sharing": (sharing, render_sharing),
 }
 """For each bench, what measures and what shows its figures."""

@@ -57,7 +57,7 @@ from muntin.core.work import Work
 from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
-from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, must_wait
+from muntin.plan.ordering import ADAPTIVE, EAGERLY, FILTER_ORDER, must_wait
 from muntin.plan.share import Cuts
 
 FRONTIER, IDLE, LIMIT = "_frontier", "_idle", "_limit"
@@ -67,7 +67,6 @@ GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
 VISITORS, MOVED = GROUPS, GROUPS + 1
 """The ranges of rows that only probe here, and of those that were moved away from dead ones (core/compact.py)."""
-EAGERLY = "delivers its results as it finds them"
 NO_PAIRS = empty_pairs(0)
 EVERYBODY = ~np.zeros(1, np.uint64)
 AGAIN = 1 << 15

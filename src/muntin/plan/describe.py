@@ -9,10 +9,12 @@ from typing import Any
 from muntin.model import Aggregation, Axis, JobSpec, Query, Settings, Side, Stream
 from muntin.plan.choose import Choice
 from muntin.plan.choose import choose as choose_plan
-from muntin.plan.cost import DEFAULT, resolve
+from muntin.plan.cost import DEFAULT, Constants, resolve
 from muntin.plan.families import combined, told_apart
-from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, SYNC_FILTER, choose, gain, must_wait, pace_of
+from muntin.plan.ordering import ADAPTIVE, EAGERLY, FILTER_ORDER, SYNC_FILTER, choose, gain, must_wait, pace_of
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
+from muntin.plan.response import burst_of
+from muntin.plan.schedule import SCHEDULERS
 from muntin.plan.share import Partition, Plan, SharedJoin, Slice, never_true, signature
 from muntin.plan.traffic import NOTHING, Knowledge, Traffic
 
@@ -45,6 +47,7 @@ def describe(
             {
                 **_join(join, load, traffics[load.traffic], fractions),
                 "order": _order(join, load, settings),
+                "scheduling": _scheduling(join, load.traffic, settings, known.constants),
                 "streaming_query": _leg(join, legs),
             }
             for join, load in _loads(choice)
@@ -146,7 +149,7 @@ def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: 
 
 def _order(join: SharedJoin, load: JoinLoad, settings: Settings) -> dict[str, Any]:
     """What waits for a stream that is behind, and how long a row of the faster stream takes to be answered."""
-    reason = must_wait(join)
+    reason = must_wait(join) or (EAGERLY if settings.delivery == "eager" else None)
     if reason is not None:
         return {"ordering": SYNC_FILTER, "since_the_join": reason}
     left, right = (join.reach(side) / 1e6 for side in Side)
@@ -158,6 +161,22 @@ def _order(join: SharedJoin, load: JoinLoad, settings: Settings) -> dict[str, An
         "keeps_up": pace.keeps_up,
         "response_s": {SYNC_FILTER: round(pace.sync_response, 6), FILTER_ORDER: round(pace.filter_order_response, 6)},
         "gain": round(gain(pace.load), 6),
+    }
+
+
+def _scheduling(join: SharedJoin, traffic: Traffic, settings: Settings, constants: Constants) -> dict[str, Any]:
+    """How long each query waits for its rows after a burst under each scheduler (hammad2003 3), were delivery eager."""
+    burst = burst_of(join, traffic)
+    response = {
+        query.name: {name: round(burst.response(name, n, constants.scan_ns) / 1e6, 6) for name in SCHEDULERS}
+        for n, query in enumerate(join.queries)
+    }
+    return {
+        "delivery": settings.delivery,
+        "scheduler": burst.best if settings.scheduler == "auto" else settings.scheduler,
+        "scheduler_by": _decided_by(settings.scheduler),
+        "burst_rows": round(burst.rows),
+        "response_ms": response,
     }
 
 

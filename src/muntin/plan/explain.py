@@ -14,6 +14,7 @@ from muntin.model import Axis, JobSpec
 from muntin.model.duration import format_us
 from muntin.plan.choose import MARGIN
 from muntin.plan.describe import Legs, describe
+from muntin.plan.schedule import SCHEDULERS
 from muntin.plan.traffic import Knowledge
 
 __all__ = ["describe", "explain", "explain_json"]
@@ -152,7 +153,25 @@ def _join_lines(join: dict[str, Any], strategy: str, hopeless: set[str]) -> list
         lines.append("  every row goes to every shard to look for partners, and is kept in one of them")
     for state, part in zip(join["state"], join["parts"], strict=True):
         lines += _state_lines(state, part)
-    return [*lines, f"  {_order(join['order'])}"]
+    return [*lines, f"  {_order(join['order'])}", *(f"  {line}" for line in _scheduling_lines(join["scheduling"]))]
+
+
+def _scheduling_lines(found: dict[str, Any]) -> list[str]:
+    """In which order work is done, where that can be seen, and how long each query then waits for its rows."""
+    if found["delivery"] == "batch":
+        return ["delivery batch: rows go out with their micro-batch, the order of work inside it cannot be seen"]
+    name = found["scheduler"] + DECIDED[found["scheduler_by"]]
+    lines = [f"delivery eager: results go out as they are found, in the order of scheduler {name};"]
+    lines.append(f"mean response after {_count(found['burst_rows'], 'row')} at once, in ms of one core")
+    cells = [("query", *SCHEDULERS)]
+    for query, times in list(found["response_ms"].items())[:LINES]:
+        cells.append((query, *(_number(times[scheduler]) for scheduler in SCHEDULERS)))
+    widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
+    for query, *shown in cells:
+        lines.append(f"  {query:<{widths[0]}}" + "".join(f"  {t:>{w}}" for t, w in zip(shown, widths[1:], strict=True)))
+    if (more := len(found["response_ms"]) - LINES) > 0:
+        lines.append(f"  and {more:,} more queries, which --json lists")
+    return lines
 
 
 def _order(order: dict[str, Any]) -> str:

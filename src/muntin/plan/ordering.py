@@ -32,6 +32,9 @@ MOST_GAIN = 0.5
 SPAN_S = 60.0
 """What came longer ago than this says nothing of the rates any more."""
 
+EAGERLY = "delivers its results as it finds them"
+"""Why a join with eager delivery lets rows wait."""
+
 
 def must_wait(join: SharedJoin) -> str | None:
     """Why the rows of a join cannot be joined ahead of the other stream, whatever is set; None where they can.

@@ -13,10 +13,17 @@ experiments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
+from muntin.model import Side
+from muntin.plan.levels import levels_of
 from muntin.plan.schedule import EQUAL
+from muntin.plan.share import SharedJoin
+from muntin.plan.traffic import Traffic, survivors
 
+BURST_S = 1.0
+"""What is taken to come at once where nobody knows: all rows of a second."""
 Sizes = Sequence[float]
 
 
@@ -77,6 +84,41 @@ FORMULAS: Mapping[str, Formula] = {
     "mqt": mqt,
 }
 """By the name of the scheduler: sizes, window, burst, time per row looked at, queries of each window."""
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What comes to a join at once, and what a row of it looks at up to the end of each level."""
+
+    rows: float
+    sizes: tuple[float, ...]
+    queries: tuple[int, ...]
+    of_query: tuple[int, ...]
+
+    def response(self, scheduler: str, query: int, t: float) -> float:
+        """The mean response time of a query, given by its place in the join."""
+        return FORMULAS[scheduler](self.sizes, self.of_query[query], self.rows, t, self.queries)
+
+    @property
+    def best(self) -> str:
+        return chosen(self.sizes, self.queries, self.rows)
+
+
+def burst_of(join: SharedJoin, traffic: Traffic, seconds: float = BURST_S) -> Burst:
+    """A burst of all rows of some seconds, and how many rows each has to look at."""
+    levels, total = levels_of(join), max(sum(traffic.rates), 1e-9)
+    sizes = [0.0] * len(levels)
+    for side, held in zip(Side, survivors(join, traffic), strict=True):
+        share, since, met = held.other_rate / total, 0.0, 0.0
+        ends = dict(zip(held.windows, range(len(held.windows)), strict=True))
+        upto = []
+        for n, until in enumerate(held.seconds):
+            met += held.rate * held.match * float(held.kept[n] * held.probing[n]) * (float(until) - since)
+            since = float(until)
+            upto.append(met)
+        for level in range(len(levels)):
+            sizes[level] += share * upto[ends[levels.ends[side][level]]]
+    return Burst(max(1.0, total * seconds), tuple(max(s, 1e-9) for s in sizes), levels.queries, levels.of_query)
 
 
 def mean(name: str, sizes: Sizes, queries: Sequence[int], m: float, t: float = 1.0) -> float:

@@ -27,13 +27,6 @@ from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
 
 SECOND_US = 1_000_000
-TABLE_1 = {
-    "uniform": (1, 100, 200, 300, 400, 500, 600),
-    "mostly-small": (1, 5, 15, 30, 60, 300, 600),
-    "mostly-large": (1, 60, 300, 420, 510, 570, 600),
-    "small-large": (1, 5, 15, 300, 510, 570, 600),
-}
-"""Windows in seconds."""
 RATE, KEYS, NEW = 100.0, 500, 100_000
 """Rows a second and stream; equally frequent keys, for a selectivity of 0.002; rows measured."""
 OUTPUTS = 0.4
