@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import datetime
 from typing import Any
 
@@ -82,6 +83,10 @@ def test_an_aggregate_that_comes_while_the_job_runs_is_right_from_when_it_says(l
     names = ["longer", "pairs"]
     started = Job(lab.spark, parse_job(job(lab, names))).start(output=lab.output, checkpoint=lab.checkpoint)
     try:
+        for _ in range(2400):
+            if sum(started.status()["sources"].get(name, {}).get("total_rows", 0) for name in "AB") == 160:
+                break
+            time.sleep(0.05)
         added = [started.add(f"CREATE QUERY {name} AS {AGGREGATES[name]}") for name in ("per_key", "over_keys")]
         assert [a.complete_from for a in added] == [a.applied_from for a in added], "the longer window has the rows"
         assert started.drop("pairs").state == "in force"

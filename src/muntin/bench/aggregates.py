@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,9 @@ def streams(rows: int, seed: int = 1) -> dict[str, pa.Table]:
     return made
 
 
-def micro_batches(tables: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:
-    rows = len(tables["A"])
-    return [{n: t.slice(rows * i // BATCHES, rows // BATCHES) for n, t in tables.items()} for i in range(BATCHES)]
+def micro_batches(tables: dict[str, pa.Table], count: int = BATCHES) -> list[dict[str, pa.Table]]:
+    cuts = [len(tables["A"]) * n // count for n in range(count + 1)]
+    return [{name: t.slice(low, high - low) for name, t in tables.items()} for low, high in pairwise(cuts)]
 
 
 def run(spec: JobSpec, tables: dict[str, pa.Table]) -> tuple[float, LocalJob, dict[str, list[pa.Table]]]:
@@ -132,16 +133,16 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict
         "changes_rows_out": sum(t.num_rows for tables_ in told.values() for t in tables_),
     }
     if spark is not None:
-        figures["spark"] = on_spark(spark, streams(20_000 if quick else 100_000), tell)
+        figures["spark"] = on_spark(spark, *((20_000, 3) if quick else (100_000, BATCHES)), tell)
     return figures
 
 
-def on_spark(spark: Any, tables: dict[str, pa.Table], tell: Callable[[str], None]) -> dict[str, float]:
+def on_spark(spark: Any, rows: int, batches: int, tell: Callable[[str], None]) -> dict[str, float]:
     """The same twelve as one job, and as twelve native streaming queries, one after the other, to the last row."""
     from muntin.spark.runner import Job
 
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as folder:
-        for n, batch in enumerate(micro_batches(tables)):
+        for n, batch in enumerate(micro_batches(streams(rows), batches)):
             for name, table in batch.items():
                 (Path(folder) / name).mkdir(exist_ok=True)
                 pq.write_table(table, Path(folder) / name / f"{n:03d}.parquet")
@@ -164,7 +165,7 @@ def on_spark(spark: Any, tables: dict[str, pa.Table], tell: Callable[[str], None
             query.awaitTermination()
             seconds.append(time.monotonic() - began)
     native = sum(seconds)
-    return {"rows_per_stream": len(tables["A"]), "shared_s": shared, "native_s": native, "ratio": native / shared}
+    return {"rows_per_stream": rows, "shared_s": shared, "native_s": native, "ratio": native / shared}
 
 
 def render(figures: dict[str, Any]) -> str:
