@@ -38,7 +38,9 @@ def tables(name: str) -> list[list[list[str]]]:
 # -- paths ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "docs/papers.md", "docs/semantics.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "ARCHITECTURE.md", "docs/papers.md", "docs/performance.md", "docs/semantics.md"]
+)
 def test_every_path_named_in_the_documentation_exists(page):
     code = " ".join(re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", read(page), flags=re.DOTALL | re.MULTILINE)))
     words = [w.rstrip(".,") for w in code.split() if w.split("/")[0] not in EXAMPLE_FOLDERS]

@@ -35,7 +35,7 @@ def muntin(spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     """The command line in this process and on the session of the tests: arguments in; exit code, stdout, stderr out."""
     from muntin.cli.main import main
 
-    monkeypatch.setattr("muntin.spark.session.open_session", lambda master=None: spark)
+    monkeypatch.setattr("muntin.spark.session.open_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
     def call(*arguments: object) -> tuple[int, str, str]:

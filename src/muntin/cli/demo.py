@@ -115,7 +115,7 @@ def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
     began = time.monotonic()
     with ExitStack() as stack:
         with Progress() as progress:
-            spark = open_session()
+            spark = open_session(brief=True)
             stack.callback(spark.stop)
             run = Job.from_file(spark, made.job).start(**places, progress=progress)
             stack.callback(run.stop)

@@ -67,6 +67,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 _LONGEST_SOCKET_DIR = 61
+_BRIEF = " -XX:TieredStopAtLevel=1"
 _COLLECTOR = "-XX:+UseParallelGC"
 """Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
 
@@ -77,11 +78,13 @@ def open_session(
     app: str = "muntin",
     log_level: str = "off",
     confs: Mapping[str, str] | None = None,
+    brief: bool = False,
 ) -> SparkSession:
     """Start Spark (or take the session that this process already has) with everything Muntin wants.
 
     `log_level`: what of Spark's own log reaches stderr; failures of a job are reported by Muntin itself. `confs` are
-    Spark's settings, as far as they differ.
+    Spark's settings, as far as they differ. `brief`: for a minute or two, in which Java had better compile little than
+    well; it saves a quarter of the work up to the first result.
     """
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -89,7 +92,7 @@ def open_session(
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     master = master or f"local[{cores},4]"
-    own = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level)}
+    own = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level, brief)}
     own["spark.sql.shuffle.partitions"] = str(shards or cores)
     own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
     if master.startswith("local"):
@@ -140,13 +143,14 @@ def default_shards(spark: SparkSession) -> int:
     return max(1, spark.sparkContext.defaultParallelism)
 
 
-def _private_confs(log_level: str) -> dict[str, str]:
+def _private_confs(log_level: str, brief: bool) -> dict[str, str]:
     """Confs that point into a folder of this process alone, removed when it ends."""
     folder = Path(tempfile.mkdtemp(prefix="muntin-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.format(level=log_level))
-    confs = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR}"}
+    java = f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR}{_BRIEF if brief else ''}"
+    confs = {"spark.driver.extraJavaOptions": java}
     if len(str(folder)) <= _LONGEST_SOCKET_DIR and sys.platform != "win32":
         confs["spark.python.unix.domain.socket.enabled"] = "true"
         confs["spark.python.unix.domain.socket.dir"] = str(folder)
