@@ -100,6 +100,14 @@ def test_very_many_windows_share_levels(job):
     assert all(found.ends[0][found.of_query[n]] >= (n + 1) * SECOND for n in range(500))
 
 
+def test_coarse_levels_are_few_and_no_query_scans_more_than_sixteen_times_its_window(job):
+    for windows in TABLE_1.values():
+        fine, coarse = (levels_of(share(job(*[(w,) for w in windows])).joins[0], coarse=c) for c in (False, True))
+        assert len(fine) == 7 and len(coarse) <= 3 and sum(coarse.queries) == 7
+        assert all(coarse.ends[0][coarse.of_query[n]] <= 16 * w * SECOND for n, w in enumerate(windows))
+        assert coarse.ends[0][-1] == 600 * SECOND
+
+
 # -- formulas ------------------------------------------------------------------------------------------------------
 
 

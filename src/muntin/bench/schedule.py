@@ -24,8 +24,8 @@ ROWS, QUICK_ROWS = 500_000, 60_000
 """Rows of both streams that come at once."""
 SPAN_S = 900
 """Of event time that they cover: the largest window and a half."""
-PARTNERS = 24
-"""Rows of the other stream that a row meets in the largest window, on average where the window is full."""
+PARTNERS, QUICK_PARTNERS = 100, 24
+"""Rows of the other stream that a row meets in the largest window, where that is full."""
 
 
 def measure(spark: Any, quick: bool, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def measure(spark: Any, quick: bool, tell: Callable[[str], None]) -> dict[str, A
     figures: dict[str, Any] = {"rows": total, "windows_s": windows, "schedulers": {}}
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        write(folder, total)
+        write(folder, total, QUICK_PARTNERS if quick else PARTNERS)
         for scheduler in ("lwo", *SCHEDULERS):  # the first one warms up, and counts for nothing
             tell(f"a burst of {total:,} rows under {scheduler}")
             figures["schedulers"][scheduler] = _run(spark, folder, scheduler)
@@ -45,10 +45,10 @@ def measure(spark: Any, quick: bool, tell: Callable[[str], None]) -> dict[str, A
     return figures
 
 
-def write(folder: Path, total: int) -> None:
+def write(folder: Path, total: int, partners: int) -> None:
     """Both streams as a file each."""
     rng, each = np.random.default_rng(2003), total // 2
-    keys = max(1, round(each / SPAN_S * TABLE_1["small-large"][-1] / PARTNERS))
+    keys = max(1, round(each / SPAN_S * TABLE_1["small-large"][-1] / partners))
     for stream in "AB":
         ts = np.sort(rng.integers(0, SPAN_S * 1_000_000, each))
         table = pa.table(

@@ -55,7 +55,7 @@ class Work:
         run_length: int | None = None,
     ):
         self.state, self.rows, self.counters = state, rows, counters
-        self.levels = levels_of(state.join)
+        self.levels = levels_of(state.join, coarse=run_length is None)
         self.run_length = run_length or max(SHORTEST, -(-len(rows.ts) // RUNS))
         bursts = len(rows.ts) // self.run_length
         name = chosen(self.levels.sizes, self.levels.queries, bursts) if scheduler == "auto" else scheduler

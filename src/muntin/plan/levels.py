@@ -21,6 +21,8 @@ from muntin.plan.share import Cuts, SharedJoin
 
 MOST = 64
 """Levels of one join; with more windows, neighbours share one."""
+COARSE = 16
+"""Windows up to so many times the smallest of them share a coarse level."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,21 @@ class Levels:
         return (self.ends[side][first - 1] if first else 0), self.ends[side][last - 1]
 
 
-def levels_of(join: SharedJoin) -> Levels:
+def levels_of(join: SharedJoin, coarse: bool = False) -> Levels:
+    """The levels of a join. Coarse ones are for runs of many rows, where going over the rows once more costs more than
+    scanning a little further: a query waits at most for a scan of 16 times its own window, and levels are few."""
     windows = np.array([[q.window.side(side) for side in Side] for q in join.queries], np.int64)
     units = windows.max(axis=0) if join.axes[0] != join.axes[1] else 1
     distinct, place = np.unique((windows / units).max(axis=1), return_inverse=True)
     count = min(len(distinct), MOST)
-    level = place.ravel() * count // len(distinct)
+    group = np.arange(len(distinct)) * count // len(distinct)
+    if coarse:
+        group, first = np.zeros(len(distinct), np.int64), distinct[0]
+        for n in range(1, len(distinct)):
+            starts = distinct[n] > COARSE * first
+            group[n] = group[n - 1] + starts
+            first = distinct[n] if starts else first
+        count = int(group[-1]) + 1
+    level = group[place.ravel()]
     ends = [tuple(int(windows[level <= n, side].max()) for n in range(count)) for side in Side]
     return Levels((ends[0], ends[1]), tuple(int(n) for n in level))
