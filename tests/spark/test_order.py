@@ -27,7 +27,7 @@ def shifted(table: pa.Table, seconds: int) -> pa.Table:
 
 
 def wait_until(run: Run, seen: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    for _ in range(1200):
+    for _ in range(3000):
         status = run.status()
         if status["joins"] and seen(status):
             return status

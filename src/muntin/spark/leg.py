@@ -253,6 +253,8 @@ class Leg:
                 self._readmits.clear()
                 self._failure, self._frame = None, self._read()
                 self._launch()
+                if self._stopping.is_set() and self._query is not None:  # asked for while there was none to stop
+                    self._query.stop()
                 self._wait()
             if self._host.mode == "bounded" and not self._stopping.is_set():
                 if not self._was_ended:
