@@ -30,7 +30,7 @@ from muntin.core.held import Held, pass_all
 from muntin.core.memory import Memory
 from muntin.core.payload import Payload
 from muntin.core.propagate import FOREVER, Fresh, Pending, key_names, punctuation_schema
-from muntin.core.ranges import Ranges
+from muntin.core.ranges import Keys, Ranges
 from muntin.core.selection import Selections, per_class
 from muntin.core.state import JoinState
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK
@@ -234,7 +234,7 @@ class Promises:
         ts, h1, h2, until = (table[c].to_numpy() for c in (TS, H1, H2, UNTIL))
         return [ts, h1, h2, -2 - np.arange(base, base + table.num_rows), until]
 
-    def _marked(self, host: Host, side: Side) -> tuple[pa.ChunkedArray, Int64s, Int64s]:
+    def _marked(self, host: Host, side: Side) -> Keys:
         """The keys of punctuations of a side that are about to come into force."""
         held = [run.peek(host.release - 1) for run in self._held[side]]
         none = np.zeros(0, np.int64)

@@ -5,8 +5,8 @@ punctuation of each key in it
 
     that has rows in the state when the range comes into force: one look at each key of the state, for all ranges of a
     micro-batch together; and
-    that rows or punctuations to come have, while it binds: one binary search for each range that binds in the distinct keys
-    of the micro-batch.
+    that rows or punctuations to come have, while it binds: one binary search for each range that binds in the distinct
+    keys of the micro-batch.
 
 A job whose streams have no ranges does none of this.
 """
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from muntin.core.promises import Host
 
 Int64s = npt.NDArray[np.int64]
+Keys = tuple[pa.ChunkedArray, Int64s, Int64s]
+"""Values of a key of one column, and both halves of its hash."""
 UNTIL, LOW, HIGH = "_until", "_low", "_high"
 
 
@@ -96,7 +98,7 @@ class Ranges:
         rows: Rows,
         before: int,
         table: Table,
-        marked: tuple[pa.ChunkedArray, Int64s, Int64s],
+        marked: Keys,
     ) -> list[Any]:
         """Punctuations that ranges of a side stand for and that are not in force yet: time, key, until, value.
 
@@ -121,9 +123,7 @@ class Ranges:
         chosen = pa.array(values[key], from_pandas=False)
         return [starts[of], h1[key], h2[key], ends[of], chosen.cast(self._schema.field(LOW).type)]
 
-    def _keys(
-        self, host: Host, rows: Rows, stored: bool, marked: tuple[pa.ChunkedArray, Int64s, Int64s]
-    ) -> tuple[npt.NDArray[Any], Int64s, Int64s]:
+    def _keys(self, host: Host, rows: Rows, stored: bool, marked: Keys) -> tuple[npt.NDArray[Any], Int64s, Int64s]:
         """The distinct keys of rows to be joined, and of the state where it is `stored` that matters; by value."""
         parts = [(_plain(marked[0]), *marked[1:])]
         for side in Side:

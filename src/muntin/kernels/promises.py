@@ -5,8 +5,8 @@ What a table **is**, for one side: for each key that the side has promised not t
     tp, until   rows of this side with  tp < ts <= until  break the promise;
                 rows of the other side with such a time wait for nobody: they probe and are not stored
     over        rows of the other side after it cannot even find a partner (the flag `propagated` of ding2004 4.4)
-    number      of the promise, by which its key's values are found; -2 - number if it is *quiet*: one that was made of a
-                range, for a key that had no row then, so that the output says nothing of it
+    number      of the promise, by which its key's values are found; -2 - number if it is *quiet*: one that was made of
+                a range, for a key that had no row then, so that the output says nothing of it
 
 Rows and promises are walked in order of event time, a promise after all rows of its time: what comes out does not
 depend on how the input was cut. A job without promises has no tables and never comes here.
