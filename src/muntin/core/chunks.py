@@ -5,7 +5,7 @@ l0000000000000042   rows of the left side, numbered from 42 on, as they arrived 
 rv...               rows of the right side that only probe in this shard (a join without an equality)
 lc...               event times of the whole left stream, in order of arrival from that number on (count windows)
 lm..., lu...        promises of the left stream: punctuations as they arrived, and those that unique rows made
-lg...               punctuations about ranges of keys
+lg..., ls...        punctuations about ranges of keys, and those of the keys in them that occurred
 lw...               of punctuations that came into force together, the last rows before them
 ld...               numbers of rows that a promise freed
 """
@@ -29,6 +29,7 @@ class Kind(StrEnum):
     LAST = "w"
     DEAD = "d"
     RANGES = "g"
+    SPELLED = "s"
 
     @property
     def has_rows(self) -> bool:
@@ -37,7 +38,7 @@ class Kind(StrEnum):
     @property
     def has_promises(self) -> bool:
         """Such a chunk is needed until a time, and its `last_ts` is that time."""
-        return self in (Kind.MARKS, Kind.UNIQUE, Kind.LAST, Kind.RANGES)
+        return self in (Kind.MARKS, Kind.UNIQUE, Kind.LAST, Kind.RANGES, Kind.SPELLED)
 
 
 class ChunkLog:

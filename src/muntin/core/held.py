@@ -55,6 +55,10 @@ class Held:
         self._taken = max(start, self._until(until))
         return [column[start : self._taken] for column in self._columns]
 
+    def peek(self, until: int) -> Arrays:
+        """The same without taking them."""
+        return [column[self._taken : max(self._taken, self._until(until))] for column in self._columns]
+
     def leave(self, until: int) -> None:
         """Let go of those up to a time; the memory is given back with the last of them."""
         self._left = max(self._left, self._until(until))

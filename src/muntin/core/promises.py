@@ -30,7 +30,7 @@ from muntin.core.held import Held, pass_all
 from muntin.core.memory import Memory
 from muntin.core.payload import Payload
 from muntin.core.propagate import FOREVER, Fresh, Pending, key_names, punctuation_schema
-from muntin.core.ranges import Ranges
+from muntin.core.ranges import Keys, Ranges
 from muntin.core.selection import Selections, per_class
 from muntin.core.state import JoinState
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK
@@ -65,7 +65,7 @@ REASON = "_reason"
 UNTIL, LAST, NUMBER = "_until", "_last", "_number"
 HELD = ("int64",) * 5
 """Of held punctuations: time, both halves of the key, number, until when it binds."""
-PROMISED = (Kind.MARKS, Kind.UNIQUE)
+PROMISED = (Kind.MARKS, Kind.UNIQUE, Kind.SPELLED)
 """Kinds of chunks that hold promises, by number."""
 
 
@@ -155,16 +155,16 @@ class Promises:
                 self.ranges.add(host.chunks, side, self._lists[side], marks[TS], until, ends, puts)
             else:
                 columns = [marks[TS], marks[H1], marks[H2], until, *key_columns(self.join, side, marks)]
-                base, table = self._take_in(host, side, columns, puts)
+                base, table = self._take_in(host, Kind.MARKS, side, columns, puts)
                 self._hold(side, base, table)
         return self._refused(side, malformed, "punctuation: it is about no value")
 
-    def _take_in(self, host: Host, side: Side, columns: Sequence[Any], puts: Puts) -> tuple[int, pa.Table]:
+    def _take_in(self, host: Host, kind: Kind, side: Side, columns: Sequence[Any], puts: Puts) -> tuple[int, pa.Table]:
         """Number and log punctuations, given by time, key, until when they bind, and the key's values."""
         table = pa.table(columns, names=[TS, H1, H2, UNTIL, *key_names(self.join)])
         base = int(self._numbers[side])
         self._numbers[side] += table.num_rows
-        puts[self._enter(host.chunks, Kind.MARKS, side, base, table)] = table
+        puts[self._enter(host.chunks, kind, side, base, table)] = table
         return base, table
 
     def _refused(self, side: Side, rows: pa.Table, reason: str) -> pa.Table:
@@ -217,7 +217,7 @@ class Promises:
         fresh = [self._fresh(side, events, out) for side in Side]
         for side in Side:
             self._note(host, side, fresh[side], int(first[side]), rows, made, puts)
-        self.pending.add(fresh, [ranged[side][3] for side in Side])
+        self.pending.add(fresh)
         broken = [self._broken(host, side, rows, fate) for side in Side]
         self._spare(host, rows, fate, puts)
         host.counters.silent += int(((fate == SILENT) & wanted).sum())
@@ -227,12 +227,20 @@ class Promises:
 
     def _spell_out(self, host: Host, side: Side, rows: Rows, before: int, puts: Puts) -> list[Int64s]:
         """Ranges as punctuations for each key in them that has come: there are none for keys that nobody has sent."""
-        columns = self.ranges.keys_over(host, side, rows, before, self._tables[side])
+        columns = self.ranges.keys_over(host, side, rows, before, self._tables[side], self._marked(host, side.other))
         if not len(columns[0]):
             return [np.zeros(0, np.int64) for _ in HELD]
-        base, table = self._take_in(host, side, columns, puts)
+        base, table = self._take_in(host, Kind.SPELLED, side, columns, puts)
         ts, h1, h2, until = (table[c].to_numpy() for c in (TS, H1, H2, UNTIL))
-        return [ts, h1, h2, np.arange(base, base + table.num_rows), until]
+        return [ts, h1, h2, -2 - np.arange(base, base + table.num_rows), until]
+
+    def _marked(self, host: Host, side: Side) -> Keys:
+        """The keys of punctuations of a side that are about to come into force."""
+        held = [run.peek(host.release - 1) for run in self._held[side]]
+        none = np.zeros(0, np.int64)
+        h1, h2, numbers = (np.concatenate([none, *(columns[n] for columns in held)]) for n in (1, 2, 3))
+        found, places = self.keys[side].fetch(numbers)
+        return found[key_names(self.join)[0]].take(pa.array(places)), h1, h2
 
     def _events(self, rows: Rows, release: int, more: Sequence[Sequence[Int64s]]) -> tuple[Events, Int64s, list[int]]:
         """Rows and punctuations in the order in which they take effect, and how many of the latter each side has."""
@@ -388,25 +396,30 @@ class Promises:
         """Everything again from the chunks, as it was at the host's release point."""
         lasts: list[dict[int, int]] = [{}, {}]
         found: tuple[list[Any], list[Any]] = ([], [])
-        for kind, side, base, name in host.chunks:
+        for kind, side, _, name in host.chunks:
             if kind is Kind.LAST:
                 columns = (tables[name][c].to_pylist() for c in (NUMBER, LAST))
                 lasts[side].update(zip(*columns, strict=True))
-            elif kind is Kind.DEAD:
+        for kind, side, base, name in host.chunks:
+            if kind is Kind.DEAD:
                 self.dead.recall(side, tables[name][NUMBER].to_numpy())
             elif kind is Kind.RANGES:
                 self.ranges.recall(side, tables[name])
             elif kind in PROMISED:
-                self._recover(host, kind, side, base, tables[name], found)
-        fresh = self._replay(host, found)
-        for side in Side:
-            known = lasts[side]
-            last = np.array([known.get(int(n), NONE) for n in fresh[side].number], np.int64)
-            fresh[side].last[:] = np.maximum(fresh[side].last, last)
-        self.pending.add(fresh, [np.zeros(0, np.int64)] * 2)
+                self._recover(host, kind, side, base, tables[name], lasts[side], found)
+        self.pending.add(self._replay(host, found))
         self.pending.settle(self.join, self._tables, host.release)
 
-    def _recover(self, host: Host, kind: Kind, side: Side, base: int, table: pa.Table, found: Sequence[Any]) -> None:
+    def _recover(
+        self,
+        host: Host,
+        kind: Kind,
+        side: Side,
+        base: int,
+        table: pa.Table,
+        lasts: Mapping[int, int],
+        found: Sequence[Any],
+    ) -> None:
         """Keys into memory; punctuations that are not in force yet are held, the others are found."""
         self.keys[side].add(base, table.select([TS, *key_names(self.join)]), np.zeros(table.num_rows, np.int32))
         in_force = table.num_rows
@@ -416,8 +429,13 @@ class Promises:
                 self._hold(side, base + in_force, table.slice(in_force))
         part = table.slice(0, in_force)
         ts, h1, h2, until = (part[c].to_numpy() for c in (TS, H1, H2, UNTIL))
-        last = part[LAST].to_numpy() if kind is Kind.UNIQUE else np.full(in_force, NONE)
-        found[side].append((ts, h1, h2, until, np.arange(base, base + in_force), last))
+        numbers = np.arange(base, base + in_force)
+        last = np.array([lasts.get(n, NONE) for n in numbers.tolist()], np.int64)
+        if kind is Kind.UNIQUE:
+            last = part[LAST].to_numpy()
+        elif kind is Kind.SPELLED:
+            numbers = np.where(last == NONE, -2 - numbers, numbers)
+        found[side].append((ts, h1, h2, until, numbers, last))
 
     def _replay(self, host: Host, found: Sequence[Any]) -> list[Fresh]:
         """Enter promises that were in force, in order of event time."""

@@ -96,20 +96,21 @@ class Pending:
     def nbytes(self) -> int:
         return sum(rows.nbytes for rows in self._rows)
 
-    def add(self, fresh: Sequence[Fresh], ranged: Sequence[Int64s]) -> None:
+    def add(self, fresh: Sequence[Fresh]) -> None:
         """Take in new promises; one that is the second for its key ends the waiting of the first.
 
-        `ranged` are numbers of those that were made of ranges: the output says nothing of keys that have no row then.
+        Of a quiet promise (kernels/promises.py) nothing is said; a second one after it speaks for both.
         """
         for side in Side:
-            new = fresh[side]
-            alone = (new.partner == NONE) & ~((new.last == NONE) & np.isin(new.number, ranged[side]))
-            never = np.full(int(alone.sum()), FOREVER)
-            columns = [new.number[alone], new.tp[alone], new.last[alone], never, new.h1[alone], new.h2[alone]]
+            new, quiet = fresh[side], fresh[side].partner != NONE
+            quiet &= fresh[side].partner < 0
+            alone = ((new.partner == NONE) | quiet) & (new.number >= 0)
+            other = np.where(quiet, new.tp, FOREVER)[alone]
+            columns = [new.number[alone], new.tp[alone], new.last[alone], other, new.h1[alone], new.h2[alone]]
             self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)], axis=1)
         for side in Side:
             second, first = fresh[side], self._rows[side.other]
-            paired = second.partner != NONE
+            paired = second.partner >= 0
             if not paired.any() or not first.shape[1]:
                 continue
             order = np.argsort(first[NUMBER])

@@ -5,8 +5,8 @@ punctuation of each key in it
 
     that has rows in the state when the range comes into force: one look at each key of the state, for all ranges of a
     micro-batch together; and
-    that rows to be joined later have, while it binds: one binary search for each range that binds in the distinct keys
-    of the micro-batch.
+    that rows or punctuations to come have, while it binds: one binary search for each range that binds in the distinct
+    keys of the micro-batch.
 
 A job whose streams have no ranges does none of this.
 """
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from muntin.core.promises import Host
 
 Int64s = npt.NDArray[np.int64]
+Keys = tuple[pa.ChunkedArray, Int64s, Int64s]
+"""Values of a key of one column, and both halves of its hash."""
 UNTIL, LOW, HIGH = "_until", "_low", "_high"
 
 
@@ -89,14 +91,25 @@ class Ranges:
             if self._known[side].num_rows:
                 self._known[side] = self._known[side].filter(pc.greater_equal(self._known[side][UNTIL], release))
 
-    def keys_over(self, host: Host, side: Side, rows: Rows, before: int, table: Table) -> list[Any]:
-        """Punctuations that ranges of a side stand for and that are not in force yet: time, key, until, value."""
+    def keys_over(
+        self,
+        host: Host,
+        side: Side,
+        rows: Rows,
+        before: int,
+        table: Table,
+        marked: Keys,
+    ) -> list[Any]:
+        """Punctuations that ranges of a side stand for and that are not in force yet: time, key, until, value.
+
+        `marked` are the keys of the other side's punctuations that come into force.
+        """
         known = self._known[side]
         known = known.filter(pc.and_(pc.less(known[TS], host.release), pc.greater_equal(known[UNTIL], before)))
         if not known.num_rows:
             return [np.zeros(0, np.int64)] * 5
         starts, ends = known[TS].to_numpy(), known[UNTIL].to_numpy()
-        values, h1, h2 = self._keys(host, rows, bool((starts >= before).any()))
+        values, h1, h2 = self._keys(host, rows, bool((starts >= before).any()), marked)
         first = np.searchsorted(values, _plain(known[LOW]), side="left")
         count = np.maximum(np.searchsorted(values, _plain(known[HIGH]), side="right") - first, 0)
         of = np.repeat(np.arange(len(starts)), count)
@@ -110,9 +123,9 @@ class Ranges:
         chosen = pa.array(values[key], from_pandas=False)
         return [starts[of], h1[key], h2[key], ends[of], chosen.cast(self._schema.field(LOW).type)]
 
-    def _keys(self, host: Host, rows: Rows, stored: bool) -> tuple[npt.NDArray[Any], Int64s, Int64s]:
+    def _keys(self, host: Host, rows: Rows, stored: bool, marked: Keys) -> tuple[npt.NDArray[Any], Int64s, Int64s]:
         """The distinct keys of rows to be joined, and of the state where it is `stored` that matters; by value."""
-        parts = []
+        parts = [(_plain(marked[0]), *marked[1:])]
         for side in Side:
             mine = np.flatnonzero(rows.side == side)
             parts.append(self._values(host, side, rows.row[mine], rows.h1[mine], rows.h2[mine]))

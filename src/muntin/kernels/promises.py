@@ -5,7 +5,8 @@ What a table **is**, for one side: for each key that the side has promised not t
     tp, until   rows of this side with  tp < ts <= until  break the promise;
                 rows of the other side with such a time wait for nobody: they probe and are not stored
     over        rows of the other side after it cannot even find a partner (the flag `propagated` of ding2004 4.4)
-    number      of the promise, by which its key's values are found
+    number      of the promise, by which its key's values are found; -2 - number if it is *quiet*: one that was made of
+                a range, for a key that had no row then, so that the output says nothing of it
 
 Rows and promises are walked in order of event time, a promise after all rows of its time: what comes out does not
 depend on how the input was cut. A job without promises has no tables and never comes here.
@@ -151,9 +152,6 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
         if info[side][mine, TP] == FREE:
             keys[side][mine, 0], keys[side][mine, 1] = h1, h2
             used[side][0] += 1
-        info[side][mine, TP], info[side][mine, UNTIL] = ts, until
-        info[side][mine, OVER], info[side][mine, NUMBER] = -NONE, number
-        made[n] = number
         if is_row:
             lasts[n] = ts if stay[n] > 0 else NONE
         elif len(recent_keys) > 2:  # none where promises are entered again
@@ -173,6 +171,11 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
                     if not timed[side] or slab[entry, 0] + keep[side, slab[entry, 1] & CLASS_MASK] > ts:
                         lasts[n] = slab[entry, 0]
                         break
+        if number < -1 and lasts[n] != NONE:
+            number = -2 - number
+        info[side][mine, TP], info[side][mine, UNTIL] = ts, until
+        info[side][mine, OVER], info[side][mine, NUMBER] = -NONE, number
+        made[n] = number
         tp = info[other][theirs, TP]
         if tp != FREE and tp <= ts <= info[other][theirs, UNTIL]:
             partners[n] = info[other][theirs, NUMBER]

@@ -1,0 +1,44 @@
+-- NEXMark's questions about people and their auctions. Query 8, who opens an auction soon after having come, is asked with
+-- five windows at once, and query 3, who sells in certain states, shares the join: one state for all, cut into slices.
+--
+-- Run in the root of the repository:
+--   muntin generate nexmark examples/data --rate 200 --duration 300
+--   muntin run examples/nexmark_people.sql --output out --checkpoint ckpt --bounded
+
+CREATE STREAM Person (ts TIMESTAMP, id BIGINT, name STRING, city STRING, state STRING)
+  TIMESTAMP BY ts
+  WITH (format = 'parquet', path = 'examples/data/person', maxFilesPerTrigger = '5');
+
+CREATE STREAM Auction (ts TIMESTAMP, id BIGINT, seller BIGINT, category BIGINT, reserve DOUBLE, expires TIMESTAMP)
+  TIMESTAMP BY ts
+  WITH (format = 'parquet', path = 'examples/data/auction', maxFilesPerTrigger = '5');
+
+CREATE QUERY newcomers_5s AS
+SELECT A.id, A.name, B.id AS auction
+FROM Person [RANGE 5 seconds] A, Auction [NOW] B
+WHERE A.id = B.seller;
+
+CREATE QUERY newcomers_15s AS
+SELECT A.id, A.name, B.id AS auction
+FROM Person [RANGE 15 seconds] A, Auction [NOW] B
+WHERE A.id = B.seller;
+
+CREATE QUERY newcomers_30s AS
+SELECT A.id, A.name, B.id AS auction
+FROM Person [RANGE 30 seconds] A, Auction [NOW] B
+WHERE A.id = B.seller;
+
+CREATE QUERY newcomers_1min AS
+SELECT A.id, A.name, B.id AS auction
+FROM Person [RANGE 1 min] A, Auction [NOW] B
+WHERE A.id = B.seller;
+
+CREATE QUERY newcomers_2min AS
+SELECT A.id, A.name, B.id AS auction
+FROM Person [RANGE 2 min] A, Auction [NOW] B
+WHERE A.id = B.seller;
+
+CREATE QUERY local_items AS
+SELECT A.name, A.city, A.state, B.id AS auction
+FROM Person [RANGE 4 min] A, Auction [NOW] B
+WHERE A.id = B.seller AND B.category = 10 AND A.state IN ('OR', 'ID', 'CA');
