@@ -7,6 +7,8 @@ Tiny domains on purpose: ties, NULLs, and pairs that come and go at the same ins
 from __future__ import annotations
 
 import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import oracle
+from muntin.core.batch import stream_schema
 from muntin.core.local import LocalJob
 from muntin.core.results import Run
 from muntin.model import JobSpec, Window
@@ -316,3 +319,45 @@ def test_doubles_leave_no_trace_when_they_go():
     wanted = oracle.aggregate(Window(10, 10), pairs, lambda p: (), said)
     assert [(row[-1], str(row[:2])) for row in tuples(found)] == [(t, v) for t, _, v in wanted]
     assert len(wanted) > 12
+
+
+def test_distinct_rows_are_told_when_they_appear():
+    local = LocalJob(_job("SELECT DISTINCT A.g, B.v FROM A, B WHERE A.k = B.k WINDOW 4 microseconds"), 2)
+    left = [{"ts": t, "id": t, "k": 1, "g": g, "v": 0} for t, g in ((0, "x"), (1, "x"), (2, None), (9, "x"))]
+    right = [{"ts": t, "id": t, "k": 1, "g": "y", "v": 7} for t in (0, 2, 9)]
+    tables = {name: pa.Table.from_pylist(rows_, ROW) for name, rows_ in (("A", left), ("B", right))}
+    assert tuples(local.push(tables, ended=True)["q0"]) == [("x", 7, 0), (None, 7, 2), ("x", 7, 9)]
+
+
+def test_values_of_every_type_come_back_as_they_were():
+    columns = {
+        "d": ("DECIMAL(10,2)", [Decimal("1.10"), Decimal("-99999999.99"), None, Decimal("2.25")]),
+        "w": ("DECIMAL(38,4)", [Decimal(10**33), Decimal("0.0001"), Decimal(-(10**33)), None]),
+        "day": ("DATE", [date(2024, 2, 29), date(1969, 12, 31), None, date(2030, 1, 1)]),
+        "at": ("TIMESTAMP", [datetime(2024, 1, 1, tzinfo=UTC), None, datetime(1901, 1, 1, tzinfo=UTC), None]),
+        "ok": ("BOOLEAN", [None, True, False, True]),
+        "f": ("FLOAT", [1.5, -2.25, None, float("-inf")]),
+        "t": ("TINYINT", [-128, 127, None, 5]),
+        "b": ("BIGINT", [-(1 << 63), (1 << 63) - 1, None, 0]),
+    }
+    declared = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
+    streams = "".join(
+        f"CREATE STREAM {s} (ts TIMESTAMP, k BIGINT, {declared}) TIMESTAMP BY ts WITH (format = 'json', path = 'x');"
+        for s in "AB"
+    )
+    calls = [f"{call}(A.{name}) AS {call}_{name}" for name in columns if name != "w" for call in ("MIN", "MAX")]
+    calls += [f"SUM(A.{name}) AS SUM_{name}" for name in "dwtb"] + ["AVG(A.d) AS AVG_d", "AVG(A.t) AS AVG_t"]
+    query = f"CREATE QUERY q AS SELECT {', '.join(calls)} FROM A, B WHERE A.k = B.k WINDOW 5 microseconds;"
+    spec = parse_job(streams + query)
+    schema = stream_schema(spec.streams["A"])
+    rows_ = [{"ts": 0, "k": 1, **{name: values[n] for name, (_, values) in columns.items()}} for n in range(4)]
+    tables = {"A": pa.Table.from_pylist(rows_, schema), "B": pa.Table.from_pylist([{"ts": 0, "k": 1}], schema)}
+    found = LocalJob(spec, 1).push(tables, ended=True)["q"].to_pylist()[0]
+    for name, (_, values) in columns.items():
+        if name == "w":
+            continue  # too wide to be compared
+        there = [v for v in values if v is not None]
+        assert (found[f"MIN_{name}"], found[f"MAX_{name}"]) == (min(there), max(there)), name
+    assert found["SUM_d"] == Decimal("-99999996.64") and found["SUM_w"] == Decimal("0.0001")
+    assert found["SUM_t"] == 4 and found["SUM_b"] == -1
+    assert found["AVG_d"] == Decimal("-33333332.213333") and found["AVG_t"] == pytest.approx(4 / 3)
