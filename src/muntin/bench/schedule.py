@@ -78,10 +78,10 @@ def render(figures: dict[str, Any]) -> str:
     """Mean response time of each query, and the ratios."""
     schedulers = figures["schedulers"]
     lines = [f"{figures['rows']:,} rows in one micro-batch, delivered eagerly; mean response in seconds"]
-    lines.append("window " + "".join(f"{s:>10}" for s in schedulers) + "      rows")
+    lines.append("window " + "".join(f"{s:>10}" for s in schedulers) + f"{'rows':>14}")
     for n, window in enumerate(figures["windows_s"], 1):
         times = [schedulers[s][f"w{n}"] for s in schedulers]
-        lines.append(f"{window:>4} s " + "".join(f"{t['mean_s']:>10.2f}" for t in times) + f"{times[0]['rows']:>10,}")
+        lines.append(f"{window:>4} s " + "".join(f"{t['mean_s']:>10.2f}" for t in times) + f"{times[0]['rows']:>14,}")
     lines.append("all    " + "".join(f"{figures['overall_s'][s]:>10.2f}" for s in schedulers))
     for s in ("swf", "mqt"):
         small, overall = figures["smallest_against_lwo"][s], figures["overall_against_lwo"][s]
