@@ -11,6 +11,7 @@ from muntin.core.local import LocalJob
 from muntin.kernels.promises import Table
 from muntin.model import JobSpec, Side, UsageError
 from muntin.plan import make_plan
+from muntin.plan.explain import describe, explain
 from muntin.plan.punctuation import rows_after, unheard
 from muntin.sql import parse_job
 
@@ -191,3 +192,13 @@ def test_a_table_of_promises_is_as_large_as_what_it_holds():
     local.push({"A": many(ts, ts, closed=True), "B": many(ts[-1:], ts[-1:])})
     (table, _) = local.shards[0][0].operator.promises._tables
     assert isinstance(table, Table) and 2 * table.used[0] <= len(table.keys) <= 8192
+
+
+def test_explain_says_what_is_promised_and_what_that_frees():
+    text = explain(job(window=60_000_000, unique="A", b=MARKS + " BINDING 1 hour"))
+    assert "A: each row says that its key is over for 1 min, which frees rows of B: about 0 row" in text
+    assert "B: punctuations say which keys are over for 1 h, which frees rows of A\n" in text
+    assert "sync-filter: the join is told by promises" in text
+    plain = explain(job(a=MARKS, how="off"))
+    assert "over for" not in plain and "told by promises" not in plain
+    assert [j["promises"] for j in describe(job())["joins"]] == [[]]

@@ -45,7 +45,7 @@ from muntin.core.hold import HoldBuffer, in_order, together
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import RANGE_BITS, Payload
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
-from muntin.core.promises import Promises, are_used
+from muntin.core.promises import Promises
 from muntin.core.propagate import Fresh
 from muntin.core.results import Found, UInt64s
 from muntin.core.selection import Classes, Selections, per_class, routes
@@ -58,6 +58,7 @@ from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
 from muntin.plan.ordering import ADAPTIVE, EAGERLY, FILTER_ORDER, must_wait
+from muntin.plan.punctuation import TOLD, are_used
 from muntin.plan.share import Cuts
 
 FRONTIER, IDLE, LIMIT = "_frontier", "_idle", "_limit"
@@ -374,7 +375,7 @@ class Operator:
     @property
     def _waits(self) -> str | None:
         """Why rows wait for the release point under any rule; None where they need not."""
-        told = "is told by punctuations which keys are over" if self.promises else None
+        told = TOLD if self.promises else None
         return must_wait(self.join) or told or (EAGERLY if self.policy.eager else None)
 
     @property

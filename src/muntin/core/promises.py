@@ -81,11 +81,6 @@ class Host(Protocol):
     release: int
 
 
-def are_used(join: SharedJoin, how: str) -> bool:
-    """Whether a join has promises to look after."""
-    return how != "off" and any(promising(join, side) for side in Side)
-
-
 class Promises:
     def __init__(self, join: SharedJoin, how: str, memory: Memory, image: Mapping[str, Any] | None = None):
         self._memory = memory

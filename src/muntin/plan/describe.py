@@ -13,6 +13,7 @@ from muntin.plan.cost import DEFAULT, Constants, resolve
 from muntin.plan.families import combined, told_apart
 from muntin.plan.ordering import ADAPTIVE, EAGERLY, FILTER_ORDER, SYNC_FILTER, choose, gain, must_wait, pace_of
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
+from muntin.plan.punctuation import TOLD, are_used, promising, rows_after
 from muntin.plan.response import burst_of
 from muntin.plan.schedule import SCHEDULERS
 from muntin.plan.share import Partition, Plan, SharedJoin, Slice, never_true, signature
@@ -49,6 +50,7 @@ def describe(
                 "order": _order(join, load, settings),
                 "scheduling": _scheduling(join, load.traffic, settings, known.constants),
                 "streaming_query": _leg(join, legs),
+                "promises": _promises(join, load, settings.punctuations),
             }
             for join, load in _loads(choice)
         ],
@@ -78,6 +80,7 @@ def _settings(spec: JobSpec, plan: Plan) -> dict[str, Any]:
         "max_ahead_us": given.max_ahead_us,
         "held_limit_bytes": given.held_limit_bytes,
         "on_held_limit": given.on_held_limit if given.held_limit_bytes else None,
+        "punctuations": given.punctuations if any(are_used(join, "pwjoin") for join in plan.joins) else None,
     }
     return chosen | {name: value for name, value in limits.items() if value is not None}
 
@@ -149,7 +152,8 @@ def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: 
 
 def _order(join: SharedJoin, load: JoinLoad, settings: Settings) -> dict[str, Any]:
     """What waits for a stream that is behind, and how long a row of the faster stream takes to be answered."""
-    reason = must_wait(join) or (EAGERLY if settings.delivery == "eager" else None)
+    told = TOLD if are_used(join, settings.punctuations) else None
+    reason = must_wait(join) or told or (EAGERLY if settings.delivery == "eager" else None)
     if reason is not None:
         return {"ordering": SYNC_FILTER, "since_the_join": reason}
     left, right = (join.reach(side) / 1e6 for side in Side)
@@ -184,6 +188,34 @@ def _leg(join: SharedJoin, legs: Legs) -> int:
     """The number of the streaming query that runs a join: the first that reads both of its streams, or one more."""
     names = {stream.name for stream in join.streams}
     return next((n for n, reads in enumerate(legs, 1) if names <= set(reads)), len(legs) + 1)
+
+
+def _promises(join: SharedJoin, load: JoinLoad, how: str) -> list[dict[str, Any]]:
+    """What each stream of a join promises of its key, and whose rows that frees.
+
+    How many follows from equation 1 of ding2004 where each row is a promise; how many punctuations come nobody knows.
+    """
+    found = []
+    for side in Side if how != "off" else ():
+        said = promising(join, side)
+        if said is None:
+            continue
+        freed, rate = side.other, load.traffic.rates[side]
+        kept = None
+        if said.unique and join.axes[freed] is Axis.TIME:
+            window_s = join.reach(freed) / 1e6
+            kept = rows_after(load.traffic.rates[freed], window_s, rate, 1.0, rate)
+        found.append(
+            {
+                "stream": join.streams[side].name,
+                "unique": said.unique,
+                "punctuated": said.marked,
+                "binding_us": said.binding_us if how == "pwjoin" else None,
+                "frees_rows_of": join.streams[freed].name,
+                "rows_left": kept,
+            }
+        )
+    return found
 
 
 def _part(part: Partition | None) -> dict[str, list[str]] | None:

@@ -153,7 +153,8 @@ def _join_lines(join: dict[str, Any], strategy: str, hopeless: set[str]) -> list
         lines.append("  every row goes to every shard to look for partners, and is kept in one of them")
     for state, part in zip(join["state"], join["parts"], strict=True):
         lines += _state_lines(state, part)
-    return [*lines, f"  {_order(join['order'])}", *(f"  {line}" for line in _scheduling_lines(join["scheduling"]))]
+    lines += [*map(_promise, join["promises"]), f"  {_order(join['order'])}"]
+    return [*lines, *(f"  {line}" for line in _scheduling_lines(join["scheduling"]))]
 
 
 def _scheduling_lines(found: dict[str, Any]) -> list[str]:
@@ -172,6 +173,15 @@ def _scheduling_lines(found: dict[str, Any]) -> list[str]:
     if (more := len(found["response_ms"]) - LINES) > 0:
         lines.append(f"  and {more:,} more queries, which --json lists")
     return lines
+
+
+def _promise(said: dict[str, Any]) -> str:
+    """What a stream promises, and what that does."""
+    how = ["each row says that its key is over"] if said["unique"] else []
+    how += ["punctuations say which keys are over"] if said["punctuated"] else []
+    bound = f" for {format_us(said['binding_us'])}" if said["binding_us"] else " for good"
+    left = "" if said["rows_left"] is None else f": about {_rows(said['rows_left'])} if each finds its key there"
+    return f"  {said['stream']}: {' and '.join(how)}{bound}, which frees rows of {said['frees_rows_of']}{left}"
 
 
 def _order(order: dict[str, Any]) -> str:

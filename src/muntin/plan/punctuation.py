@@ -19,6 +19,10 @@ WITHOUT_WINDOW_US = 86_400_000_000
 """How long a promise binds where only rows are counted and the stream says nothing."""
 
 
+TOLD = "is told by promises which keys are over, in one order over both streams"
+"""Why the rows of a join wait for both streams, whatever is set (see plan/ordering.py)."""
+
+
 @dataclass(frozen=True)
 class Promising:
     """How one stream of a join promises: by rows of their own (`marked`), by each row for its own key (`unique`), and
@@ -35,6 +39,11 @@ def promising(join: SharedJoin, side: Side) -> Promising | None:
     if not marked and not unique:
         return None
     return Promising(marked, unique, max(join.streams[side].binding_us or 0, _longest(join)))
+
+
+def are_used(join: SharedJoin, how: str) -> bool:
+    """Whether a join has promises to look after."""
+    return how != "off" and any(promising(join, side) for side in Side)
 
 
 def _longest(join: SharedJoin) -> int:

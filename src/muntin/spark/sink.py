@@ -23,13 +23,13 @@ import pyarrow.parquet as pq
 
 from muntin.core.aggregate import Values
 from muntin.core.latency import Latency
-from muntin.core.promises import are_used
 from muntin.core.propagate import in_order, punctuation_schema
 from muntin.core.results import Columns, Run, output_schema, routed, unite
 from muntin.core.values import finish
 from muntin.model import Query, UsageError
 from muntin.plan import Plan
 from muntin.plan.families import told_apart
+from muntin.plan.punctuation import are_used
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
 from muntin.spark.daemon import set_aside
