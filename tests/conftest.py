@@ -1,14 +1,18 @@
-"""How the tests are shared out where two processes run them: one keeps the Spark session, the other takes the rest."""
+"""How the tests are shared out where two processes run them: each has a Spark session of its own, for half of the files
+that need one."""
 
 from __future__ import annotations
 
 import pytest
 
+PROCESSES = 2
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on the Spark session stay together, and what takes minutes alone comes first."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    """The tests of a file stay together where they share a session, and what takes minutes alone comes first."""
+    sessions = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
+    files = sorted({str(item.path) for item in sessions})
+    for item in sessions:
+        item.add_marker(pytest.mark.xdist_group(f"spark {files.index(str(item.path)) % PROCESSES}"))
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
