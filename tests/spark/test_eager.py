@@ -68,4 +68,5 @@ def test_a_callable_gets_small_windows_while_large_ones_are_still_joined(lab: An
         assert times == [row[-1] for row in lab.wanted(query)]
         assert status["queries"][query]["total_rows"] == len(times)
     first = [name for name, _, batch in received if batch == 0]
-    assert first.index("long") > max(n for n, name in enumerate(first) if name == "short"), "swf: small ones first"
+    last = max(n for n, name in enumerate(first) if name == "short")
+    assert first.index("hot") > last, "swf: a window twenty times as large comes after"
