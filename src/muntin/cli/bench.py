@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from muntin.cli import screen
 from muntin.model import MuntinError, UsageError
 
 SUMMARY = "measure side by side on this machine, as ratios"
@@ -105,6 +104,8 @@ def show(name: str, figures: dict[str, Any]) -> None:
 
 
 def show_against(figures: dict[str, Any]) -> None:
+    from muntin.cli import screen
+
     out = screen.console()
     for name, load in figures["workloads"].items():
         rows = [
@@ -136,6 +137,8 @@ def _seconds(found: dict[str, Any]) -> str:
 
 
 def show_scale(figures: dict[str, Any]) -> None:
+    from muntin.cli import screen
+
     out = screen.console()
     for name, series in figures["series"].items():
         first = series["points"][0]["seconds"]
