@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from muntin.model import JobSpec, UsageError
-from muntin.plan import share
-from muntin.spark import changes
+from muntin.spark import routing
 from muntin.spark.identity import Lock, claim_checkpoint, claim_output, differences, identity
 from muntin.sql import parse_job
 
@@ -50,7 +49,7 @@ def test_rate_limits_and_spelling_do_not_make_another_job(other: str):
 )
 def test_queries_may_change_and_are_told_apart_by_what_they_mean(old: str, new: str):
     assert of() == of(SQL.replace(old, new))
-    told = changes.differences(share(parse_job(SQL)), parse_job(SQL.replace(old, new)))
+    told = routing.differences(parse_job(SQL).queries, parse_job(SQL.replace(old, new)).queries)
     assert told == (["query p: new", "query q: gone"] if old == "QUERY q" else ["query q: changed"])
 
 
