@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from muntin.model import Side
@@ -51,7 +52,7 @@ def mqt(sizes: Sizes, i: int, m: float, t: float = 1.0, queries: Sequence[int] |
     when it is found, as soon as all earlier rows have scanned its window: what the first row finds goes out at once;
     what a later row had found in earlier stretches goes out when the row before it has scanned the window.
     """
-    corners = [0.0, *stretches(sizes, queries or [1] * len(sizes))]
+    corners = [0.0, *stretches(tuple(sizes), tuple(queries or [1] * len(sizes)))]
     size, end = sizes[i], next(n for n, corner in enumerate(corners) if corner >= sizes[i])
     low, stretch = corners[end - 1], corners[end] - corners[end - 1]
     found = m * low + (m - 1) / 2 * stretch + (size - low + 1) / 2
@@ -60,7 +61,8 @@ def mqt(sizes: Sizes, i: int, m: float, t: float = 1.0, queries: Sequence[int] |
     return t / (m * size) * (m * (size - low) * found + low * held + at_once)
 
 
-def stretches(sizes: Sizes, queries: Sequence[int]) -> list[float]:
+@lru_cache(maxsize=64)
+def stretches(sizes: tuple[float, ...], queries: tuple[int, ...]) -> tuple[float, ...]:
     """Where MQT pauses: the corners of the concave hull of queries served over rows scanned."""
     hull = [(0.0, 0)]
     served = 0
@@ -70,7 +72,7 @@ def stretches(sizes: Sizes, queries: Sequence[int]) -> list[float]:
         while len(hull) > 1 and _slope(hull[-1], point) * (1 + EQUAL) >= _slope(hull[-2], hull[-1]):
             hull.pop()
         hull.append(point)
-    return [size for size, _ in hull[1:]]
+    return tuple(size for size, _ in hull[1:])
 
 
 def _slope(a: tuple[float, int], b: tuple[float, int]) -> float:
