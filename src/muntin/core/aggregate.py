@@ -29,6 +29,7 @@ from muntin.core.batch import CLASS, Counters
 from muntin.core.layer import Layer, Pairs, Shape, in_order
 from muntin.core.memory import Memory
 from muntin.core.results import Columns, Run, ipc
+from muntin.core.streams import FOREVER
 from muntin.kernels.aggregate import BEFORE, LIVE, USED, Events, Out
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
@@ -39,7 +40,6 @@ from muntin.plan.families import Family, combined, families, told_apart
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
-FOREVER = 1 << 62
 TIME, G1, G2, V1, V2 = "_t", "_g1", "_g2", "_v1", "_v2"
 """Columns beside the numbers: the instant, the group as 128 bits, a value within the group as 128 bits."""
 SPARE_GROUPS = 1024

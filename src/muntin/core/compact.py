@@ -20,6 +20,7 @@ from muntin.core.batch import ARRIVAL, CLASS, H1, H2, MARK, row_schema
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.memory import Memory
 from muntin.core.payload import RANGE_BITS, RANGES
+from muntin.core.streams import FOREVER
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK
 from muntin.kernels.index import H1 as SLOT_H1
 from muntin.kernels.index import H2 as SLOT_H2
@@ -85,7 +86,7 @@ class Dead:
         """Let go of rows whose chunks are gone; `firsts` is the first number needed in each range."""
         numbers = self._numbers[side]
         if len(numbers):
-            needed = np.array([firsts.get(n, 1 << 62) for n in range(RANGES)])
+            needed = np.array([firsts.get(n, FOREVER) for n in range(RANGES)])
             self._numbers[side] = numbers[numbers >= needed[numbers >> RANGE_BITS]]
 
     def clear(self, chunks: ChunkLog, side: Side) -> list[str]:

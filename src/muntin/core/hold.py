@@ -12,7 +12,7 @@ import numpy as np
 
 from muntin.core.held import Held, Image, pass_all
 from muntin.core.memory import Memory
-from muntin.kernels.join import Pairs
+from muntin.kernels.join import Pairs, in_order, together
 
 KINDS = ("int64", "int64", "int64", "int32", "int32")
 """Of a held pair: timestamp, row numbers of left and right, tag, and the verdict where there are any."""
@@ -53,14 +53,3 @@ class HoldBuffer:
         for run in self._runs:
             run.discard()
         self._runs.clear()
-
-
-def together(first: Pairs, then: Pairs) -> Pairs:
-    return Pairs._make(np.concatenate(fields, axis=-1) for fields in zip(*[first, then], strict=True))
-
-
-def in_order(pairs: Pairs) -> Pairs:
-    """Pairs by their timestamps."""
-    order = np.argsort(pairs.ts, kind="stable")
-    verdict = pairs.verdict[order] if len(pairs.verdict) else pairs.verdict
-    return Pairs(pairs.rows[:, order], pairs.ts[order], pairs.tag[order], verdict)

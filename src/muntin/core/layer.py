@@ -126,6 +126,14 @@ class Stored:
         self._memory.discard(self.name)
 
 
+def _not_over(runs: list[Stored]) -> list[Stored]:
+    """Those of which something is left; the memory of the others is given back."""
+    for run in runs:
+        if not len(run):
+            run.discard()
+    return [run for run in runs if len(run)]
+
+
 class Layer:
     _names: dict[str, str]
 
@@ -278,17 +286,12 @@ class Layer:
 
     def _coming(self, until: int) -> Events:
         parts: list[Arrays] = []
-        left: list[Stored] = []
         for run in self._waiting:
             arrays = run.arrays
             due = int(np.searchsorted(arrays[0], until, side="right"))
             parts.append([a[:due].copy() for a in arrays])
             run.start += due
-            if len(run):
-                left.append(run)
-            else:
-                run.discard()
-        self._waiting = left
+        self._waiting = _not_over(self._waiting)
         _, layout = self._cell_layouts()
         empty = [np.zeros((0, *shape), kind) for shape, kind in layout]
         time, anchor, slot, lane, ints, doubles, keys, has = (
@@ -369,17 +372,12 @@ class Layer:
 
     def forget(self, until: int) -> None:
         """Let go of the cells that are gone from all lanes."""
-        stay = []
         for run in self._runs:
             arrays = run.arrays
             gone = int(np.searchsorted(arrays[0], until - self.shape.windows[-1], side="right"))
             drop_cells(self.slots, self.sums.spots, arrays[1][:gone].copy())
             run.start += gone
-            if len(run):
-                stay.append(run)
-            else:
-                run.discard()
-        self._runs = stay
+        self._runs = _not_over(self._runs)
 
     def _out(self, rows: int) -> Out:
         shape = self.shape

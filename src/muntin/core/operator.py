@@ -41,7 +41,7 @@ from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.compact import compact
 from muntin.core.held import Held, leave_all, take_all
-from muntin.core.hold import HoldBuffer, in_order, together
+from muntin.core.hold import HoldBuffer
 from muntin.core.memory import Heap, Memory
 from muntin.core.payload import RANGE_BITS, Payload
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
@@ -54,7 +54,7 @@ from muntin.core.state import JoinState, Judge
 from muntin.core.streams import FOREVER, Streams
 from muntin.core.streams import NEW as NO_STREAMS
 from muntin.core.work import Work
-from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs
+from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order, together
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
 from muntin.plan.ordering import ADAPTIVE, EAGERLY, FILTER_ORDER, must_wait

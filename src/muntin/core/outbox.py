@@ -18,9 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from muntin.kernels.join import Pairs
+from muntin.kernels.join import Pairs, in_order, together
 from muntin.plan.schedule import Unit
 
 
@@ -77,13 +75,13 @@ class Outbox:
         """What the queries of these levels have not got of a run, those that get the same together."""
         run, out = self._runs[number], []
         kept = run.got[-1]  # the largest window wants all of it, and gets it last
-        together: dict[int, list[int]] = {}
+        alike: dict[int, list[int]] = {}
         for k in levels:
             if run.got[k] < len(run.found):
-                together.setdefault(run.got[k], []).append(k)
+                alike.setdefault(run.got[k], []).append(k)
                 run.got[k] = len(run.found)
         self.held -= sum(len(pairs.ts) for pairs in run.found[kept : run.got[-1]])
-        for since, ks in together.items():
+        for since, ks in alike.items():
             pairs = merged(run.found[since:])
             if len(pairs.ts):
                 out.append(Delivery(tuple(ks), number, pairs, at_once))
@@ -92,8 +90,4 @@ class Outbox:
 
 def merged(parts: Sequence[Pairs]) -> Pairs:
     """Pairs of several levels in timestamp order."""
-    if len(parts) == 1:
-        return parts[0]
-    joined = Pairs._make(np.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True))
-    order = np.argsort(joined.ts, kind="stable")
-    return Pairs._make(a[..., order] if a.shape[-1] else a for a in joined)
+    return parts[0] if len(parts) == 1 else in_order(together(*parts))

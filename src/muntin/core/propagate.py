@@ -24,13 +24,13 @@ import pyarrow.compute as pc
 from muntin.core.batch import CLASS, TS
 from muntin.core.memory import Memory
 from muntin.core.payload import Payload
+from muntin.core.streams import FOREVER
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.promises import NONE, Table, finish
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
 Int64s = npt.NDArray[np.int64]
-FOREVER = 1 << 62
 RULE, EARLY, BOTH = "rule", "early", "both"
 FIELDS = 6
 NUMBER, AT, LAST, OTHER, KEY1, KEY2 = range(FIELDS)

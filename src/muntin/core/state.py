@@ -54,6 +54,7 @@ from muntin.kernels.join import (
     empty_pairs,
     expire,
     probe_insert,
+    together,
 )
 from muntin.kernels.promises import rows_by_age
 from muntin.kernels.times import (
@@ -248,9 +249,7 @@ class JoinState:
         parts: list[Pairs] = []
         for pairs in self._work(rows, counters, JUDGED if judge else None, scan):
             parts.append(judge(pairs) if judge else pairs)
-        if len(parts) == 1:
-            return parts[0]
-        return Pairs._make(np.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True))
+        return together(*parts)
 
     def load(self, rows: Rows) -> None:
         """Store rows that have been joined before."""

@@ -60,8 +60,6 @@ class Measured:
     input_buffer: int = 0
     output_buffer: int = 0
     join_buffer: int = 0
-    busy_us: float = 0.0
-    end_us: float = 0.0
 
     @property
     def mean_us(self) -> float:
@@ -74,10 +72,6 @@ class Measured:
         """Over the queries, each counting the same."""
         return float(np.mean([response.mean_us for response in self.queries.values()]))
 
-    @property
-    def utilisation(self) -> float:
-        return self.busy_us / self.end_us if self.end_us else 0.0
-
 
 def play(work: Work, costs: Costs) -> Measured:
     """Let the rows come at their event times, and work whenever something has come, until all is done.
@@ -86,7 +80,7 @@ def play(work: Work, costs: Costs) -> Measured:
     """
     arrival, clock = work.rows.ts, float(work.rows.ts[0])
     measured = Measured({query.name: Response() for query in work.state.join.queries})
-    begin, asked = clock, _Asked(work, measured.queries)
+    asked = _Asked(work, measured.queries)
     while True:
         work.arrive(int(np.searchsorted(arrival, clock, side="right")) - work.arrived)
         measured.input_buffer = max(measured.input_buffer, work.waiting)
@@ -102,10 +96,8 @@ def play(work: Work, costs: Costs) -> Measured:
             place, last = (got.place, got.last_place) if at_once else (1.0, 1.0)
             got.response.add(got.rows, clock + took * place - got.arrival, clock + took * last - got.first_arrival)
         clock += took
-        measured.busy_us += took
         measured.output_buffer = max(measured.output_buffer, work.outbox.held)
         measured.join_buffer = max(measured.join_buffer, *(work.state.rows(side) for side in Side))
-    measured.end_us = clock - begin
     return measured
 
 

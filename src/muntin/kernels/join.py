@@ -154,6 +154,20 @@ def empty_pairs(room: int) -> Pairs:
     return Pairs(np.empty((2, room), np.int64), np.empty(room, np.int64), np.empty(room, np.int32), none)
 
 
+def together(*parts: Pairs) -> Pairs:
+    """Pairs of several passes, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Pairs._make(np.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True))
+
+
+def in_order(pairs: Pairs) -> Pairs:
+    """Pairs by their timestamps."""
+    order = np.argsort(pairs.ts, kind="stable")
+    verdict = pairs.verdict[order] if len(pairs.verdict) else pairs.verdict
+    return Pairs(pairs.rows[:, order], pairs.ts[order], pairs.tag[order], verdict)
+
+
 @numba.njit(inline="always")
 def _purge_one(control, slots, slab, slot, side, now, keep, shortest, counts):
     """Take stale rows out of one buffer; the usual case, that there are none, costs one comparison."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
@@ -153,7 +153,8 @@ class Leg:
 
     def _open_hub(self, topology: Topology) -> sink.Eager:
         """Listen for results that shards deliver while they are at work."""
-        host, target = self._host, cast(Target, Nowhere())
+        host = self._host
+        target: Target = Nowhere()
         if host.callback is not None:
             target = Calls(self._hand_over)
         elif host.socket is not None:
