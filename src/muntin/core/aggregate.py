@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from muntin.core import measures
 from muntin.core.batch import CLASS, Counters
+from muntin.core.book import Entries
 from muntin.core.layer import Layer, Pairs, Shape, in_order
 from muntin.core.memory import Memory
 from muntin.core.results import Columns, Run, ipc
@@ -101,14 +102,13 @@ class Aggregates:
     def take(self, run: Run, counters: Counters) -> None:
         """Take in pairs; none of them is live at an instant that has been told."""
         if len(run):
-            columns, wanted = Columns(run), _Wanted(run)
+            columns, wanted = Columns(run), Wanted(run)
             for state in self.states:
                 counters.aggregated += state.take(columns, wanted.places(state.family.first))
 
     def advance(self, until_us: int, counters: Counters) -> list[Values]:
         """Tell of all instants up to this one."""
         found = [values for state in self.states for values in state.advance(until_us, counters)]
-        counters.groups = self.groups
         return found
 
     def change(self, join: SharedJoin) -> list[FamilyState]:
@@ -127,7 +127,7 @@ class Aggregates:
         return new
 
 
-class _Wanted:
+class Wanted:
     """Which pairs of a run queries want, whatever their age."""
 
     def __init__(self, run: Run):
@@ -150,7 +150,7 @@ class FamilyState:
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
         self.join, self.family = join, family
         self._memory = memory
-        self._ints, self._doubles = _ints(family), [a for a in family.summed if measures.double_names(a)]
+        self._ints, self._doubles = whole_numbers(family), sums_of_doubles(family)
         windows = np.array([lane.window for lane in family.lanes], np.int64)
         counts = [self._ints.index(measures.count_name(arg)) for arg in self._doubles]
         shape = Shape(windows, len(self._ints), np.array(counts, np.int64), len(family.extremes))
@@ -185,7 +185,7 @@ class FamilyState:
     def begin(self, run: Run) -> None:
         """Take in pairs of the time before the family was there."""
         if len(run):
-            self.take(Columns(run), _Wanted(run).places(self.family.first))
+            self.take(Columns(run), Wanted(run).places(self.family.first))
 
     def take(self, columns: Columns, chosen: Int64s) -> int:
         """Take in those of the pairs chosen that are live at some instant; how many additions that took."""
@@ -199,11 +199,11 @@ class FamilyState:
             return 0
         chosen, time, anchor, lane = chosen[inside], time[inside], anchor[inside], lane[inside]
         places = columns.places(chosen)
-        h1, h2 = _hashes(columns, family.groups, places)
+        h1, h2 = group_hashes(columns, family.groups, places)
         slot, born = self.main.find(h1, h2)
         if family.groups:
             self.main.slots.rows[slot[born]] = self._groups.add(columns, places, born)
-        work = self.main.take(Pairs(slot, time, anchor, lane, *self._measured(columns, places)))
+        work = self.main.take(Pairs(slot, time, anchor, lane, *measured(family, columns, places)))
         for arg, layer in zip(family.distinct, self._within, strict=True):
             v1, v2, valid = hash_keys([columns.values(arg, places)])
             there = np.flatnonzero(valid)
@@ -214,31 +214,6 @@ class FamilyState:
             nothing = none.astype(np.int64), none.astype(bool)
             work += layer.take(Pairs(inner, time[there], anchor[there], lane[there], ones, none, *nothing))
         return work
-
-    def _measured(
-        self, columns: Columns, places: tuple[pa.Array, pa.Array]
-    ) -> tuple[Int64s, npt.NDArray[np.float64], Int64s, Bools]:
-        """What each pair adds: whole numbers, doubles; and the keys of MIN and MAX, with where there is a value."""
-        rows, family = len(places[0]), self.family
-        ints = np.zeros((rows, len(self._ints)), np.int64)
-        doubles = np.zeros((rows, len(self._doubles)))
-        keys = np.zeros((rows, len(family.extremes)), np.int64)
-        has = np.zeros((rows, len(family.extremes)), bool)
-        ints[:, 0] = 1
-        for arg in family.counted:
-            values = columns.values(arg, places)
-            ints[:, self._ints.index(measures.count_name(arg))] = np.asarray(pc.is_valid(values))
-            if arg in family.summed:
-                whole, double = measures.summands(arg, values)
-                first = self._ints.index(measures.sum_names(arg)[0])
-                for n, column in enumerate(whole):
-                    ints[:, first + n] = column
-                for sums in double:
-                    doubles[:, self._doubles.index(arg)] = sums
-            for n, call in enumerate(family.extremes):
-                if call.arg == arg:
-                    keys[:, n], has[:, n] = measures.keys(call, values)
-        return ints, doubles, keys, has
 
     # -- values out -----------------------------------------------------------------------------------------------
 
@@ -313,7 +288,36 @@ class FamilyState:
         return np.where(out.time == BEFORE, BEFORE, out.time * self.family.pane)
 
 
-def _ints(family: Family) -> list[str]:
+def measured(
+    family: Family, columns: Columns, places: tuple[pa.Array, pa.Array]
+) -> tuple[Int64s, npt.NDArray[np.float64], Int64s, Bools]:
+    """What each pair adds: whole numbers, doubles; and the keys of MIN and MAX, with where there is a value."""
+    rows, names, added = len(places[0]), whole_numbers(family), sums_of_doubles(family)
+    ints, doubles = np.zeros((rows, len(names)), np.int64), np.zeros((rows, len(added)))
+    keys, has = np.zeros((rows, len(family.extremes)), np.int64), np.zeros((rows, len(family.extremes)), bool)
+    ints[:, 0] = 1
+    for arg in family.counted:
+        values = columns.values(arg, places)
+        ints[:, names.index(measures.count_name(arg))] = np.asarray(pc.is_valid(values))
+        if arg in family.summed:
+            whole, double = measures.summands(arg, values)
+            first = names.index(measures.sum_names(arg)[0])
+            for n, column in enumerate(whole):
+                ints[:, first + n] = column
+            for sums in double:
+                doubles[:, added.index(arg)] = sums
+        for n, call in enumerate(family.extremes):
+            if call.arg == arg:
+                keys[:, n], has[:, n] = measures.keys(call, values)
+    return ints, doubles, keys, has
+
+
+def sums_of_doubles(family: Family) -> list[Expr]:
+    """The expressions whose sums are doubles."""
+    return [arg for arg in family.summed if measures.double_names(arg)]
+
+
+def whole_numbers(family: Family) -> list[str]:
     """The whole numbers that are kept of each group."""
     sums = [name for arg in family.summed for name in measures.sum_names(arg)]
     distinct = [measures.distinct_name(arg) for arg in family.distinct]
@@ -329,7 +333,7 @@ def _panes(us: Int64s, pane: int) -> Int64s:
     return us if pane == 1 else -(-us // pane)
 
 
-def _hashes(columns: Columns, groups: Sequence[Expr], places: tuple[pa.Array, pa.Array]) -> tuple[Int64s, Int64s]:
+def group_hashes(columns: Columns, groups: Sequence[Expr], places: tuple[pa.Array, pa.Array]) -> tuple[Int64s, Int64s]:
     """The group of each pair as 128 bits; unlike as a key, NULL is a value like any other."""
     if not groups:
         nothing = np.zeros(len(places[0]), np.int64)
@@ -382,11 +386,14 @@ class Groups:
     def add(self, columns: Columns, places: tuple[pa.Array, pa.Array], chosen: Int64s) -> Int64s:
         """Take in the groups of the pairs chosen; their numbers."""
         at = places[0].take(pa.array(chosen)), places[1].take(pa.array(chosen))
-        values = [_plain(columns.values(expr, at)) for expr in self._exprs]
+        return self.add_rows([_plain(columns.values(expr, at)) for expr in self._exprs], len(chosen))
+
+    def add_rows(self, values: Sequence[pa.ChunkedArray], rows: int) -> Int64s:
+        """Take in groups by their columns; their numbers."""
         first = self._end
-        if len(chosen):
-            self._append(first, pa.table(values, schema=self._schema))
-        return first + np.arange(len(chosen))
+        if rows and self._exprs:
+            self._append(first, pa.table(list(values), schema=self._schema))
+        return first + np.arange(rows)
 
     def _append(self, base: int, table: pa.Table) -> None:
         while self._tables and self._tables[-1][2].num_rows < 2 * table.num_rows:
@@ -409,7 +416,7 @@ class Groups:
         found = pa.concat_tables(parts).take(pa.array(places.ravel()))
         return {name: found[name] for name in self._schema.names}
 
-    def settle(self, layer: Layer) -> None:
+    def settle(self, layer: Layer | Entries) -> None:
         """Let go of groups that are no more, once they are the larger part."""
         if self._end <= 2 * layer.live + SPARE_GROUPS:
             return

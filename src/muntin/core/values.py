@@ -79,7 +79,7 @@ def _together(asked: Aggregation, parts: Sequence[Values]) -> Told:
     present = {name: np.zeros(len(wanted), bool) for name in valid}
     for n in range(len(parts)):
         mine = order[source[order] == n]
-        there, at = _last(key[mine], wanted, len(instants), exact=asked.every_us is not None)
+        there, at = _last(key[mine], wanted, len(instants), exact=not asked.tells_changes)
         rows = mine[at] if len(mine) else np.zeros(len(wanted), np.int64)
         for name in names:
             more = np.where(there, numbers[name][rows], 0)
@@ -172,7 +172,7 @@ def _rows(query: Query, asked: Aggregation, told: Told) -> tuple[pa.Table, pa.Ta
     shown = ~wrong
     if asked.having is not None:
         shown &= np.asarray(_evaluated(values, [asked.having])[0].fill_null(False))
-    new = np.ones(len(told.time), bool) if asked.every_us is not None else _news(told, outputs, shown, wrong)
+    new = _news(told, outputs, shown, wrong) if asked.tells_changes else np.ones(len(told.time), bool)
     chosen = np.flatnonzero(new & shown)
     chosen = chosen[np.argsort(told.time[chosen], kind="stable")]
     times = pa.array(told.time[chosen]).cast(OUTPUT_TS.type)

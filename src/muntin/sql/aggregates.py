@@ -78,8 +78,8 @@ class Grouped:
         kept = above.predicate(condition) if condition is not None else None
         above.verify()
         emit = select.args.get("emit")
-        every = emit.args.get("us") if emit else None
-        return outputs, Aggregation(tuple(self._groups), tuple(self._calls.values()), kept, every)
+        every, final = (emit.args.get("us"), bool(emit.args.get("final"))) if emit else (None, False)
+        return outputs, Aggregation(tuple(self._groups), tuple(self._calls.values()), kept, every, final)
 
     def _check(self, select: exp.Select) -> None:
         group, distinct = select.args.get("group"), select.args.get("distinct")
