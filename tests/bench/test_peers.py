@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from muntin.bench.peers import Heard, Ledger, listen
+from muntin.bench.peers import DONE, OUT_OF_TIME, Heard, Ledger, Terms, listen
 
 HELLO = "import json; print(json.dumps({'batch': 0, 'seconds': 1.5, 'rows': {'q': 3}, 'cores': 2}), flush=True)"
 
@@ -38,10 +38,33 @@ def test_before_the_steady_state_the_last_micro_batch_is_a_lower_bound(batches, 
     assert Heard(seconds=batches).steady_s(warm=2) == found
 
 
+def terms(file, resume=True, **more):
+    return Terms(**{"share": 1.0, "limit_s": 60.0, "ledger": Ledger(file, resume), "tell": print, **more})
+
+
 def test_a_stopped_bench_goes_on_with_what_it_has(tmp_path):
-    file = tmp_path / "new" / "spark.json"
-    first = Ledger(file, resume=False).get("a", {"rows": 1}, lambda: {"seconds": 2.0})
-    assert json.loads(file.read_text())["a"] == first == {"of": {"rows": 1}, "seconds": 2.0}
-    assert Ledger(file, resume=True).get("a", {"rows": 1}, lambda: {"seconds": 3.0}) == first
-    assert Ledger(file, resume=True).get("a", {"rows": 2}, lambda: {"seconds": 3.0})["seconds"] == 3.0
-    assert Ledger(file, resume=False).get("a", {"rows": 2}, lambda: {"seconds": 4.0})["seconds"] == 4.0
+    file, found = tmp_path / "new" / "spark.json", {"seconds": 2.0, "ended": DONE}
+    first = terms(file, resume=False).take("a", {"rows": 1}, lambda: found)
+    assert json.loads(file.read_text())["a"] == first == {"of": {"rows": 1}, **found}
+    assert terms(file).take("a", {"rows": 1}, pytest.fail) == first
+    assert terms(file).take("a", {"rows": 2}, lambda: {"seconds": 3.0})["seconds"] == 3.0
+    assert terms(file, resume=False).take("a", {"rows": 2}, lambda: {"seconds": 4.0})["seconds"] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("ended", "limit_s", "again"),
+    [(OUT_OF_TIME, 60.0, False), (OUT_OF_TIME, 61.0, True), ("no memory left", 60.0, True), (DONE, 61.0, False)],
+)
+def test_what_failed_or_may_now_take_longer_is_measured_again(tmp_path, ended, limit_s, again):
+    file = tmp_path / "spark.json"
+    terms(file, resume=False).take("a", {}, lambda: {"ended": ended, "limit_s": 60.0, "run": 1})
+    found = terms(file, limit_s=limit_s).take("a", {}, lambda: {"ended": DONE, "limit_s": limit_s, "run": 2})
+    assert found["run"] == 1 + again
+
+
+def test_what_is_not_wanted_is_not_measured_but_shown_if_it_is_there(tmp_path):
+    file = tmp_path / "spark.json"
+    chosen = terms(file, only=("one join", "dense/"))
+    assert chosen.take("selective/spark, a join each", {}, pytest.fail) is None
+    assert chosen.take("selective/spark, one join", {}, lambda: {"run": 1})["run"] == 1
+    assert terms(file, only=("dense/",)).take("selective/spark, one join", {}, pytest.fail)["run"] == 1

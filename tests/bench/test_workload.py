@@ -12,12 +12,13 @@ import pytest
 
 from muntin.bench import against, workload
 from muntin.bench.parts import parts
+from muntin.bench.peers import DONE, OUT_OF_TIME, Heard
 from muntin.bench.workload import EVERYTHING, STREAMS, WORKLOADS, Workload, expected, part, selections, uniform, write
 from muntin.core import results
 from muntin.core.local import LocalJob
 from muntin.sql import parse_job
 
-SMALL = replace(WORKLOADS["selections"], questions=selections(uniform(9))).scaled(500)
+SMALL = replace(WORKLOADS["selections"], questions=selections(uniform(9))).scaled(1 / 500)
 
 
 def test_a_small_workload_is_the_large_one_in_proportion():
@@ -74,23 +75,70 @@ def test_every_set_of_windows_reaches_the_largest():
     assert {load.largest.window_ms for load in WORKLOADS.values()} == {workload.LARGEST_S * 1000}
 
 
-def result(seconds, steady=True):
-    return {"seconds": seconds, "steady": steady}
+@pytest.mark.parametrize("rows", [1_000, 3_333, 200_000])
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_size_has_the_same_micro_batches(name, rows):
+    whole = WORKLOADS[name]
+    small = whole.scaled(rows / whole.rows)
+    assert (small.batches, small.warm) == (whole.batches, whole.warm)
+    assert small.rows == pytest.approx(rows, rel=0.02)
 
 
-def test_ratios_take_the_best_of_an_opponent_that_reached_its_steady_state():
+def test_ratios_have_what_is_asked_of_the_delivery_that_is_compared():
     results = {
-        "muntin, Parquet out": result(0.5),
-        "spark, one join, rocksdb": result(8.0),
-        "spark, one join, memory": result(4.0, steady=False),
-        "spark, a join each, memory": result(40.0, steady=False),
-        "spark, a join each, rocksdb": result(None),
+        "muntin, Parquet out": {"seconds": 0.5, "steady": True},
+        "muntin, counted": {"seconds": 0.25, "steady": True},
+        "spark, one join, rocksdb": {"seconds": 8.0, "steady": True},
+        "spark, a join each, memory": {"seconds": 40.0, "steady": False},
+        "spark, a join each, rocksdb": {"seconds": None, "steady": False},
     }
-    found = against.ratios({"workloads": {"selective": {"results": results}}})
-    assert [(r["opponent"], r["ratio"], r["lower_bound"], r["target"]) for r in found] == [
-        ("spark, a join each, memory", 80.0, True, 50.0),
-        ("spark, one join, rocksdb", 16.0, False, 8.0),
+    found = against.ratios({"workloads": {"selective": {"results": results}, "36": {"results": results}}})
+    assert [(r["opponent"], r["ours"], r["ratio"], r["lower_bound"], r["target"]) for r in found] == [
+        ("spark, one join, rocksdb", "muntin, Parquet out", 16.0, False, 8.0),
+        ("spark, one join, rocksdb", "muntin, counted", 32.0, False, None),
+        ("spark, a join each, memory", "muntin, Parquet out", 80.0, True, 50.0),
+        ("spark, a join each, memory", "muntin, counted", 160.0, True, None),
+        ("spark, one join, rocksdb", "muntin, Parquet out", 16.0, False, None),
+        ("spark, one join, rocksdb", "muntin, counted", 32.0, False, None),
+        ("spark, a join each, memory", "muntin, Parquet out", 80.0, True, None),
+        ("spark, a join each, memory", "muntin, counted", 160.0, True, None),
     ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("files")
+    write(SMALL, made, ("parquet",))
+    return made
+
+
+def outcome(folder, rows, ended=DONE):
+    """Of a contender that took a second for each of its 20 micro-batches."""
+    heard = Heard(dict.fromkeys(range(SMALL.batches), 1.0), rows, ended=ended)
+    return against.result(SMALL, folder, against.Contender("muntin", lambda folder, limit: heard), 60.0)
+
+
+def test_a_contender_whose_rows_are_right_has_no_fault(folder):
+    want = expected(SMALL, folder, "parquet", SMALL.batches)
+    everything = {EVERYTHING: want.pop(EVERYTHING)}
+    for rows in (want, everything):
+        found = outcome(folder, rows)
+        assert against.faults("x", found) == []
+        assert 0 < found["rows_out_per_s"] < sum(rows.values()) / (SMALL.batches - SMALL.warm)
+
+
+def test_one_row_too_many_or_a_query_that_is_missing_is_a_fault(folder):
+    want = expected(SMALL, folder, "parquet", SMALL.batches)
+    want.pop(EVERYTHING)
+    for rows in ({**want, "q1": want["q1"] + 1}, {n: r for n, r in want.items() if n != "q1"}, {EVERYTHING: 1}):
+        found = outcome(folder, rows)
+        assert found["rows_agree"] is False
+        assert against.faults("x", found) == ["x: rows differ from those that DuckDB finds"]
+
+
+def test_a_contender_that_fails_is_a_fault_and_one_that_is_slow_is_not(folder):
+    assert against.faults("x", outcome(folder, {}, OUT_OF_TIME)) == []
+    assert against.faults("x", outcome(folder, {}, "no memory left")) == ["x: no memory left"]
 
 
 def test_the_parts_of_a_micro_batch_are_found_without_spark(tmp_path):

@@ -22,6 +22,10 @@ from pathlib import Path
 from typing import Any
 
 GRACE_S = 10.0
+DONE, OUT_OF_TIME = "done", "out of time"
+
+
+Tell = Callable[[str], None]
 
 
 def say(**what: Any) -> None:
@@ -39,8 +43,8 @@ class Heard:
     """Of each query, over the micro-batches that `seconds` has."""
     facts: dict[str, Any] = field(default_factory=dict)
     phases: list[Mapping[str, float]] = field(default_factory=list)
-    ended: str = "done"
-    """"done", "out of time", or what went wrong."""
+    ended: str = DONE
+    """Or out of time, or what went wrong."""
 
     def take(self, said: dict[str, Any]) -> None:
         if "batch" in said:
@@ -72,7 +76,7 @@ def listen(command: Sequence[str], limit_s: float, env: Mapping[str, str] | None
         try:
             reader.join(max(0.0, limit_s))
             if reader.is_alive():
-                heard.ended = "out of time"
+                heard.ended = OUT_OF_TIME
                 _stop(process)
             elif process.wait(GRACE_S):
                 heard.ended = _complaint(errors) or f"exit code {process.returncode}"
@@ -120,18 +124,44 @@ class Ledger:
             if resume and file.exists():
                 self.entries = json.loads(file.read_text())
 
-    def get(self, name: str, of: Mapping[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The result of this name if it is there and `of` the same, else a new one."""
+    def find(self, name: str, of: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The result of this name, if there is one of the same."""
         found = self.entries.get(name)
-        if found is None or found["of"] != json.loads(json.dumps(of)):
-            self.entries[name] = found = {"of": dict(of), **measure()}
-            if self._file is not None:
-                self._file.write_text(json.dumps(self.entries, indent=1))
-        return dict(found)
+        return found if found is not None and found["of"] == json.loads(json.dumps(of)) else None
+
+    def enter(self, name: str, of: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+        self.entries[name] = entry = {"of": dict(of), **result}
+        if self._file is not None:
+            self._file.write_text(json.dumps(self.entries, indent=1))
+        return entry
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a bench is run."""
+
+    share: float
+    """Of the whole workload's rows, windows and keys."""
+    limit_s: float
+    """Of each contender."""
+    ledger: Ledger
+    tell: Tell
+    only: tuple[str, ...] = ()
+    """Parts of the names of results that are wanted; others are shown if they are there."""
+
+    def take(self, name: str, of: Mapping[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        """The result of this name: the one that is there, unless it failed or had less time; else a new one."""
+        found = self.ledger.find(name, of)
+        if found is not None and self._holds(found):
+            return found
+        if self.only and not any(part in name for part in self.only):
+            return found
+        return self.ledger.enter(name, of, measure())
+
+    def _holds(self, found: Mapping[str, Any]) -> bool:
+        ended = found.get("ended", DONE)
+        return ended == DONE or (ended == OUT_OF_TIME and found["limit_s"] >= self.limit_s)
 
 
 def muntin(folder: Path, limit_s: float, *options: str) -> Heard:
     return listen([sys.executable, "-m", "muntin.bench.peer_muntin", str(folder), *options], limit_s)
-
-
-Tell = Callable[[str], None]

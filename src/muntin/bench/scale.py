@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from muntin.bench.against import QUICK, Contender, in_words, laid_out, result
+from muntin.bench.against import Contender, faults, in_words, laid_out, result
 from muntin.bench.parts import parts
-from muntin.bench.peers import Ledger, Tell, muntin
+from muntin.bench.peers import Terms, muntin
 from muntin.bench.workload import SELECTIVE, WORKLOADS, Workload, describe, plain, selections, uniform
 
 BASE = replace(WORKLOADS["selective"], rows=900_000)
@@ -31,6 +32,8 @@ PARTNERS = {1: 600_000, 3: 200_000, 12: 50_000}
 BATCHES = (20_000, 100_000, 500_000)
 MANY_SHARDS = 8
 SHOWN = ("seconds", "steady", "rows_per_s", "rows_agree", "ended")
+ASKED = (("state", 1, 100, 1.5), ("queries", 12, 100, 1.5))
+"""A series, two points of it, and how many times the first the time of the second may be."""
 CORES = (2, 4, 8, 16, 32, 64)
 Point = tuple[float, Workload, tuple[str, ...]]
 """Where on the axis, the workload, and options of ours."""
@@ -64,35 +67,53 @@ def series() -> dict[str, tuple[str, list[Point]]]:
     }  # fmt: skip
 
 
-def measure(quick: bool, limit_s: float, ledger: Ledger, tell: Tell) -> dict[str, Any]:
+def measure(terms: Terms) -> dict[str, Any]:
     """All series, rows counted and discarded, and the model."""
     found: dict[str, Any] = {}
     wrong: list[str] = []
     for name, (axis, points) in series().items():
-        tell(f"{name}: {', '.join(f'{at:,}' for at, *_ in points)} {axis}")
+        terms.tell(f"{name}: {', '.join(f'{at:,}' for at, *_ in points)} {axis}")
         results = []
         for at, whole, options in points:
-            load = whole.scaled(QUICK) if quick else whole
-            taken = ledger.get(f"{name}/{at}", describe(load), _run(load, options, limit_s))
-            tell(f"  {at:,}: {in_words(taken)}")
-            results.append({"at": at, **{k: taken[k] for k in SHOWN}})
-            wrong += [f"{name} {at}"] * (taken["rows_agree"] is False)
+            load = whole.scaled(terms.share)
+            taken = terms.take(f"{name}/{at}", describe(load), _run(load, options, terms.limit_s))
+            if taken is not None:
+                terms.tell(f"  {at:,}: {in_words(taken)}")
+                results.append({"at": at, "rows": load.batch_rows, **{k: taken[k] for k in SHOWN}})
+                wrong += faults(f"{name}/{at}", taken)
         found[name] = {"axis": axis, "points": results}
-    tell("the parts of a micro-batch, without Spark")
-    return {"series": found, "parts": all_parts(quick), "model": model(found, quick), "wrong": wrong}
+    return {"series": found, "asked": asked(found), "parts": all_parts(terms), "model": model(found), "faults": wrong}
 
 
-def all_parts(quick: bool) -> dict[str, Any]:
+def asked(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is asked of the ratio of two points of a series, with what it is."""
+    lines = []
+    for name, base, at, at_most in ASKED:
+        seconds = {p["at"]: p["seconds"] for p in found[name]["points"] if p["seconds"]}
+        if base in seconds and at in seconds:
+            ratio = seconds[at] / seconds[base]
+            lines.append({"series": name, "at": at, "over": base, "ratio": ratio, "at_most": at_most})
+    return lines
+
+
+def all_parts(terms: Terms) -> dict[str, Any]:
     """Of selective and dense micro-batches of both sizes, delivered as Parquet and counted."""
+    terms.tell("the parts of a micro-batch, without Spark")
     found = {}
     for name in ("selective", "dense"):
         for batch_rows in BATCHES[1:]:
-            whole = replace(with_batches(batch_rows), keys=WORKLOADS[name].keys)
-            load = whole.scaled(QUICK) if quick else whole
-            with laid_out(load, ("parquet",)) as folder:
-                for delivery, output in (("Parquet out", True), ("counted", False)):
-                    found[f"{name}, {load.batch_rows:,} rows, {delivery}"] = parts(load, folder, output)
+            load = replace(with_batches(batch_rows), keys=WORKLOADS[name].keys).scaled(terms.share)
+            for delivery, output in (("Parquet out", True), ("counted", False)):
+                what = f"{name}, {load.batch_rows:,} rows, {delivery}"
+                taken = terms.take(f"parts/{what}", describe(load), partial(_parts, load, output))
+                if taken is not None:
+                    found[what] = taken["parts"]
     return found
+
+
+def _parts(load: Workload, output: bool) -> dict[str, Any]:
+    with laid_out(load, ("parquet",)) as folder:
+        return {"parts": parts(load, folder, output)}
 
 
 def _run(load: Workload, options: Sequence[str], limit_s: float) -> Callable[[], dict[str, Any]]:
@@ -104,9 +125,9 @@ def _run(load: Workload, options: Sequence[str], limit_s: float) -> Callable[[],
     return run
 
 
-def model(found: Mapping[str, Any], quick: bool) -> dict[str, Any] | None:
+def model(found: Mapping[str, Any]) -> dict[str, Any] | None:
     """The parts of a micro-batch's time, and the throughput on more cores that follows from them."""
-    rows = [(p["at"] / (QUICK if quick else 1), p["seconds"]) for p in found["rows"]["points"] if p["seconds"]]
+    rows = [(p["rows"], p["seconds"]) for p in found["rows"]["points"] if p["seconds"]]
     tasks = [(p["at"], p["seconds"]) for p in found["tasks"]["points"] if p["seconds"]]
     if len(rows) < 2 or len(tasks) < 2:
         return None

@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 
 RATE = 1_000
 """Rows a second of event time and stream."""
+ROWS = 1_000_000
+"""Of each stream, unless asked otherwise: then keys, windows and micro-batches are smaller in proportion."""
 START_MS = 1_704_067_200_000
 FIRST_MODIFIED = 1_700_000_000
 STREAMS = ("A", "B")
@@ -53,7 +55,7 @@ class Workload:
     says: str
     keys: int
     questions: tuple[Question, ...]
-    rows: int = 1_000_000
+    rows: int = ROWS
     batch_rows: int = 100_000
 
     @property
@@ -73,16 +75,12 @@ class Workload:
         """Micro-batches until the largest window is full; these are not measured."""
         return -(-self.largest.window_ms // self.batch_ms)
 
-    def scaled(self, divisor: int) -> Workload:
+    def scaled(self, share: float) -> Workload:
         """Fewer rows, shorter windows and fewer keys: as many partners per row and as many micro-batches to warm up."""
-        questions = tuple(replace(q, window_ms=max(1, q.window_ms // divisor)) for q in self.questions)
-        return replace(
-            self,
-            keys=max(1, self.keys // divisor),
-            questions=questions,
-            rows=self.rows // divisor,
-            batch_rows=self.batch_rows // divisor,
-        )
+        half = max(1, round(self.batch_rows * share / 2))
+        questions = tuple(replace(q, window_ms=max(1, int(q.window_ms * share))) for q in self.questions)
+        keys = max(1, round(self.keys * share))
+        return replace(self, keys=keys, questions=questions, rows=half * self.batches, batch_rows=2 * half)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -25,6 +25,7 @@ BENCHES = {
     "scale": "against shards, state, queries, partners and rows; a model of more cores",
 }
 DEFAULT_WORKLOADS = ("selective", "dense")
+LEAST_ROWS = 1_000
 IN_PROCESSES = ("spark", "flink", "scale")
 """Benches that run each contender in a process of its own."""
 
@@ -41,7 +42,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="what the contenders are given (several times, or `all`); default: selective, dense",
     )
+    group.add_argument(
+        "--rows",
+        type=int,
+        metavar="N",
+        help="of each stream, with keys, windows and micro-batches in proportion (default: 1000000; quick: 200000)",
+    )
     group.add_argument("--minutes", type=float, default=15.0, help="time limit of each contender (default: 15)")
+    group.add_argument(
+        "--only",
+        action="append",
+        metavar="TEXT",
+        help="measure only contenders with this in their name, such as `one join` or `dense/muntin` (several times)",
+    )
     group.add_argument(
         "--save", type=Path, metavar="DIR", help="write the results there as they come (JSON), and a picture (PNG)"
     )
@@ -52,6 +65,8 @@ def execute(args: argparse.Namespace) -> int:
     for name in args.name:
         if name not in BENCHES:
             raise UsageError(f"bench {name} does not exist", hint=f"benches: {', '.join(BENCHES)}")
+    if args.rows is not None and args.rows < LEAST_ROWS:
+        raise UsageError(f"--rows {args.rows} is too few", hint=f"at least {LEAST_ROWS}")
     if args.resume and args.save is None:
         raise UsageError("--resume needs --save DIR", hint="name the folder that the bench before wrote to")
     spark = None
@@ -69,9 +84,9 @@ def execute(args: argparse.Namespace) -> int:
     else:
         for name, found in figures.items():
             show(name, found)
-    wrong = [place for found in figures.values() for place in found.get("wrong", ())]
-    if wrong:
-        raise MuntinError(f"rows differ from those that DuckDB finds: {'; '.join(wrong)}")
+    faults = [fault for found in figures.values() for fault in found.get("faults", ())]
+    if faults:
+        raise MuntinError("; ".join(faults))
     return 0
 
 
@@ -79,15 +94,17 @@ def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
     if name not in IN_PROCESSES:
         return STEPS[name][0](args.quick, spark)
     from muntin.bench import against, picture, scale
-    from muntin.bench.peers import Ledger
+    from muntin.bench.peers import Ledger, Terms
+    from muntin.bench.workload import ROWS
 
     ledger = Ledger(args.save / f"{name}.json" if args.save else None, args.resume)
-    limit_s, loads = 60 * args.minutes, args.workload or DEFAULT_WORKLOADS
+    rows = args.rows or (against.QUICK_ROWS if args.quick else ROWS)
+    terms = Terms(rows / ROWS, 60 * args.minutes, ledger, tell, tuple(args.only or ()))
     if name == "scale":
-        figures, draw = scale.measure(args.quick, limit_s, ledger, tell), picture.lines
+        figures, draw = scale.measure(terms), picture.lines
     else:
         run = against.against_spark if name == "spark" else against.against_flink
-        figures, draw = run(loads, args.quick, limit_s, ledger, tell), picture.bars
+        figures, draw = run(args.workload or DEFAULT_WORKLOADS, terms), picture.bars
         figures["ratios"] = against.ratios(figures)
     if args.save:
         draw(figures, args.save / f"{name}.png")
@@ -105,25 +122,26 @@ def show(name: str, figures: dict[str, Any]) -> None:
 
 
 def show_against(figures: dict[str, Any]) -> None:
+    """For each workload one table: figures, ratios and what is asked of them."""
+    from muntin.bench.against import DELIVERY, OURS
     from muntin.cli import screen
 
     out = screen.console()
+    times = {(r["workload"], r["opponent"], r["ours"]): r for r in figures["ratios"]}
     for name, load in figures["workloads"].items():
-        rows = [
-            (contender, _seconds(f), f["rows_per_s"] and round(f["rows_per_s"]), AGREE[f["rows_agree"]], f["ended"])
-            for contender, f in load["results"].items()
-        ]
+        ours = [n for n in load["results"] if n.startswith(OURS) and n.endswith(DELIVERY.get(name, "Parquet out"))]
+        rows = []
+        for contender, f in load["results"].items():
+            ratios = [times.get((name, contender, n)) for n in ours]
+            asked = next((f"{r['target']:g}" for r in ratios if r and r["target"]), "")
+            speed = (_seconds(f), _whole(f["rows_per_s"]), _whole(f["rows_out_per_s"]))
+            rows.append((contender, *speed, *map(_times, ratios), asked, AGREE[f["rows_agree"]], f["ended"]))
+        header = ("contender", "s a micro-batch", "rows in/s", "out/s", *(f"times {n}" for n in ours), "asked")
         title = (
             f"{name}: {load['says']}; 2 x {load['rows_per_stream']:,} rows, micro-batches of {load['batch_rows']:,}, "
             f"the first {load['warm_up_batches']} not counted"
         )
-        out.print(screen.table(("contender", "s a micro-batch", "rows/s", "rows", "ended"), rows, title))
-    lines = [
-        (r["workload"], r["opponent"], r["ours"], ("> " if r["lower_bound"] else "") + f"{r['ratio']:.1f}",
-         f"{r['target']:g}" if r["target"] else "")
-        for r in figures["ratios"]
-    ]  # fmt: skip
-    out.print(screen.table(("workload", "slower", "than", "times", "asked for"), lines, "ratios"))
+        out.print(screen.table((*header, "rows", "ended"), rows, title))
     if "skipped" in figures:
         out.print(figures["skipped"])
 
@@ -137,22 +155,38 @@ def _seconds(found: dict[str, Any]) -> str:
     return ("" if found["steady"] else "> ") + f"{found['seconds']:.2f}"
 
 
+def _whole(number: float | None) -> int | None:
+    return None if number is None else round(number)
+
+
+def _times(ratio: dict[str, Any] | None) -> str:
+    return "" if ratio is None else ("> " if ratio["lower_bound"] else "") + f"{ratio['ratio']:.1f}"
+
+
 def show_scale(figures: dict[str, Any]) -> None:
     from muntin.cli import screen
 
     out = screen.console()
+    asked = {
+        (a["series"], a["at"]): f"{a['ratio']:.2f} of {a['over']}, at most {a['at_most']}" for a in figures["asked"]
+    }
     for name, series in figures["series"].items():
+        if not series["points"]:
+            continue
         first = series["points"][0]["seconds"]
         rows = [
-            (p["at"], _seconds(p), p["rows_per_s"] and round(p["rows_per_s"]),
-             f"{p['seconds'] / first:.2f}" if first and p["seconds"] else "", AGREE[p["rows_agree"]], p["ended"])
+            (p["at"], _seconds(p), _whole(p["rows_per_s"]),
+             f"{p['seconds'] / first:.2f}" if first and p["seconds"] else "", asked.get((name, p["at"]), ""),
+             AGREE[p["rows_agree"]], p["ended"])
             for p in series["points"]
         ]  # fmt: skip
-        out.print(screen.table((series["axis"], "s a micro-batch", "rows/s", "ratio", "rows", "ended"), rows, name))
+        header = (series["axis"], "s a micro-batch", "rows/s", "ratio", "asked", "rows", "ended")
+        out.print(screen.table(header, rows, name))
     parts = figures["parts"]
-    header = ("a micro-batch without Spark", *(next(iter(parts.values()))))
-    rows = [(name, *(round(value, 3) for value in found.values())) for name, found in parts.items()]
-    out.print(screen.table(header, [[str(value) for value in row] for row in rows], "parts: core seconds, megabytes"))
+    if parts:
+        header = ("a micro-batch without Spark", *(next(iter(parts.values()))))
+        rows = [(name, *(f"{value:.3g}" for value in found.values())) for name, found in parts.items()]
+        out.print(screen.table(header, rows, "parts: core seconds, megabytes"))
     model = figures["model"]
     if model:
         costs = (
