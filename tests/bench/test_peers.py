@@ -38,6 +38,14 @@ def test_before_the_steady_state_the_last_micro_batch_is_a_lower_bound(batches, 
     assert Heard(seconds=batches).steady_s(warm=2) == found
 
 
+def test_core_seconds_count_children_that_have_ended():
+    burn = "import time; t = time.process_time()\nwhile time.process_time() < t + 0.3: pass"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+    again = HELLO.replace("'batch': 0", "'batch': 1")
+    heard = run(f"{HELLO}\n{child}\n{again}\nimport time; time.sleep(0.5)")
+    assert 0.3 <= heard.busy_s(warm=1) == heard.busy_s(warm=5) < 3.0
+
+
 def terms(file, resume=True, **more):
     return Terms(**{"share": 1.0, "limit_s": 60.0, "ledger": Ledger(file, resume), "tell": print, **more})
 

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.bench import against, workload
+from muntin.bench import against, flink, workload
 from muntin.bench.parts import parts
 from muntin.bench.peers import DONE, OUT_OF_TIME, Heard
 from muntin.bench.workload import EVERYTHING, STREAMS, WORKLOADS, Workload, expected, part, selections, uniform, write
@@ -115,7 +115,7 @@ def folder(tmp_path_factory):
 def outcome(folder, rows, ended=DONE):
     """Of a contender that took a second for each of its 20 micro-batches."""
     heard = Heard(dict.fromkeys(range(SMALL.batches), 1.0), rows, ended=ended)
-    return against.result(SMALL, folder, against.Contender("muntin", lambda folder, limit: heard), 60.0)
+    return against.result(SMALL, folder, against.Contender("muntin", lambda load, folder, limit: heard), 60.0)
 
 
 def test_a_contender_whose_rows_are_right_has_no_fault(folder):
@@ -124,7 +124,14 @@ def test_a_contender_whose_rows_are_right_has_no_fault(folder):
     for rows in (want, everything):
         found = outcome(folder, rows)
         assert against.faults("x", found) == []
-        assert 0 < found["rows_out_per_s"] < sum(rows.values()) / (SMALL.batches - SMALL.warm)
+        assert sum(rows.values()) / SMALL.batches < found["rows_out_per_s"] < sum(rows.values()) / SMALL.warm
+
+
+def test_a_contender_may_report_in_smaller_steps_than_ours(folder):
+    """Over the first half of the files, which have 50 steps then instead of 10: 60 until its windows are full."""
+    heard = Heard(dict.fromkeys(range(50), 1.0), {EVERYTHING: expected(SMALL, folder, "parquet", 10)[EVERYTHING]})
+    found = against.result(SMALL, folder, against.Contender("x", lambda *_: heard, sees=flink.part_of), 60.0)
+    assert (found["seconds"], found["steady"], found["rows_agree"]) == (5.0, False, True)
 
 
 def test_one_row_too_many_or_a_query_that_is_missing_is_a_fault(folder):

@@ -25,39 +25,56 @@ from muntin.model import MuntinError, UsageError
 QUICK_ROWS = 200_000
 """Of each stream in a quick run."""
 FLINK_ROWS, FLINK_BATCH = 2_000_000, 500_000
-"""Flink has no micro-batches, so ours may be larger beside it."""
+"""Ours beside Flink, which has no micro-batches: so they may be larger."""
 OURS = "muntin"
+
+
+def _same(load: Workload) -> Workload:
+    return load
 
 
 @dataclass(frozen=True)
 class Contender:
     name: str
-    run: Callable[[Path, float], Heard]
+    run: Callable[[Workload, Path, float], Heard]
     format: str = "parquet"
+    sees: Callable[[Workload], Workload] = _same
+    """What it reads of a workload and in which steps it reports, where that is not as the workload says."""
+
+
+def ours(name: str, *options: str, format: str = "parquet") -> Contender:
+    asked = (*options, "--format", format)
+    return Contender(f"{OURS}, {name}", lambda _, folder, limit: muntin(folder, limit, *asked), format)
 
 
 def spark_contenders() -> list[Contender]:
-    def native(kind: str, state: str) -> Callable[[Path, float], Heard]:
+    def native(name: str, kind: str, state: str) -> Contender:
         command = [sys.executable, "-m", "muntin.bench.peer_spark"]
-        return lambda folder, limit: listen([*command, str(folder), kind, state], limit)
+        run = lambda _, folder, limit: listen([*command, str(folder), kind, state], limit)  # noqa: E731
+        return Contender(f"spark, {name}, {state}", run)
 
     return [
-        Contender("muntin, Parquet out", lambda folder, limit: muntin(folder, limit, "--output")),
-        Contender("muntin, counted", lambda folder, limit: muntin(folder, limit)),
-        *(Contender(f"spark, one join, {state}", native("one", state)) for state in ("rocksdb", "memory")),
-        *(Contender(f"spark, a join each, {state}", native("each", state)) for state in ("memory", "rocksdb")),
+        ours("Parquet out", "--output"),
+        ours("counted"),
+        *(native("one join", "one", state) for state in ("rocksdb", "memory")),
+        *(native("a join each", "each", state) for state in ("rocksdb", "memory")),
     ]
 
 
 def flink_contenders(python: Path) -> list[Contender]:
-    csv = ("--format", "csv")
+    """Flink is given the first half of the files: what ours takes in seconds takes Flink minutes."""
+
+    def native(name: str, kind: str) -> Contender:
+        run = partial(flink.flink, python, kind)
+        return Contender(f"flink, {name}", run, "csv", flink.part_of)
+
     return [
-        Contender("muntin, Parquet in, Parquet out", lambda folder, limit: muntin(folder, limit, "--output")),
-        Contender("muntin, CSV in, Parquet out", lambda folder, limit: muntin(folder, limit, "--output", *csv), "csv"),
-        Contender("muntin, Parquet in, counted", lambda folder, limit: muntin(folder, limit)),
-        Contender("muntin, CSV in, counted", lambda folder, limit: muntin(folder, limit, *csv), "csv"),
-        Contender("flink, one join", lambda folder, limit: flink.flink(python, folder, limit, "one"), "csv"),
-        Contender("flink, a join each", lambda folder, limit: flink.flink(python, folder, limit, "each"), "csv"),
+        ours("Parquet in, Parquet out", "--output"),
+        ours("CSV in, Parquet out", "--output", format="csv"),
+        ours("Parquet in, counted"),
+        ours("CSV in, counted", format="csv"),
+        native("one join", "one"),
+        native("a join each", "each"),
     ]
 
 
@@ -113,27 +130,30 @@ def laid_out(load: Workload, formats: tuple[str, ...]) -> Iterator[Path]:
         workload.write(load, folder, formats)
         (folder / "workload.json").write_text(load.to_json())
         if "csv" in formats:
-            flink.whole_files(folder)
+            flink.whole_files(load, folder)
         yield folder
 
 
 def result(load: Workload, folder: Path, contender: Contender, limit_s: float) -> dict[str, Any]:
     """One contender's run in figures; `rows_agree` None where it ended before it had told."""
-    heard = contender.run(folder, limit_s)
-    seconds, steady = heard.steady_s(load.warm)
+    seen = contender.sees(load)
+    heard = contender.run(seen, folder, limit_s)
+    (step_s, steady), busy_s = heard.steady_s(seen.warm), heard.busy_s(seen.warm)
+    steps = load.batch_rows / seen.batch_rows
+    seconds = None if step_s is None else step_s * steps
     agree = rows_out = None
     if heard.rows:
-        want = workload.expected(load, folder, contender.format, len(heard.seconds))
+        files = round(len(heard.seconds) / steps)
+        want = workload.expected(load, folder, contender.format, files)
+        before = workload.expected(load, folder, contender.format, files - 1)
+        rows_out = sum(rows - before.get(name, 0) for name, rows in heard.rows.items())
         agree = heard.rows in ({EVERYTHING: want.pop(EVERYTHING)}, want)
-        if steady and seconds:
-            before = workload.expected(load, folder, contender.format, load.warm)
-            delivered = sum(rows - before[name] for name, rows in heard.rows.items())
-            rows_out = delivered / (seconds * (len(heard.seconds) - load.warm))
     return {
         "seconds": seconds,
         "steady": steady,
+        "core_s": None if busy_s is None else busy_s * steps,
         "rows_per_s": load.batch_rows / seconds if seconds else None,
-        "rows_out_per_s": rows_out,
+        "rows_out_per_s": rows_out / seconds if rows_out is not None and seconds and steady else None,
         "micro_batches": list(heard.seconds.values()),
         "rows": heard.rows,
         "rows_agree": agree,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from muntin.bench import peer_flink
 from muntin.bench.peers import Heard, Tell, listen
+from muntin.bench.workload import Workload
 from muntin.model import MuntinError
 from muntin.spark.java import cache_folder, find_java
 
@@ -44,18 +46,24 @@ def ensure_flink(tell: Tell) -> Path:
     return python
 
 
-def whole_files(folder: Path) -> None:
-    """Each stream as one CSV file: Flink keeps no order between files."""
+def part_of(load: Workload) -> Workload:
+    """What Flink reads of a workload: the first half, reported in steps of a fifth of our micro-batches."""
+    return replace(load, rows=load.rows // 2, batch_rows=load.batch_rows // 5)
+
+
+def whole_files(load: Workload, folder: Path) -> None:
+    """What Flink reads of each stream as one CSV file: it keeps no order between files."""
     for source in sorted((folder / "csv").iterdir()):
         target = folder / "whole" / source.name / "all.csv"
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as out:
-            for file in sorted(source.glob("*.csv")):
+            for file in sorted(source.glob("*.csv"))[: load.batches // 2]:
                 out.write(file.read_bytes())
 
 
-def flink(python: Path, folder: Path, limit_s: float, kind: str) -> Heard:
+def flink(python: Path, kind: str, load: Workload, folder: Path, limit_s: float) -> Heard:
     megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
     env = {**os.environ, "JAVA_HOME": str(find_java().parent.parent), "JVM_ARGS": f"-Xmx{megabytes // 2}m"}
     env.pop("PYTHONPATH", None)
-    return listen([str(python), str(peer_flink.__file__), str(folder), kind], limit_s, env)
+    sizes = ("--rows", str(load.rows), "--step", str(load.batch_rows))
+    return listen([str(python), str(peer_flink.__file__), str(folder), kind, *sizes], limit_s, env)

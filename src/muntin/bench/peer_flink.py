@@ -6,8 +6,8 @@
 Fair to Flink: state on the heap, object reuse on, no checkpoints, half of the machine's memory, as many parallel tasks
 as cores, and a sink that discards (`blackhole`). It reads CSV, with JSON all that comes with the package, each stream
 from one file, in order. Progress and rows per query are Flink's own metrics, asked for ten times a second; the files
-are watched for more, so that the job lasts until it has been asked for the last time. Flink knows no micro-batches: one
-is over when as many rows have been read as it would hold, the last when all results have arrived.
+are watched for more, so that the job lasts until it has been asked for the last time. Flink knows no micro-batches:
+what is reported as one is over when so many rows have been read, the last when all results have arrived.
 """
 
 from __future__ import annotations
@@ -118,16 +118,16 @@ def start(workload, folder, kind, port):
     return inserts.execute().get_job_client()
 
 
-def follow(metrics, total, batch_rows, began):
-    """Say when each micro-batch's worth of rows has been read, and at the end what each query has got."""
+def follow(metrics, total, step, began):
+    """Say whenever so many more rows have been read, and at the end what each query has got."""
     said, before, changed = 0, began, began
     rows: dict[str, int] = {}
     while True:
         time.sleep(TICK_S)
         read, now = metrics.read(), time.monotonic()
-        while said < read // batch_rows and (said + 1) * batch_rows < total:
-            say(batch=said, seconds=(now - before) / (read // batch_rows - said))
-            before += (now - before) / (read // batch_rows - said)
+        while said < read // step and (said + 1) * step < total:
+            say(batch=said, seconds=(now - before) / (read // step - said))
+            before += (now - before) / (read // step - said)
             said += 1
         if read < total:
             continue
@@ -149,12 +149,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("kind", choices=("each", "one"))
+    parser.add_argument("--rows", type=int, required=True, help="of each stream")
+    parser.add_argument("--step", type=int, required=True, help="rows of both streams after which to report")
     args = parser.parse_args()
     workload = json.loads((args.folder / "workload.json").read_text())
     port = free_port()
     began = time.monotonic()
     job = start(workload, args.folder, args.kind, port)
-    follow(Metrics(port, job.get_job_id()), 2 * workload["rows"], workload["batch_rows"], began)
+    follow(Metrics(port, job.get_job_id()), 2 * args.rows, args.step, began)
     job.cancel().result()
 
 

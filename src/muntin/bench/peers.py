@@ -25,6 +25,8 @@ GRACE_S = 10.0
 DONE, OUT_OF_TIME = "done", "out of time"
 
 
+STAT_SESSION, STAT_TIMES = 3, slice(11, 15)
+"""Where in `/proc/*/stat`, behind the name: the session; times in user and system mode, its own and of its children."""
 Tell = Callable[[str], None]
 
 
@@ -41,14 +43,18 @@ class Heard:
     """Of each micro-batch."""
     rows: dict[str, int] = field(default_factory=dict)
     """Of each query, over the micro-batches that `seconds` has."""
+    cores_s: dict[int, float] = field(default_factory=dict)
+    """Seconds of a core that all its processes together had used after each micro-batch; empty where not known."""
     facts: dict[str, Any] = field(default_factory=dict)
     phases: list[Mapping[str, float]] = field(default_factory=list)
     ended: str = DONE
     """Or out of time, or what went wrong."""
 
-    def take(self, said: dict[str, Any]) -> None:
+    def take(self, said: dict[str, Any], cores_s: float | None = None) -> None:
         if "batch" in said:
             self.seconds[said["batch"]] = said["seconds"]
+            if cores_s is not None:
+                self.cores_s[said["batch"]] = cores_s
             self.phases.append(said.get("phases", {}))
         self.rows = said.get("rows", self.rows)
         self.facts |= {k: v for k, v in said.items() if k not in ("batch", "seconds", "phases", "rows")}
@@ -62,6 +68,14 @@ class Heard:
         if steady:
             return statistics.fmean(steady), True
         return (self.seconds[max(self.seconds)], False) if self.seconds else (None, False)
+
+    def busy_s(self, warm: int) -> float | None:
+        """Seconds of a core that the same micro-batches took, on average, of all processes together."""
+        if len(self.cores_s) < 2:
+            return None
+        last = max(self.cores_s)
+        first = warm - 1 if last >= warm and warm - 1 in self.cores_s else last - 1
+        return (self.cores_s[last] - self.cores_s[first]) / (last - first)
 
 
 def listen(command: Sequence[str], limit_s: float, env: Mapping[str, str] | None = None) -> Heard:
@@ -91,7 +105,20 @@ def _read(process: subprocess.Popen[str], heard: Heard) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("{"):
-            heard.take(json.loads(line))
+            heard.take(json.loads(line), core_seconds(process.pid))
+
+
+def core_seconds(session: int) -> float | None:
+    """Used so far by all processes of a session, those that ended included; None where the system does not say."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            found = file.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if int(found[STAT_SESSION]) == session:
+            ticks += sum(int(used) for used in found[STAT_TIMES])
+    return ticks / os.sysconf("SC_CLK_TCK") if ticks else None
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from muntin.bench.against import Contender, faults, in_words, laid_out, result
+from muntin.bench.against import faults, in_words, laid_out, ours, result
 from muntin.bench.parts import parts
-from muntin.bench.peers import Terms, muntin
+from muntin.bench.peers import Terms
 from muntin.bench.workload import SELECTIVE, WORKLOADS, Workload, describe, plain, selections, uniform
 
 BASE = replace(WORKLOADS["selective"], rows=900_000)
@@ -31,7 +31,7 @@ PARTNERS = {1: 600_000, 3: 200_000, 12: 50_000}
 """Keys for so many partners of a row in the largest window."""
 BATCHES = (20_000, 100_000, 500_000)
 MANY_SHARDS = 8
-SHOWN = ("seconds", "steady", "rows_per_s", "rows_agree", "ended")
+SHOWN = ("seconds", "steady", "core_s", "rows_per_s", "rows_agree", "ended")
 ASKED = (("state", 1, 100, 1.5), ("queries", 12, 100, 1.5))
 """A series, two points of it, and how many times the first the time of the second may be."""
 CORES = (2, 4, 8, 16, 32, 64)
@@ -119,8 +119,7 @@ def _parts(load: Workload, output: bool) -> dict[str, Any]:
 def _run(load: Workload, options: Sequence[str], limit_s: float) -> Callable[[], dict[str, Any]]:
     def run() -> dict[str, Any]:
         with laid_out(load, ("parquet",)) as folder:
-            ours = Contender("muntin", lambda folder, limit: muntin(folder, limit, *options))
-            return result(load, folder, ours, limit_s)
+            return result(load, folder, ours("counted", *options), limit_s)
 
     return run
 

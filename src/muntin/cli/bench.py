@@ -134,9 +134,17 @@ def show_against(figures: dict[str, Any]) -> None:
         for contender, f in load["results"].items():
             ratios = [times.get((name, contender, n)) for n in ours]
             asked = next((f"{r['target']:g}" for r in ratios if r and r["target"]), "")
-            speed = (_seconds(f), _whole(f["rows_per_s"]), _whole(f["rows_out_per_s"]))
+            speed = (_seconds(f), f["core_s"], _whole(f["rows_per_s"]), _whole(f["rows_out_per_s"]))
             rows.append((contender, *speed, *map(_times, ratios), asked, AGREE[f["rows_agree"]], f["ended"]))
-        header = ("contender", "s a micro-batch", "rows in/s", "out/s", *(f"times {n}" for n in ours), "asked")
+        header = (
+            "contender",
+            "s a micro-batch",
+            "core s",
+            "rows in/s",
+            "out/s",
+            *(f"times {n}" for n in ours),
+            "asked",
+        )
         title = (
             f"{name}: {load['says']}; 2 x {load['rows_per_stream']:,} rows, micro-batches of {load['batch_rows']:,}, "
             f"the first {load['warm_up_batches']} not counted"
@@ -175,12 +183,12 @@ def show_scale(figures: dict[str, Any]) -> None:
             continue
         first = series["points"][0]["seconds"]
         rows = [
-            (p["at"], _seconds(p), _whole(p["rows_per_s"]),
+            (p["at"], _seconds(p), p["core_s"], _whole(p["rows_per_s"]),
              f"{p['seconds'] / first:.2f}" if first and p["seconds"] else "", asked.get((name, p["at"]), ""),
              AGREE[p["rows_agree"]], p["ended"])
             for p in series["points"]
         ]  # fmt: skip
-        header = (series["axis"], "s a micro-batch", "rows/s", "ratio", "asked", "rows", "ended")
+        header = (series["axis"], "s a micro-batch", "core s", "rows/s", "ratio", "asked", "rows", "ended")
         out.print(screen.table(header, rows, name))
     parts = figures["parts"]
     if parts:
