@@ -123,38 +123,44 @@ def show(name: str, figures: dict[str, Any]) -> None:
 
 def show_against(figures: dict[str, Any]) -> None:
     """For each workload one table: figures, ratios and what is asked of them."""
-    from muntin.bench.against import DELIVERY, OURS
+    from muntin.bench.against import OURS, compared
     from muntin.cli import screen
 
     out = screen.console()
     times = {(r["workload"], r["opponent"], r["ours"]): r for r in figures["ratios"]}
     for name, load in figures["workloads"].items():
-        ours = [n for n in load["results"] if n.startswith(OURS) and n.endswith(DELIVERY.get(name, "Parquet out"))]
+        ours = compared(name, load["results"])
         rows = []
         for contender, f in load["results"].items():
             ratios = [times.get((name, contender, n)) for n in ours]
             asked = next((f"{r['target']:g}" for r in ratios if r and r["target"]), "")
+            if (
+                contender in ours
+                and "Parquet in" in contender
+                and (least := figures.get("least_rows_per_s", {}).get(name))
+            ):
+                asked = f"{least:,}/s"
             speed = (_seconds(f), f["core_s"], _whole(f["rows_per_s"]), _whole(f["rows_out_per_s"]))
             rows.append((contender, *speed, *map(_times, ratios), asked, AGREE[f["rows_agree"]], f["ended"]))
         header = (
             "contender",
-            "s a micro-batch",
+            "seconds",
             "core s",
-            "rows in/s",
+            "in/s",
             "out/s",
-            *(f"times {n}" for n in ours),
+            *(f"x {n[len(OURS) + 2 :]}" for n in ours),
             "asked",
         )
         title = (
-            f"{name}: {load['says']}; 2 x {load['rows_per_stream']:,} rows, micro-batches of {load['batch_rows']:,}, "
-            f"the first {load['warm_up_batches']} not counted"
+            f"{name}: {load['says']}\n2 x {load['rows_per_stream']:,} rows; seconds of a micro-batch of "
+            f"{load['batch_rows']:,} rows, the first {load['warm_up_batches']} not counted; rows in and out per second"
         )
         out.print(screen.table((*header, "rows", "ended"), rows, title))
     if "skipped" in figures:
         out.print(figures["skipped"])
 
 
-AGREE = {True: "as by DuckDB", False: "WRONG", None: "not known"}
+AGREE = {True: "right", False: "WRONG", None: "not known"}
 
 
 def _seconds(found: dict[str, Any]) -> str:
@@ -188,7 +194,7 @@ def show_scale(figures: dict[str, Any]) -> None:
              AGREE[p["rows_agree"]], p["ended"])
             for p in series["points"]
         ]  # fmt: skip
-        header = (series["axis"], "s a micro-batch", "core s", "rows/s", "ratio", "asked", "rows", "ended")
+        header = (series["axis"], "seconds", "core s", "rows/s", "ratio", "asked", "rows", "ended")
         out.print(screen.table(header, rows, name))
     parts = figures["parts"]
     if parts:
