@@ -32,8 +32,15 @@ def test_what_was_said_counts_when_it_fails():
     assert (heard.seconds, heard.ended) == ({0: 1.5}, "no memory left")
 
 
-@pytest.mark.parametrize(("batches", "found"), [({}, (None, False)), ({0: 1.0, 1: 2.0}, (2.0, False)),
-                                                ({0: 9.0, 1: 2.0, 2: 3.0, 3: 4.0}, (3.5, True))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("batches", "found"),
+    [
+        ({}, (None, False)),
+        ({0: 5.0}, (None, False)),
+        ({0: 1.0, 1: 2.0}, (2.0, False)),
+        ({0: 9.0, 1: 2.0, 2: 3.0, 3: 4.0}, (3.5, True)),
+    ],
+)
 def test_before_the_steady_state_the_last_micro_batch_is_a_lower_bound(batches, found):
     assert Heard(seconds=batches).steady_s(warm=2) == found
 

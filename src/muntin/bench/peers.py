@@ -62,12 +62,13 @@ class Heard:
     def steady_s(self, warm: int) -> tuple[float | None, bool]:
         """Seconds of a micro-batch in the steady state, on average, and whether it was reached.
 
-        Before it is, windows are still filling and micro-batches still become slower: the last one is a lower bound.
+        Before it is, windows are still filling and micro-batches still become slower: the last one is a lower bound,
+        unless it is the first, in which Spark starts.
         """
         steady = [s for n, s in self.seconds.items() if n >= warm]
         if steady:
             return statistics.fmean(steady), True
-        return (self.seconds[max(self.seconds)], False) if self.seconds else (None, False)
+        return (self.seconds[max(self.seconds)] if len(self.seconds) > 1 else None), False
 
     def busy_s(self, warm: int) -> float | None:
         """Seconds of a core that the same micro-batches took, on average, of all processes together."""
