@@ -77,7 +77,7 @@ def test_where_flink_cannot_be_had_that_is_said_and_ours_is_measured(monkeypatch
     assert said.count("muntin, ") == 4
 
 
-@pytest.mark.parametrize("arguments", [["--rows", "1"], ["--workload", "none"], ["--resume"]])
+@pytest.mark.parametrize("arguments", [["--rows", "1"], ["--workload", "none"], ["--resume"], ["--only", "("]])
 def test_what_makes_no_sense_is_refused_before_anything_runs(monkeypatch, capsys, arguments):
     given(monkeypatch)
     assert main.main(["bench", "spark", *arguments]) == 2

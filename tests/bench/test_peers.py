@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -45,6 +46,11 @@ def test_before_the_steady_state_the_last_micro_batch_is_a_lower_bound(batches, 
     assert Heard(seconds=batches).steady_s(warm=2) == found
 
 
+def test_of_what_a_failure_leaves_on_stderr_the_error_counts():
+    heard = run("import atexit, sys; atexit.register(print, 'some library leaked', file=sys.stderr); 1 / 0")
+    assert heard.ended == "ZeroDivisionError: division by zero"
+
+
 def test_core_seconds_count_children_that_have_ended():
     burn = "import time; t = time.process_time()\nwhile time.process_time() < t + 0.3: pass"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
@@ -79,7 +85,7 @@ def test_what_failed_or_may_now_take_longer_is_measured_again(tmp_path, ended, l
 
 def test_what_is_not_wanted_is_not_measured_but_shown_if_it_is_there(tmp_path):
     file = tmp_path / "spark.json"
-    chosen = terms(file, only=("one join", "dense/"))
+    chosen = terms(file, only=(re.compile("one join"), re.compile("dense/")))
     assert chosen.take("selective/spark, a join each", {}, pytest.fail) is None
     assert chosen.take("selective/spark, one join", {}, lambda: {"run": 1})["run"] == 1
-    assert terms(file, only=("dense/",)).take("selective/spark, one join", {}, pytest.fail)["run"] == 1
+    assert terms(file, only=(re.compile("dense/"),)).take("selective/spark, one join", {}, pytest.fail)["run"] == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -25,6 +26,7 @@ GRACE_S = 10.0
 DONE, OUT_OF_TIME = "done", "out of time"
 
 
+ERROR = re.compile(r"[\w.]+(Error|Exception): ")
 STAT_SESSION, STAT_TIMES = 3, slice(11, 15)
 """Where in `/proc/*/stat`, behind the name: the session; times in user and system mode, its own and of its children."""
 Tell = Callable[[str], None]
@@ -135,10 +137,11 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def _complaint(errors: Any) -> str:
-    """The last line that a contender left on stderr."""
+    """The last error that a contender left on stderr, or else the last line."""
     errors.seek(0)
     lines = [line.strip() for line in errors if line.strip()]
-    return lines[-1][:300] if lines else ""
+    named = [line for line in lines if ERROR.match(line)]
+    return (named or lines or [""])[-1][:300]
 
 
 class Ledger:
@@ -174,15 +177,15 @@ class Terms:
     """Of each contender."""
     ledger: Ledger
     tell: Tell
-    only: tuple[str, ...] = ()
-    """Parts of the names of results that are wanted; others are shown if they are there."""
+    only: tuple[re.Pattern[str], ...] = ()
+    """What is in the names of results that are wanted; others are shown if they are there."""
 
     def take(self, name: str, of: Mapping[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
         """The result of this name: the one that is there, unless it failed or had less time; else a new one."""
         found = self.ledger.find(name, of)
         if found is not None and self._holds(found):
             return found
-        if self.only and not any(part in name for part in self.only):
+        if self.only and not any(pattern.search(name) for pattern in self.only):
             return found
         return self.ledger.enter(name, of, measure())
 

@@ -58,7 +58,9 @@ def series() -> dict[str, tuple[str, list[Point]]]:
     return {
         "shards": ("shards", [(n, BASE, ("--shards", str(n))) for n in (1, 2)]),
         "state": ("times the state, the same output", [(n, with_state(n), ()) for n in STATES]),
-        "queries": ("queries", [(n, replace(BASE, name=f"{n} queries", questions=q), ()) for n, q in many.items()]),
+        "queries": ("queries", [
+            (n, replace(BASE, name=f"{n} queries", says="up to 600 s", questions=q), ()) for n, q in many.items()
+        ]),
         "partners": ("partners of a row", keyed),
         "rows": ("rows in a micro-batch", [(b, with_batches(b), ()) for b in BATCHES]),
         "tasks": ("shards, small micro-batches", [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,13 +53,20 @@ def declare(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--only",
         action="append",
-        metavar="TEXT",
-        help="measure only contenders with this in their name, such as `one join` or `dense/muntin` (several times)",
+        metavar="PATTERN",
+        help="measure only what has this in its name, such as `one join` or `queries/(12|100)$` (several times)",
     )
     group.add_argument(
         "--save", type=Path, metavar="DIR", help="write the results there as they come (JSON), and a picture (PNG)"
     )
     group.add_argument("--resume", action="store_true", help="go on with what a bench before has left in --save DIR")
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"--only {text} is not a pattern: {error}") from error
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -99,7 +107,7 @@ def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
 
     ledger = Ledger(args.save / f"{name}.json" if args.save else None, args.resume)
     rows = args.rows or (against.QUICK_ROWS if args.quick else ROWS)
-    terms = Terms(rows / ROWS, 60 * args.minutes, ledger, tell, tuple(args.only or ()))
+    terms = Terms(rows / ROWS, 60 * args.minutes, ledger, tell, tuple(map(pattern, args.only or ())))
     if name == "scale":
         figures, draw = scale.measure(terms), picture.lines
     else:
