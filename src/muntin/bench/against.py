@@ -62,11 +62,9 @@ def spark_contenders() -> list[Contender]:
 
 
 def flink_contenders(python: Path) -> list[Contender]:
-    """Flink is given the first half of the files: what ours takes in seconds takes Flink minutes."""
-
     def native(name: str, kind: str) -> Contender:
         run = partial(flink.flink, python, kind)
-        return Contender(f"flink, {name}", run, "csv", flink.part_of)
+        return Contender(f"flink, {name}", run, "csv", partial(flink.part_of, kind))
 
     return [
         ours("Parquet in, Parquet out", "--output"),

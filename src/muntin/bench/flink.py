@@ -19,6 +19,9 @@ INSTALL_S = 1200
 PYTHONS = ((3, 9), (3, 12))
 """The versions of Python that this Flink is built for, both included."""
 
+READS = {"one": 1, "each": 2}
+"""Of how many parts of the files the first: one join goes through all in a minute, twelve take several for a half."""
+
 
 def ensure_flink(tell: Tell) -> Path:
     """The Python of Flink's environment, set up on first use (about 850 MB); says why where it cannot be had."""
@@ -46,19 +49,20 @@ def ensure_flink(tell: Tell) -> Path:
     return python
 
 
-def part_of(load: Workload) -> Workload:
-    """What Flink reads of a workload: the first half, reported in steps of a fifth of our micro-batches."""
-    return replace(load, rows=load.rows // 2, batch_rows=load.batch_rows // 5)
+def part_of(kind: str, load: Workload) -> Workload:
+    """What Flink reads of a workload, reported in steps of a fifth of our micro-batches."""
+    return replace(load, rows=load.rows // READS[kind], batch_rows=load.batch_rows // 5)
 
 
 def whole_files(load: Workload, folder: Path) -> None:
     """What Flink reads of each stream as one CSV file: it keeps no order between files."""
-    for source in sorted((folder / "csv").iterdir()):
-        target = folder / "whole" / source.name / "all.csv"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as out:
-            for file in sorted(source.glob("*.csv"))[: load.batches // 2]:
-                out.write(file.read_bytes())
+    for kind, divisor in READS.items():
+        for source in sorted((folder / "csv").iterdir()):
+            target = folder / "flink" / kind / source.name / "all.csv"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as out:
+                for file in sorted(source.glob("*.csv"))[: load.batches // divisor]:
+                    out.write(file.read_bytes())
 
 
 def flink(python: Path, kind: str, load: Workload, folder: Path, limit_s: float) -> Heard:

@@ -46,7 +46,7 @@ def statements(workload, folder, kind):
     for stream in "AB":
         yield (
             f"CREATE TABLE {stream} (ts TIMESTAMP(3), k BIGINT, v DOUBLE, WATERMARK FOR ts AS ts) WITH ("
-            f"'connector' = 'filesystem', 'path' = 'file://{folder}/whole/{stream}', 'format' = 'csv', "
+            f"'connector' = 'filesystem', 'path' = 'file://{folder}/flink/{kind}/{stream}', 'format' = 'csv', "
             f"'source.monitor-interval' = '1 s')"
         )
     questions = workload["questions"]

@@ -72,8 +72,8 @@ class Workload:
 
     @property
     def warm(self) -> int:
-        """Micro-batches until the largest window is full; these are not measured."""
-        return -(-self.largest.window_ms // self.batch_ms)
+        """Micro-batches that are not measured: until the largest window is full, and the first half in any case."""
+        return max(-(-self.largest.window_ms // self.batch_ms), self.batches // 2)
 
     def scaled(self, share: float) -> Workload:
         """Fewer rows, shorter windows and fewer keys: as many partners per row and as many micro-batches to warm up."""
