@@ -34,12 +34,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregate import Aggregates, FamilyState, Values
+from muntin.core.aggregate import Aggregates
 from muntin.core.arrival import reported_once
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, MARK, TS, Arrivals, Counters, own_columns, stored_schema
 from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.compact import compact
+from muntin.core.groups import GroupState, Values
 from muntin.core.held import Held, leave_all, take_all
 from muntin.core.hold import HoldBuffer
 from muntin.core.memory import Heap, Memory
@@ -318,7 +319,7 @@ class Operator:
         late, ahead = (taken.late[0], taken.late[1]), (taken.ahead[0], taken.ahead[1])
         return Step(found, late, ahead, puts, deletes, self.counters, within, values, refused, punctuations)
 
-    def _find_again(self, states: Sequence[FamilyState]) -> None:
+    def _find_again(self, states: Sequence[GroupState]) -> None:
         """Let families begin with the live pairs: those of the rows kept, joined once more.
 
         No row beyond the release point may be in the state: its pairs are still to come.

@@ -2,7 +2,8 @@
 
 A *family* are the aggregate queries that differ in the sizes of their windows only: same selections, same groups, same
 difference between the windows of the two streams, and rows sent at the same instants. Its pairs are evaluated and
-aggregated once for all of them.
+aggregated once for all of them. Queries for the first pairs of groups are a family of their own where order and SELECT
+list are the same; how many they want may differ.
 
 With windows W_A and W_B, and `delta = W_A - W_B`, each pair has an *anchor*, the same for the whole family:
 
@@ -25,6 +26,7 @@ from itertools import groupby
 from math import gcd
 
 from muntin.model import Aggregation, Call, Expr, Function, Query, Side
+from muntin.model.job import Top
 from muntin.plan.share import SharedJoin
 
 SUMMED = (Function.SUM, Function.AVG)
@@ -42,6 +44,11 @@ class Lane:
 
     window: int
     queries: tuple[Query, ...]
+
+    @property
+    def depth(self) -> int:
+        """How many of the first pairs the queries want at most."""
+        return max(top.limit if (top := aggregation(query).top) else 0 for query in self.queries)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,11 @@ class Family:
     @property
     def groups(self) -> tuple[Expr, ...]:
         return aggregation(self.first).groups
+
+    @property
+    def top(self) -> Top | None:
+        """What the first pairs are, where queries ask for these; how many, their lanes say."""
+        return aggregation(self.first).top
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
@@ -109,7 +121,13 @@ def _signature(query: Query) -> tuple[object, ...]:
     wanted = aggregation(query)
     wheres = tuple(w and w.sql for w in (*query.where, query.residual))
     delta = query.window.left - query.window.right
-    return wheres, tuple(g.sql for g in wanted.groups), delta, wanted.every_us
+    return wheres, tuple(g.sql for g in wanted.groups), delta, wanted.every_us, wanted.top and _ranks(wanted.top)
+
+
+def _ranks(top: Top) -> tuple[object, ...]:
+    """What makes one pair come before another."""
+    order = tuple((by.expr.sql, by.descending, by.nulls_first) for by in top.order)
+    return order, tuple(column.sql for column in top.columns)
 
 
 def _family(queries: list[Query]) -> Family:

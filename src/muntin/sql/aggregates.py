@@ -15,6 +15,7 @@ from muntin.model import Aggregation, Call, Expr, Function, Output, is_numeric
 from muntin.model.types import INTEGERS, MAX_PRECISION, Field, decimal_parts
 from muntin.sql.expressions import Expressions
 from muntin.sql.places import SqlText
+from muntin.sql.top import bind_top, is_ranked
 from muntin.sql.translate import called
 
 _FUNCTIONS: dict[type[exp.Expr], Function] = {
@@ -31,7 +32,7 @@ _EXACT_DIGITS = 18
 
 def is_aggregate(select: exp.Select) -> bool:
     """Whether a SELECT speaks of groups of pairs instead of pairs."""
-    if any(select.args.get(clause) for clause in ("group", "having", "distinct", "emit")):
+    if is_ranked(select) or any(select.args.get(clause) for clause in ("group", "having", "distinct", "emit")):
         return True
     return any(item.find(exp.AggFunc) is not None for item in select.expressions)
 
@@ -70,6 +71,11 @@ class Grouped:
             if group.sql not in [g.sql for g in self._groups]:
                 self._name(f"g.{len(self._groups)}", group.type)
                 self._groups.append(group)
+        emit = select.args.get("emit")
+        every = emit.args.get("us") if emit else None
+        if is_ranked(select):
+            outputs, top = bind_top(self.text, self._pairs, select, items)
+            return outputs, Aggregation(tuple(self._groups), (), None, every, top)
         having = select.args.get("having")
         nodes = [self._above(node) for _, node in items]
         condition = self._above(having.this) if having else None
@@ -77,8 +83,6 @@ class Grouped:
         outputs = tuple(Output(name, above.expression(node)) for (name, _), node in zip(items, nodes, strict=True))
         kept = above.predicate(condition) if condition is not None else None
         above.verify()
-        emit = select.args.get("emit")
-        every = emit.args.get("us") if emit else None
         return outputs, Aggregation(tuple(self._groups), tuple(self._calls.values()), kept, every)
 
     def _check(self, select: exp.Select) -> None:
@@ -93,7 +97,7 @@ class Grouped:
         if distinct is not None and (group or aggregated):
             raise self.text.refuse("DISTINCT beside GROUP BY or aggregates", distinct, "leave DISTINCT out")
         emit = select.args.get("emit")
-        if emit is not None and not (group or aggregated or distinct or select.args.get("having")):
+        if emit is not None and not (group or aggregated or distinct or select.args.get("having") or is_ranked(select)):
             hint = "leave it out: each pair is sent once, when it is found"
             raise self.text.error("EMIT and EVERY go with aggregates, this query has none", emit, hint)
 

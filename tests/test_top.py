@@ -1,0 +1,169 @@
+"""The first pairs of groups are those of the oracle (semantics, section 7), whatever the cuts, shards, restarts and
+neighbours; and no more pairs are kept for them than can come to be among the first.
+
+Tiny domains on purpose: ties, NULLs, equal pairs, and pairs that come and go at the same instant.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muntin import oracle
+from muntin.core.local import LocalJob
+from muntin.model import JobSpec, Window
+from muntin.plan.share import STRATEGIES as SHARING
+from muntin.sql import parse_job
+from test_aggregates import GROUPS, PLAIN, both, pairs_of, simulate, tuples
+from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, rows
+
+VALUES = {
+    "A.v": lambda p: p.left["v"],
+    "B.v": lambda p: p.right["v"],
+    "A.g": lambda p: p.left["g"],
+    "B.g": lambda p: p.right["g"],
+    "A.v + B.v": both,
+    "B.v / 4": lambda p: None if p.right["v"] is None else p.right["v"] / 4,
+    "A.ts": lambda p: p.left["ts"],
+    "A.k": lambda p: p.left["k"],
+}
+SELECT = ["A.v", "B.g", "A.v + B.v", "A.k", "B.v / 4"]
+
+
+def by(draw: st.DrawFn) -> tuple[str, oracle.By]:
+    """A part of an order as SQL and for the oracle."""
+    value, descending = draw(st.sampled_from(list(VALUES))), draw(st.booleans())
+    nulls = draw(st.sampled_from(["", "", "NULLS FIRST", "NULLS LAST"]))
+    first = nulls == "NULLS FIRST" if nulls else not descending
+    return f"{value} {'DESC' if descending else ''} {nulls}", oracle.By(VALUES[value], descending, first)
+
+
+@st.composite
+def queries(draw: st.DrawFn, name: str, shape: dict) -> dict:
+    """A query as SQL and in the oracle's terms; those of one shape are a family."""
+    size, limit, every = draw(st.integers(1, 8)), draw(st.integers(1, 4)), shape["every"]
+    window = Window(size + shape["delta"], size)
+    selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(shape["where"], "AB", strict=True))
+    columns = ", ".join(f"{column} AS c{n}" for n, column in enumerate(shape["select"]))
+    group = shape["group"]
+    sql = (
+        f"CREATE QUERY {name} AS SELECT {columns} "
+        f"FROM A [RANGE {window.left} microseconds] A, B [RANGE {window.right} microseconds] B "
+        f"WHERE A.k = B.k AND {selection} AND {shape['residual']} {f'GROUP BY {group}' if group else ''} "
+        f"ORDER BY {', '.join(text for text, _ in shape['order'])} LIMIT {limit} "
+        f"{'EMIT CHANGES' if every is None else f'EVERY {every} microseconds'};"
+    )
+    keys = [g.strip() for g in group.split(",") if g]
+
+    def answer(pairs: list) -> list:
+        values = oracle.first(limit, [part for _, part in shape["order"]], [VALUES[c] for c in shape["select"]])
+        found = []
+        for t, of, ranked in oracle.aggregate(window, pairs, GROUPS[group], values, every=every):
+            found += [(*row, n + 1, t) for n, row in enumerate(ranked)]
+            if not ranked:
+                known = dict(zip(keys, of, strict=True))
+                found.append((*(known.get(column) for column in shape["select"]), 0, t))
+        return found
+
+    keeps = [SELECTIONS[w] for w in shape["where"]]
+    holds = RESIDUALS[shape["residual"]]
+    return {"name": name, "sql": sql, "window": window, "keeps": keeps, "holds": holds, "answer": answer}
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> dict:
+    return {
+        "delta": draw(st.sampled_from([0, 0, 0, 2])),
+        "every": draw(st.sampled_from([None, None, None, 1, 2, 5])),
+        "where": [draw(st.sampled_from(["TRUE", "TRUE", *SELECTIONS])) for _ in "AB"],
+        "residual": draw(st.sampled_from(["TRUE", "TRUE", *RESIDUALS])),
+        "group": draw(st.sampled_from(list(GROUPS))),
+        "order": [by(draw) for _ in range(draw(st.integers(1, 2)))],
+        "select": draw(st.lists(st.sampled_from(SELECT), min_size=1, max_size=3, unique=True)),
+    }
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> dict:
+    steps = draw(st.integers(1, 4))
+    batches = [(draw(rows(2 * n)), draw(rows(2 * n))) for n in range(steps)]
+    found = []
+    for _ in range(draw(st.integers(1, 2))):
+        shape = draw(shapes())
+        found += [draw(queries(f"q{len(found) + n}", shape)) for n in range(draw(st.integers(1, 3)))]
+    return {
+        "lateness": draw(st.sampled_from([0, 2, 20])),
+        "batches": batches,
+        "queries": found,
+        "shards": draw(st.sampled_from([1, 2, 3])),
+        "strategy": draw(st.sampled_from(SHARING)),
+        "ordering": draw(st.sampled_from(ORDERINGS)),
+        "restarts": [draw(st.booleans()) for _ in batches],
+    }
+
+
+def job(scenario: dict, chosen: list[dict] | None = None) -> JobSpec:
+    text = f"SET ordering = '{scenario['ordering']}';" + STREAMS.format(late=scenario["lateness"]) + PLAIN
+    return parse_job(text + "\n".join(q["sql"] for q in (scenario["queries"] if chosen is None else chosen)))
+
+
+def in_order(found: list[tuple]) -> list[tuple]:
+    return sorted(found, key=lambda row: (row[-1], *((x is not None, x) for x in row[:-1])))
+
+
+def ranks(found: list[tuple]) -> list[int]:
+    return [row[-2] for row in found]
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(scenarios())
+def test_the_first_pairs_are_the_oracles_whatever_the_cuts_shards_and_restarts(scenario):
+    got, local = simulate(scenario, job(scenario), scenario["shards"], scenario["restarts"])
+    for query in scenario["queries"]:
+        found = got[query["name"]]
+        assert in_order(found) == in_order(query["answer"](pairs_of(scenario, query)))
+        assert [row[-1] for row in found] == sorted(row[-1] for row in found)
+        assert all(b in (0, 1, a + 1) for a, b in zip([0, *ranks(found)], ranks(found), strict=False)), (
+            "lists are whole"
+        )
+    for n in range(len(local.plan.joins)):
+        for shard in local.shards[n]:
+            assert shard.operator.counters.groups == 0 and not shard.log, "an ended job keeps nothing"
+            for state in shard.operator.aggregates.states:
+                assert state.candidates == state.main.cells == 0
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None)
+@given(scenarios(), st.data())
+def test_queries_for_the_first_pairs_come_and_go(scenario, data):
+    scenario["strategy"] = data.draw(st.sampled_from([s for s in SHARING if s != "push-down"]))
+    steps = len(scenario["batches"])
+    stays = {
+        q["name"]: sorted(data.draw(st.tuples(st.integers(0, steps), st.integers(0, steps + 1))))
+        for q in scenario["queries"]
+    }
+    local, present = LocalJob(job(scenario, []), scenario["shards"]), set()
+    asked: dict[str, dict] = {}
+    for n, batch in enumerate([*scenario["batches"], None]):
+        wanted = {name for name, (first, last) in stays.items() if first <= n < last}
+        if wanted != present:
+            release = local.shards[0][0].operator.release
+            for name in present - wanted:
+                asked[name]["until"] = release
+            chosen = [q for q in scenario["queries"] if q["name"] in wanted]
+            for name, changed in local.change(job(scenario, chosen)).items():
+                complete = changed.complete_from[name]
+                asked[name] = {"since": max(changed.applied_from - (n == 0), complete), "until": 1 << 61, "got": []}
+            present = wanted
+        tables = {} if batch is None else {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batch, strict=True)}
+        for name, table in local.push(tables, ended=batch is None).items():
+            if name != "plain":
+                asked[name]["got"] += tuples(table)
+        if batch is not None and scenario["restarts"][n]:
+            local.restart()
+    for query in scenario["queries"]:
+        if (there := asked.get(query["name"])) is not None:
+            every = query["answer"](pairs_of(scenario, query))
+            due = [row for row in every if there["since"] < row[-1] < there["until"]]
+            assert in_order([row for row in there["got"] if row[-1] > there["since"]]) == in_order(due)
