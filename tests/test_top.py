@@ -6,11 +6,16 @@ Tiny domains on purpose: ties, NULLs, equal pairs, and pairs that come and go at
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import oracle
+from muntin.core.batch import stream_schema
 from muntin.core.local import LocalJob
 from muntin.model import JobSpec, Window
 from muntin.plan.share import STRATEGIES as SHARING
@@ -167,3 +172,95 @@ def test_queries_for_the_first_pairs_come_and_go(scenario, data):
             every = query["answer"](pairs_of(scenario, query))
             due = [row for row in every if there["since"] < row[-1] < there["until"]]
             assert in_order([row for row in there["got"] if row[-1] > there["since"]]) == in_order(due)
+
+
+def _spec(*queries_: str, streams: str = STREAMS.format(late=0)) -> JobSpec:
+    return parse_job(streams + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(queries_)))
+
+
+def _dense(count: int, first: int = 0) -> pa.Table:
+    made = [{"ts": first + n, "id": first + n, "k": 1, "g": "x", "v": (first + n) * 7919 % 1009} for n in range(count)]
+    return pa.Table.from_pylist(made, ROW)
+
+
+def test_no_more_pairs_are_kept_than_can_come_to_be_among_the_first():
+    """Of 2,000 live pairs about 5 * (1 + ln(2000 / 5)); and twelve windows keep no more than the longest alone."""
+    text = "SELECT B.v, B.id FROM A [RANGE {w} microseconds] A, B [RANGE {w} microseconds] B WHERE A.k = B.k "
+    text += "AND A.id % 100 = 0 GROUP BY A.k ORDER BY B.v DESC LIMIT {n}"
+    alone = _spec(text.format(w=600, n=5))
+    shared = _spec(*(text.format(w=50 * n, n=1 + n % 5) for n in range(1, 13)))
+    counts = []
+    for spec in (alone, shared):
+        local, most = LocalJob(spec), 0
+        for n in range(8):
+            batch = _dense(300, 300 * n)
+            local.push({"A": batch, "B": batch})
+            (state,) = local.shards[0][0].operator.aggregates.states
+            most = max(most, state.candidates)
+        counters = local.counters()[0]
+        assert counters.pairs > 10_000 and counters.aggregated == 2 * counters.pairs
+        assert 20 < most < 80 and len(state._labels) < 3000
+        counts.append((counters.aggregated, most))
+    assert counts[0] == counts[1]
+
+
+def test_the_pairs_behind_the_first_are_not_told(monkeypatch):
+    """What leaves the shard are lists: of a pair that is not among the first, nothing."""
+    local = LocalJob(_spec("SELECT A.id FROM A, B WHERE A.k = B.k GROUP BY A.g ORDER BY A.id LIMIT 2 WINDOW 9 s"))
+    operator = local.shards[0][0].operator
+    told = []
+    advance = operator.aggregates.advance
+    monkeypatch.setattr(operator.aggregates, "advance", lambda *args: told.append(advance(*args)) or told[-1])
+    local.push({"A": _dense(100), "B": _dense(100)})
+    ((values,),) = told
+    assert operator.counters.pairs == 10_000
+    assert values.values["entries"].column("t.0").to_pylist() == [0]
+    assert values.table.num_rows < 10
+
+
+def test_order_and_columns_of_every_type_are_as_in_spark():
+    """NaN is the greatest number, both zeros are one, texts compare by their octets, NULL is first or last."""
+    columns = {
+        "d": ("DECIMAL(10,2)", [Decimal("1.10"), Decimal("-99999999.99"), None, Decimal("2.25")]),
+        "w": ("DECIMAL(38,4)", [Decimal(10**33), Decimal("0.0001"), Decimal(-(10**33)), None]),
+        "day": ("DATE", [date(2024, 2, 29), date(1969, 12, 31), None, date(2030, 1, 1)]),
+        "at": ("TIMESTAMP", [datetime(2024, 1, 1, tzinfo=UTC), None, datetime(1901, 1, 1, tzinfo=UTC), None]),
+        "ok": ("BOOLEAN", [None, True, False, True]),
+        "f": ("DOUBLE", [math.inf, -2.25, None, -math.inf]),
+        "t": ("TINYINT", [-128, 127, None, 5]),
+        "s": ("STRING", ["a", "", "a\0b", "é"]),
+        "x": ("BINARY", [b"a\0", b"a", None, b"\xff"]),
+    }
+    declared = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
+    streams = "".join(
+        f"CREATE STREAM {s} (ts TIMESTAMP, k BIGINT, {declared}) TIMESTAMP BY ts WITH (format = 'json', path = 'x');"
+        for s in "AB"
+    )
+    cases = [(name, way) for name in columns for way in ("", "DESC", "NULLS LAST", "DESC NULLS FIRST")]
+    spec = _spec(
+        *(f"SELECT A.{name} AS v FROM A, B WHERE A.k = B.k ORDER BY 1 {way} LIMIT 9 WINDOW 5 s" for name, way in cases),
+        streams=streams,
+    )
+    schema = stream_schema(spec.streams["A"])
+    rows_ = [{"ts": 0, "k": 1, **{name: values[n] for name, (_, values) in columns.items()}} for n in range(4)]
+    tables = {"A": pa.Table.from_pylist(rows_, schema), "B": pa.Table.from_pylist([{"ts": 0, "k": 1}], schema)}
+    found = LocalJob(spec, 2).push(tables, ended=True)
+    for n, (name, way) in enumerate(cases):
+        values = columns[name][1]
+        known = sorted((v for v in values if v is not None), reverse="DESC" in way)
+        nulls = [None] * values.count(None)
+        due = [*nulls, *known] if way in ("", "DESC NULLS FIRST") else [*known, *nulls]
+        assert [row["v"] for row in found[f"q{n}"].to_pylist() if row["_rank"]] == due, (name, way)
+
+
+def test_a_group_without_pairs_is_told_once():
+    query = "SELECT A.g, B.v, A.g AS again, 5 AS five FROM A, B WHERE A.k = B.k GROUP BY A.g ORDER BY B.v LIMIT 2 "
+    local = LocalJob(_spec(query + "WINDOW 4 microseconds"), 2)
+    made = [{"ts": t, "id": t, "k": 1, "g": "x", "v": t} for t in (0, 1, 9)]
+    table = pa.Table.from_pylist(made, ROW)
+    assert tuples(local.push({"A": table.slice(0, 1), "B": table}, ended=True)["q0"]) == [
+        ("x", 0, "x", 5, 1, 0),
+        ("x", 0, "x", 5, 1, 1),
+        ("x", 1, "x", 5, 2, 1),
+        ("x", None, "x", None, 0, 4),
+    ]

@@ -63,8 +63,9 @@ def _limit(text: SqlText, select: exp.Select) -> int:
 
 
 def _order(text: SqlText, pairs: Expressions, node: exp.Expr, items: list[tuple[str, exp.Expr]]) -> Order:
-    if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
-        raise text.refuse("such an ORDER BY", node, f"write {_EXAMPLE}")
+    if not isinstance(node, exp.Ordered) or isinstance(node.this, exp.Var):
+        clause = node.find_ancestor(exp.Order) or node
+        raise text.refuse(text.slice(clause), clause, f"name what to order by: {_EXAMPLE}")
     by = pairs.expression(_selected(text, node.this, items))
     return Order(by, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
