@@ -43,6 +43,10 @@ def both(pair: oracle.Pair) -> int | None:
     return summed(pair.left["v"], pair.right["v"])
 
 
+def text_of(pair: oracle.Pair) -> str | None:
+    return None if pair.right["g"] is None or pair.left["v"] is None else f"{pair.right['g']}{pair.left['v']}"
+
+
 class Answer(tuple):
     """What a query selects of a group; whether HAVING lets it be seen is no part of it."""
 
@@ -61,6 +65,9 @@ CALLS = {
     "MIN(A.v)": lambda pairs: min(known(pairs, lambda p: p.left["v"]), default=None),
     "MAX(B.v)": lambda pairs: max(known(pairs, lambda p: p.right["v"]), default=None),
     "MIN(-B.id / 2)": lambda pairs: min(known(pairs, lambda p: -p.right["id"] / 2), default=None),
+    "MIN(A.g)": lambda pairs: min(known(pairs, lambda p: p.left["g"]), default=None),
+    "MAX(B.g)": lambda pairs: max(known(pairs, lambda p: p.right["g"]), default=None),
+    "max(b.G || CAST(a.V AS STRING))": lambda pairs: max(known(pairs, text_of), default=None),
     "COUNT(DISTINCT B.g)": lambda pairs: len(set(known(pairs, lambda p: p.right["g"]))),
     "COUNT(DISTINCT A.k)": lambda pairs: len(set(known(pairs, lambda p: p.left["k"]))),
     "MAX(A.v) - MIN(B.v)": lambda pairs: summed(
@@ -339,6 +346,8 @@ def test_values_of_every_type_come_back_as_they_were():
         "f": ("FLOAT", [1.5, -2.25, None, float("-inf")]),
         "t": ("TINYINT", [-128, 127, None, 5]),
         "b": ("BIGINT", [-(1 << 63), (1 << 63) - 1, None, 0]),
+        "s": ("STRING", ["z", "", None, "zé"]),
+        "x": ("BINARY", [b"a\0", b"a", None, b"\xff"]),
     }
     declared = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
     streams = "".join(
@@ -361,3 +370,11 @@ def test_values_of_every_type_come_back_as_they_were():
     assert found["SUM_d"] == Decimal("-99999996.64") and found["SUM_w"] == Decimal("0.0001")
     assert found["SUM_t"] == 4 and found["SUM_b"] == -1
     assert found["AVG_d"] == Decimal("-33333332.213333") and found["AVG_t"] == pytest.approx(4 / 3)
+
+
+def test_the_same_expression_may_be_written_in_several_ways():
+    calls = "MIN(A.v) AS a, MAX(a.V) AS b, SUM(A.v) AS c, COUNT(a.v) AS d, MIN(A.g) AS e, MAX(a.G) AS f"
+    spec = _job(f"SELECT {calls} FROM A, B WHERE A.k = B.k WINDOW 5 microseconds")
+    left = [{"ts": 0, "id": n, "k": 1, "g": "xyz"[n], "v": n} for n in range(3)]
+    tables = {name: pa.Table.from_pylist(rows_, ROW) for name, rows_ in (("A", left), ("B", left[:1]))}
+    assert tuples(LocalJob(spec).push(tables, ended=True)["q0"])[0] == (0, 2, 3, 3, "x", "z", 0)

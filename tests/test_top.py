@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import oracle
+from muntin.core import labels
 from muntin.core.batch import stream_schema
 from muntin.core.local import LocalJob
 from muntin.model import JobSpec, Window
@@ -264,3 +265,22 @@ def test_a_group_without_pairs_is_told_once():
         ("x", 1, "x", 5, 2, 1),
         ("x", None, "x", None, 0, 4),
     ]
+
+
+def test_labels_that_are_spread_out_again_change_no_answer(monkeypatch):
+    """Values that come always just before the last: there is soon no room for their labels."""
+    select = "SELECT MIN(A.g) AS low, MAX(A.g) AS high FROM A, B WHERE A.k = B.k WINDOW 12 microseconds"
+    first = "SELECT A.g, A.id FROM A, B WHERE A.k = B.k ORDER BY A.g, A.id DESC LIMIT 3 WINDOW 12 microseconds"
+    made = [{"ts": n, "id": n, "k": 1, "g": "b" if n % 9 == 0 else "a" * n, "v": n} for n in range(60)]
+    table, found, spread, again = pa.Table.from_pylist(made, ROW), [], [], labels.Labels._spread
+    monkeypatch.setattr(labels.Labels, "_spread", lambda own: spread.append(labels.STEP) or again(own))
+    for step in (labels.STEP, 4):
+        monkeypatch.setattr(labels, "STEP", step)
+        local, got = LocalJob(_spec(select, first)), {"q0": [], "q1": []}
+        for n in range(61):
+            batch = {} if n == 60 else {"A": table.slice(n, 1), "B": table.slice(n, 1)}
+            for name, rows_ in local.push(batch, ended=n == 60).items():
+                got[name] += tuples(rows_)
+        found.append(got)
+    assert found[0] == found[1] and len(found[0]["q0"]) > 40 and len(found[0]["q1"]) > 80
+    assert spread.count(4) > 4

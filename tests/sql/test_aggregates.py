@@ -64,6 +64,7 @@ def test_distinct_groups_by_the_whole_list(spec: JobSpec) -> None:
         ("MAX(B.d)", "decimal(10,2)"),
         ("MAX(A.day)", "date"),
         ("MIN(A.ok)", "boolean"),
+        ("MAX(A.tag)", "string"),
     ],
 )
 def test_types_are_sparks(spec: JobSpec, call: str, kind: str) -> None:

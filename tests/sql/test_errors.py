@@ -145,7 +145,7 @@ NOT_YET = [
     (f"SELECT «COUNT(A.t, A.tag)» {AB} {END}", "COUNT of several values"),
     (f"SELECT «COUNT(DISTINCT A.t, A.tag)» {AB} {END}", "DISTINCT of several values"),
     (f"SELECT «SUM(DISTINCT A.t)» {AB} {END}", "SUM(DISTINCT ...)"),
-    (f"SELECT «MAX(A.tag)» {AB} {END}", "MAX of string"),
+    (f"SELECT «MAX(CAST(B.d AS DECIMAL(30,2)))» {AB} {END}", "MAX of decimal(30,2)"),
     (f"SELECT «COUNT(*) OVER (ORDER BY A.ts)» AS x {AB} {END}", "a window function"),
     (f"SELECT «COUNT(*) FILTER (WHERE A.ok)» AS x {AB} {END}", "FILTER"),
     (f"SELECT «DISTINCT» COUNT(*) {AB} {END}", "DISTINCT beside GROUP BY or aggregates"),

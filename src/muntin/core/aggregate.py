@@ -14,6 +14,7 @@ Nothing here is durable: the live pairs follow from the rows that the join keeps
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,15 @@ import pyarrow.compute as pc
 from muntin.core import measures
 from muntin.core.batch import Counters
 from muntin.core.groups import G1, G2, TIME, GroupState, Values, Wanted, of_lane
+from muntin.core.labels import OCTETS, Labels, Moved
 from muntin.core.layer import Layer, Pairs, Shape, in_order
 from muntin.core.memory import Memory
 from muntin.core.results import Columns, Run
 from muntin.core.top import TopState
 from muntin.kernels.aggregate import BEFORE, Events, Out
+from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
+from muntin.model import Call, Expr
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family, combined, families, told_apart
 
@@ -108,21 +112,29 @@ class FamilyState(GroupState):
         within = Shape(windows, 1, np.zeros(0, np.int64), 0)
         super().__init__(join, family, memory, Layer(shape, memory, image and image["main"]), image)
         self._within = [Layer(within, memory, image and image["within"][n]) for n in range(len(family.distinct))]
+        self._labels = {arg.sql: Labels((), memory, image and image["labels"][arg.sql]) for arg in family.texts}
+        """Of expressions whose values are texts, numbers that compare as they do."""
         apart = {sql: told for query in family.queries for sql, told in told_apart(join, query).items()}
         self._apart = [apart[arg.sql] for arg in family.distinct]
 
     @property
     def image(self) -> dict[str, Any]:
-        return {**super().image, "within": [layer.image for layer in self._within]}
+        labels = {sql: labels.image for sql, labels in self._labels.items()}
+        return {**super().image, "within": [layer.image for layer in self._within], "labels": labels}
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + sum(layer.nbytes for layer in self._within)
+        return super().nbytes + sum(part.nbytes for part in self._parts)
 
     def discard(self) -> None:
         super().discard()
-        for layer in self._within:
-            layer.discard()
+        for part in self._parts:
+            part.discard()
+
+    @property
+    def _parts(self) -> list[Layer | Labels]:
+        """What is kept beside the numbers of groups."""
+        return [*self._within, *self._labels.values()]
 
     # -- pairs in -------------------------------------------------------------------------------------------------
 
@@ -153,20 +165,37 @@ class FamilyState(GroupState):
         keys = np.zeros((rows, len(family.extremes)), np.int64)
         has = np.zeros((rows, len(family.extremes)), bool)
         ints[:, 0] = 1
+        summed, doubled = ([arg.sql for arg in args] for args in (family.summed, self._doubles))
         for arg in family.counted:
             values = columns.values(arg, places)
-            ints[:, self._ints.index(measures.count_name(arg))] = np.asarray(pc.is_valid(values))
-            if arg in family.summed:
+            there = np.asarray(pc.is_valid(values))
+            ints[:, self._ints.index(measures.count_name(arg))] = there
+            if arg.sql in summed:
                 whole, double = measures.summands(arg, values)
                 first = self._ints.index(measures.sum_names(arg)[0])
                 for n, column in enumerate(whole):
                     ints[:, first + n] = column
                 for sums in double:
-                    doubles[:, self._doubles.index(arg)] = sums
-            for n, call in enumerate(family.extremes):
-                if call.arg == arg:
-                    keys[:, n], has[:, n] = measures.keys(call, values)
+                    doubles[:, doubled.index(arg.sql)] = sums
+            if extremes := self._extremes_of(arg.sql):
+                label = self._labelled(arg, values) if arg.sql in self._labels else measures.keys(values)
+                for n, call in extremes:
+                    keys[:, n], has[:, n] = measures.turned(call, label), there
         return ints, doubles, keys, has
+
+    def _labelled(self, arg: Expr, values: pa.ChunkedArray) -> Int64s:
+        """The labels of texts, whatever where there is none; those kept follow where labels change."""
+        there = np.asarray(pc.is_valid(values))
+        found = np.zeros(len(there), np.int64)
+        found[there], moved = self._labels[arg.sql].add(values.drop_null().combine_chunks().cast(pa.large_binary()), ())
+        if moved is not None:
+            for n, call in self._extremes_of(arg.sql):
+                self.main.relabel(n, partial(_moved, call, moved))
+        return found
+
+    def _extremes_of(self, sql: str) -> list[tuple[int, Call]]:
+        """MIN and MAX of an expression, each with its place among the stairs."""
+        return [(n, c) for n, c in enumerate(self.family.extremes) if c.arg is not None and c.arg.sql == sql]
 
     # -- values out -----------------------------------------------------------------------------------------------
 
@@ -196,7 +225,12 @@ class FamilyState(GroupState):
         for layer in self._within:
             layer.forget(until)
         self._forget(until)
+        for sql, labels in self._labels.items():
+            labels.settle(partial(self._kept_labels, sql))
         return found
+
+    def _kept_labels(self, sql: str) -> Int64s:
+        return np.concatenate([measures.turned(call, self.main.keys(n)) for n, call in self._extremes_of(sql)])
 
     def _rows(self, layer: Layer, events: Events, since: int, until: int, silent: bool) -> Out:
         """Rows for all instants; where groups are put together later, with what each had before."""
@@ -217,8 +251,18 @@ class FamilyState(GroupState):
         for n, arg in enumerate(self._doubles):
             columns |= {name: out.doubles[:, 2 * n + half] for half, name in enumerate(measures.double_names(arg))}
         for n, call in enumerate(self.family.extremes):
-            columns[measures.extreme_name(call)] = pa.array(out.keys[:, n], mask=~out.has[:, n])
+            found: pa.Array = pa.array(out.keys[:, n], mask=~out.has[:, n])
+            if call.arg is not None and call.arg.sql in self._labels:
+                found = self._texts(call, out.keys[:, n], out.has[:, n])
+            columns[measures.extreme_name(call)] = found
         return pa.table(columns)
+
+    def _texts(self, call: Call, keys: Int64s, has: Bools) -> pa.Array:
+        """The texts that keys of MIN or MAX stand for."""
+        assert call.arg is not None
+        at, kind = np.cumsum(has) - 1, arrow_type(call.type)
+        octets = self._labels[call.arg.sql].take(measures.turned(call, keys[has]))[OCTETS].combine_chunks()
+        return octets.take(pa.array(at, mask=~has)).cast(kind)
 
     def _values(self, layer: Layer, out: Out) -> pa.Table:
         """The values within groups as a table."""
@@ -230,6 +274,11 @@ class FamilyState(GroupState):
     def _times(self, out: Out) -> Int64s:
         """Instants in microseconds."""
         return np.where(out.time == BEFORE, BEFORE, out.time * self.family.pane)
+
+
+def _moved(call: Call, moved: Moved, keys: Int64s) -> Int64s:
+    """Keys of MIN or MAX when labels have changed."""
+    return measures.turned(call, moved.now(measures.turned(call, keys)))
 
 
 def _ints(family: Family) -> list[str]:

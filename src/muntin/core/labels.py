@@ -35,7 +35,8 @@ class Moved(NamedTuple):
     new: Int64s
 
     def now(self, labels: Int64s) -> Int64s:
-        return self.new[np.searchsorted(self.old, labels)]
+        """What these have become; whatever for a number that was no label."""
+        return self.new[np.minimum(np.searchsorted(self.old, labels), len(self.new) - 1)]
 
 
 class Labels:

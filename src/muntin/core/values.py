@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.core import measures
 from muntin.core.aggregate import V1, V2
@@ -25,7 +26,7 @@ from muntin.core.told import begins, fingerprints, last, numbered, shared
 from muntin.kernels.aggregate import BEFORE, add_wide
 from muntin.kernels.evaluate import evaluate
 from muntin.model import Aggregation, Expr, Function, Query
-from muntin.plan.families import aggregation
+from muntin.plan.families import TEXTS, aggregation
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -42,6 +43,8 @@ class Told:
     time: Int64s
     numbers: dict[str, npt.NDArray[Any]]
     present: dict[str, Bools]
+    texts: dict[str, pa.Array]
+    """The texts that MIN and MAX have found, in order; their numbers are places here."""
 
 
 def finish(query: Query, parts: Sequence[Values], apart: Mapping[str, bool]) -> tuple[pa.Table, pa.Table]:
@@ -71,13 +74,14 @@ def _together(asked: Aggregation, parts: Sequence[Values]) -> Told:
     names = [name for name in dict.fromkeys(names) if name in table.column_names]
     extreme = {measures.extreme_name(c) for c in asked.calls if c.function in (Function.MIN, Function.MAX)}
     valid = {name: np.asarray(table[name].is_valid()) for name in extreme}
-    numbers = {name: table[name].fill_null(0).to_numpy() for name in names}
+    texts, places = _texts(asked, table)
+    numbers = places | {name: table[name].fill_null(0).to_numpy() for name in names if name not in texts}
     instants, rank = np.unique(time, return_inverse=True)
     key = group * len(instants) + rank.ravel()
     order = np.argsort(key, kind="stable")
     if len(parts) == 1 or not shared(group, source):
         own = {name: values[order] for name, values in numbers.items()}
-        return Told(table, order, group[order], time[order], own, {n: v[order] for n, v in valid.items()})
+        return Told(table, order, group[order], time[order], own, {n: v[order] for n, v in valid.items()}, texts)
     wanted, first = np.unique(key, return_index=True)
     added: dict[str, npt.NDArray[Any]] = {}
     present = {name: np.zeros(len(wanted), bool) for name in valid}
@@ -100,7 +104,22 @@ def _together(asked: Aggregation, parts: Sequence[Values]) -> Told:
                 mine_too = [np.where(there, numbers[name][rows], 0.0) for name in halves]
                 both = add_wide(*(added[name] for name in halves), *mine_too) if n else mine_too
                 added |= dict(zip(halves, both, strict=True))
-    return Told(table, first, group[first], time[first], added, present)
+    return Told(table, first, group[first], time[first], added, present, texts)
+
+
+def _texts(asked: Aggregation, table: pa.Table) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
+    """The texts of each MIN and MAX in order, and of each row the place of its own there, as its key."""
+    texts, places = {}, {}
+    for call in asked.calls:
+        if call.function in (Function.MIN, Function.MAX) and call.type in TEXTS:
+            name = measures.extreme_name(call)
+            encoded = table[name].combine_chunks().dictionary_encode()
+            order = pc.sort_indices(encoded.dictionary)
+            place = np.zeros(len(order) + 1, np.int64)  # one more, for NULL
+            place[order.to_numpy()] = np.arange(len(order))
+            texts[name] = encoded.dictionary.take(order)
+            places[name] = measures.turned(call, place[encoded.indices.fill_null(len(order)).to_numpy()])
+    return texts, places
 
 
 def _distinct(told: Told, parts: Sequence[pa.Table], every_us: int | None) -> Int64s:
@@ -141,7 +160,7 @@ def _rows(query: Query, asked: Aggregation, told: Told) -> tuple[pa.Table, pa.Ta
     table = {name: told.table[name].take(pa.array(told.at)) for name in groups}
     faults: list[tuple[str, Bools]] = []
     for n, call in enumerate(asked.calls):
-        table[f"a.{n}"], too_large = measures.result(call, told.numbers, told.present)
+        table[f"a.{n}"], too_large = measures.result(call, told.numbers, told.present, told.texts)
         faults.append((f"overflow: {call.text} does not fit into {call.type}", too_large))
     values = pa.table({**table, TIME: told.time})
     outputs = _evaluated(values, [o.expr for o in query.select])

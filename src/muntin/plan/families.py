@@ -31,6 +31,7 @@ from muntin.plan.share import SharedJoin
 
 SUMMED = (Function.SUM, Function.AVG)
 EXTREMES = (Function.MIN, Function.MAX)
+TEXTS = ("string", "binary")
 
 
 def aggregation(query: Query) -> Aggregation:
@@ -102,6 +103,11 @@ class Family:
     @cached_property
     def extremes(self) -> tuple[Call, ...]:
         return tuple(call for call in self.calls if call.function in EXTREMES)
+
+    @cached_property
+    def texts(self) -> tuple[Expr, ...]:
+        """Expressions whose least or greatest values are wanted, and are no numbers."""
+        return tuple(arg for arg in self.args(*EXTREMES) if arg.type in TEXTS)
 
     @cached_property
     def distinct(self) -> tuple[Expr, ...]:

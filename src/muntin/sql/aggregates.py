@@ -25,7 +25,7 @@ _FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Min: Function.MIN,
     exp.Max: Function.MAX,
 }
-_ORDERED = (*INTEGERS, "float", "double", "boolean", "date", "timestamp", "timestamp_ntz")
+_ORDERED = (*INTEGERS, "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary")
 _EXACT_DIGITS = 18
 """Decimals of so many digits are compared as 64-bit integers."""
 
@@ -195,7 +195,7 @@ class Grouped:
         if function in (Function.MIN, Function.MAX):
             if arg.type in _ORDERED or (digits and digits[0] <= _EXACT_DIGITS):
                 return arg.type
-            hint = f"numbers (decimals up to {_EXACT_DIGITS} digits), booleans, dates and timestamps have one"
+            hint = f"cast it to a decimal of at most {_EXACT_DIGITS} digits, or to double"
             raise self.text.refuse(f"{called(node)} of {arg.type}", node, hint)
         if not is_numeric(arg.type):
             raise self.text.error(f"{called(node)} needs a number, this is {arg.type}", node, "aggregate a number")
