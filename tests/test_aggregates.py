@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -378,3 +379,23 @@ def test_the_same_expression_may_be_written_in_several_ways():
     left = [{"ts": 0, "id": n, "k": 1, "g": "xyz"[n], "v": n} for n in range(3)]
     tables = {name: pa.Table.from_pylist(rows_, ROW) for name, rows_ in (("A", left), ("B", left[:1]))}
     assert tuples(LocalJob(spec).push(tables, ended=True)["q0"])[0] == (0, 2, 3, 3, "x", "z", 0)
+
+
+def test_a_million_groups_keep_no_more_than_those_of_the_window():
+    """State and count follow the groups that are live, and what is told those that change."""
+    calls = "SELECT A.id, COUNT(*) AS n, MAX(B.v) AS top FROM A, B WHERE A.k = B.k GROUP BY A.id WINDOW 100 ms"
+    first = "SELECT A.k, B.v FROM A, B WHERE A.k = B.k GROUP BY A.k ORDER BY B.v LIMIT 3 WINDOW 100 ms"
+    local, size, rows_, sizes = LocalJob(_job(calls, first)), 100_000, [0, 0], []
+    for start in range(0, 1_000_000, size):
+        ids = np.arange(start, start + size)
+        columns = [pa.array(ids), pa.array(ids), pa.array(ids), pa.nulls(size, pa.string()), pa.array(ids % 7)]
+        table = pa.table(columns, names=ROW.names).cast(ROW)
+        found = local.push({"A": table, "B": table})
+        rows_ = [n + found[name].num_rows for n, name in zip(rows_, found, strict=True)]
+        states = local.shards[0][0].operator.aggregates.states
+        assert [state.main.live for state in states] == [min(start, 1) + size] * 2
+        sizes.append([state.nbytes for state in states])
+    assert local.counters()[0].groups == 2 * (size + 1)
+    for early, late in zip(np.max(sizes[:4], axis=0), np.max(sizes[4:], axis=0), strict=True):
+        assert late <= 1.1 * early and late < 700 * size
+    assert rows_ == [2 * 1_000_000 - size - 2] * 2, "each group appears and goes"

@@ -114,24 +114,25 @@ class Labels:
 
     def take(self, labels: Int64s) -> pa.Table:
         """The values of these labels, with what comes with them."""
-        wanted, at = np.unique(labels, return_inverse=True)
-        return _in_order(pa.concat_tables(self._among(wanted))).take(pa.array(at.ravel()))
+        found = self.among(labels)
+        return found.take(pa.array(np.searchsorted(found[LABEL].to_numpy(), labels)))
 
-    def _among(self, wanted: Int64s) -> list[pa.Table]:
-        """Of each table the rows with one of these labels, which ascend."""
-        parts = [self._schema.empty_table()]
+    def among(self, labels: Int64s) -> pa.Table:
+        """The values of these labels, each once, in order."""
+        wanted, parts = np.sort(labels), [self._schema.empty_table()]
+        wanted = wanted[np.diff(wanted, prepend=LOWEST) != 0]
         for _, table in self._tables:
             own = table[LABEL].to_numpy()
             at = np.searchsorted(own, wanted)
             at = at[(at < len(own)) & (own[np.minimum(at, len(own) - 1)] == wanted)]
             parts.append(table.take(pa.array(at)))
-        return parts
+        return _in_order(pa.concat_tables(parts))
 
     def settle(self, used: Callable[[], Int64s]) -> None:
         """Let go of values whose labels nobody keeps, once they may be the larger part."""
         if len(self) <= 2 * self._kept + SPARE:
             return
-        kept = _in_order(pa.concat_tables(self._among(np.unique(used()))))
+        kept = self.among(used())
         self.discard()
         self._kept = kept.num_rows
         if self._kept:

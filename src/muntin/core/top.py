@@ -171,7 +171,7 @@ class TopState(GroupState):
         table = pa.table({TIME: times, **self._named(heads[:, SLOT])}).take(pa.array(of))
         for name, values in ((PLACE, np.where(empty, 0, place + 1)), (LABEL, labels)):
             table = table.append_column(name, pa.array(values))
-        return table, {ENTRIES: self._labels.take(np.unique(labels[~empty]))}
+        return table, {ENTRIES: self._labels.among(labels[~empty])}
 
 
 def _top(query: Query) -> Top:

@@ -22,7 +22,7 @@ from muntin.core.aggregate import V1, V2
 from muntin.core.groups import G1, G2, TIME, Values
 from muntin.core.lists import list_rows
 from muntin.core.results import OUTPUT_TS, output_schema
-from muntin.core.told import begins, fingerprints, last, numbered, shared
+from muntin.core.told import begins, fingerprints, last, numbered, of_changed, shared
 from muntin.kernels.aggregate import BEFORE, add_wide
 from muntin.kernels.evaluate import evaluate
 from muntin.model import Aggregation, Expr, Function, Query
@@ -54,6 +54,8 @@ def finish(query: Query, parts: Sequence[Values], apart: Mapping[str, bool]) -> 
     a fault there are the columns of the group, the output timestamp and the fault.
     """
     asked = aggregation(query)
+    if asked.every_us is None:
+        parts = of_changed(parts)
     if asked.top is not None:
         return list_rows(query, asked.top, parts), pa.table({FAULT: pa.array([], pa.string())})
     told = _together(asked, parts)
