@@ -151,6 +151,27 @@ def first(limit: int, order: Sequence[By], columns: Sequence[Callable[[Pair], An
     return values
 
 
+def final(
+    pairs: Sequence[Pair],
+    group: Callable[[Pair], Any],
+    values: Callable[[list[Pair]], Any],
+    ends: Callable[[Pair], Sequence[int]],
+    end: int,
+    shows: Callable[[Any], bool] = lambda values: True,
+) -> list[tuple[int, Any, Any]]:
+    """Section 7: (time, group, values) once for each group, over all its pairs, when its key is over.
+
+    `ends` are the times at which the key of a pair is over, if it ever is, and `end` is the end of the streams. A key
+    that comes again later begins a new group.
+    """
+    lives: dict[Any, list[Pair]] = {}
+    for pair in pairs:
+        over = min((at for at in ends(pair) if at >= pair.ts), default=end)
+        lives.setdefault((min(over, end), group(pair)), []).append(pair)
+    found = [(at, g, values(members)) for (at, g), members in lives.items()]
+    return [told for told in found if shows(told[2])]
+
+
 class Promise(NamedTuple):
     """From `ts` on, and up to `until`, a stream has promised not to send a key."""
 
@@ -183,3 +204,28 @@ def promised(
             if (is_mark or unique) and not mine and same_key(key(row), key(row)):
                 promises.append(Promise(key(row), ts, ts + binding_us))
     return kept, broken, promises
+
+
+def ends(
+    window: Window,
+    key: Sequence[Any],
+    rows: tuple[Sequence[Row], Sequence[Row]],
+    keys: tuple[Key, Key],
+    promises: tuple[Sequence[Promise], Sequence[Promise]],
+    keeps: tuple[Selection | None, Selection | None] = (None, None),
+    times: tuple[str, str] = ("ts", "ts"),
+) -> list[int]:
+    """Section 6: when a query's output is over for a key: both streams have promised it, or one has, and its last row
+    with the key has left its window. Of two promises that hold together the first one counts."""
+    found = []
+    mine = [[p for p in promises[side] if same_key(p.key, key)] for side in Side]
+    for side in Side:
+        others, keep = mine[side.other], keeps[side]
+        for promise in mine[side]:
+            if any(p.ts <= promise.ts <= p.until and (p.ts < promise.ts or side == Side.RIGHT) for p in others):
+                continue
+            wanted = [r for r in rows[side] if same_key(keys[side](r), key) and (keep is None or keep(r) is True)]
+            last = [r[times[side]] + window.side(side) - 1 for r in wanted if r[times[side]] <= promise.ts]
+            both = [p.ts for p in others if promise.ts <= p.ts <= promise.until]
+            found.append(min([max([promise.ts, *last]), *both]))
+    return sorted(found)

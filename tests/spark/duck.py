@@ -19,9 +19,10 @@ def within(window_a_s: float, window_b_s: float) -> str:
     return f"(({after}) OR ({before}))"
 
 
-def wanted(select: str, source: str, where: str, window_s: tuple[float, float]) -> str:
-    """One query for DuckDB: what it selects and the output timestamp."""
-    return f"SELECT {select}, greatest(A.ts, B.ts) AS _ts FROM {source} WHERE ({where}) AND {within(*window_s)}"
+def wanted(select: str, source: str, where: str, window_s: tuple[float, float], groups: str = "") -> str:
+    """One query for DuckDB: what it selects and the output timestamp; of `groups` over all time without one."""
+    time = "" if groups else ", greatest(A.ts, B.ts) AS _ts"
+    return f"SELECT {select}{time} FROM {source} WHERE ({where}) AND {within(*window_s)} {groups}"
 
 
 def connect(streams: dict[str, Path]) -> duckdb.DuckDBPyConnection:
@@ -40,8 +41,9 @@ def output_files(folder: Path) -> list[Path]:
 
 def difference(base: duckdb.DuckDBPyConnection, wanted: str, folder: Path) -> tuple[int, int, int]:
     """Rows wanted, missing and too many: multisets, so a row that comes twice is one too many."""
-    base.execute(f"CREATE OR REPLACE TEMP TABLE got AS FROM read_parquet('{folder}/*.parquet')")
     base.execute(f"CREATE OR REPLACE TEMP TABLE want AS {wanted}")
+    columns = ", ".join(f'"{column[0]}"' for column in base.execute("DESCRIBE want").fetchall())
+    base.execute(f"CREATE OR REPLACE TEMP TABLE got AS SELECT {columns} FROM read_parquet('{folder}/*.parquet')")
     counts = [
         base.execute(f"SELECT count(*) FROM ({rows})").fetchall()[0][0]
         for rows in ("FROM want", "FROM want EXCEPT ALL FROM got", "FROM got EXCEPT ALL FROM want")

@@ -13,7 +13,7 @@ Nothing here is durable: the live pairs follow from the rows that the join keeps
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
 from muntin.model import Call, Expr
 from muntin.plan import SharedJoin
-from muntin.plan.families import Family, combined, families, told_apart
+from muntin.plan.families import TEXTS, Family, combined, families, told_apart
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -76,9 +76,7 @@ class Aggregates:
 
     def advance(self, until_us: int, counters: Counters) -> list[Values]:
         """Tell of all instants up to this one."""
-        found = [values for state in self.states for values in state.advance(until_us, counters)]
-        counters.groups = self.groups
-        return found
+        return [values for state in self.states for values in state.advance(until_us, counters)]
 
     def change(self, join: SharedJoin) -> list[GroupState]:
         """Go on with other queries; the families that are new or have changed, which begin without pairs."""
@@ -105,7 +103,7 @@ class FamilyState(GroupState):
     """The numbers of groups, and within these the values of expressions of which the different ones are counted."""
 
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
-        self._ints, self._doubles = _ints(family), [a for a in family.summed if measures.double_names(a)]
+        self._ints, self._doubles = whole_numbers(family), sums_of_doubles(family)
         windows = np.array([lane.window for lane in family.lanes], np.int64)
         counts = [self._ints.index(measures.count_name(arg)) for arg in self._doubles]
         shape = Shape(windows, len(self._ints), np.array(counts, np.int64), len(family.extremes))
@@ -143,7 +141,7 @@ class FamilyState(GroupState):
         if placed is None:
             return 0
         places, slot, time, anchor, lane, h1, h2 = placed
-        work = self.main.take(Pairs(slot, time, anchor, lane, *self._measured(columns, places)))
+        work = self.main.take(Pairs(slot, time, anchor, lane, *measured(self.family, columns, places, self._labelled)))
         for arg, layer in zip(self.family.distinct, self._within, strict=True):
             v1, v2, valid = hash_keys([columns.values(arg, places)])
             there = np.flatnonzero(valid)
@@ -155,47 +153,15 @@ class FamilyState(GroupState):
             work += layer.take(Pairs(inner, time[there], anchor[there], lane[there], ones, none, *nothing))
         return work
 
-    def _measured(
-        self, columns: Columns, places: tuple[pa.Array, pa.Array]
-    ) -> tuple[Int64s, npt.NDArray[np.float64], Int64s, Bools]:
-        """What each pair adds: whole numbers, doubles; and the keys of MIN and MAX, with where there is a value."""
-        rows, family = len(places[0]), self.family
-        ints = np.zeros((rows, len(self._ints)), np.int64)
-        doubles = np.zeros((rows, len(self._doubles)))
-        keys = np.zeros((rows, len(family.extremes)), np.int64)
-        has = np.zeros((rows, len(family.extremes)), bool)
-        ints[:, 0] = 1
-        summed, doubled = ([arg.sql for arg in args] for args in (family.summed, self._doubles))
-        for arg in family.counted:
-            values = columns.values(arg, places)
-            there = np.asarray(pc.is_valid(values))
-            ints[:, self._ints.index(measures.count_name(arg))] = there
-            if arg.sql in summed:
-                whole, double = measures.summands(arg, values)
-                first = self._ints.index(measures.sum_names(arg)[0])
-                for n, column in enumerate(whole):
-                    ints[:, first + n] = column
-                for sums in double:
-                    doubles[:, doubled.index(arg.sql)] = sums
-            if extremes := self._extremes_of(arg.sql):
-                label = self._labelled(arg, values) if arg.sql in self._labels else measures.keys(values)
-                for n, call in extremes:
-                    keys[:, n], has[:, n] = measures.turned(call, label), there
-        return ints, doubles, keys, has
-
     def _labelled(self, arg: Expr, values: pa.ChunkedArray) -> Int64s:
         """The labels of texts, whatever where there is none; those kept follow where labels change."""
         there = np.asarray(pc.is_valid(values))
         found = np.zeros(len(there), np.int64)
         found[there], moved = self._labels[arg.sql].add(values.drop_null().combine_chunks().cast(pa.large_binary()), ())
         if moved is not None:
-            for n, call in self._extremes_of(arg.sql):
+            for n, call in extremes_of(self.family, arg.sql):
                 self.main.relabel(n, partial(_moved, call, moved))
         return found
-
-    def _extremes_of(self, sql: str) -> list[tuple[int, Call]]:
-        """MIN and MAX of an expression, each with its place among the stairs."""
-        return [(n, c) for n, c in enumerate(self.family.extremes) if c.arg is not None and c.arg.sql == sql]
 
     # -- values out -----------------------------------------------------------------------------------------------
 
@@ -230,7 +196,7 @@ class FamilyState(GroupState):
         return found
 
     def _kept_labels(self, sql: str) -> Int64s:
-        return np.concatenate([measures.turned(call, self.main.keys(n)) for n, call in self._extremes_of(sql)])
+        return np.concatenate([measures.turned(call, self.main.keys(n)) for n, call in extremes_of(self.family, sql)])
 
     def _rows(self, layer: Layer, events: Events, since: int, until: int, silent: bool) -> Out:
         """Rows for all instants; where groups are put together later, with what each had before."""
@@ -281,7 +247,50 @@ def _moved(call: Call, moved: Moved, keys: Int64s) -> Int64s:
     return measures.turned(call, moved.now(measures.turned(call, keys)))
 
 
-def _ints(family: Family) -> list[str]:
+def measured(
+    family: Family,
+    columns: Columns,
+    places: tuple[pa.Array, pa.Array],
+    labelled: Callable[[Expr, pa.ChunkedArray], Int64s] | None = None,
+) -> tuple[Int64s, npt.NDArray[np.float64], Int64s, Bools]:
+    """What each pair adds: whole numbers, doubles; and the keys of MIN and MAX, with where there is a value.
+
+    Keys of texts are made by `labelled`.
+    """
+    rows, names, added = len(places[0]), whole_numbers(family), [arg.sql for arg in sums_of_doubles(family)]
+    ints, doubles = np.zeros((rows, len(names)), np.int64), np.zeros((rows, len(added)))
+    keys, has = np.zeros((rows, len(family.extremes)), np.int64), np.zeros((rows, len(family.extremes)), bool)
+    summed = [arg.sql for arg in family.summed]
+    ints[:, 0] = 1
+    for arg in family.counted:
+        values = columns.values(arg, places)
+        there = np.asarray(pc.is_valid(values))
+        ints[:, names.index(measures.count_name(arg))] = there
+        if arg.sql in summed:
+            whole, double = measures.summands(arg, values)
+            first = names.index(measures.sum_names(arg)[0])
+            for n, column in enumerate(whole):
+                ints[:, first + n] = column
+            for sums in double:
+                doubles[:, added.index(arg.sql)] = sums
+        if extremes := extremes_of(family, arg.sql):
+            key = labelled(arg, values) if labelled and arg.type in TEXTS else measures.keys(values)
+            for n, call in extremes:
+                keys[:, n], has[:, n] = measures.turned(call, key), there
+    return ints, doubles, keys, has
+
+
+def extremes_of(family: Family, sql: str) -> list[tuple[int, Call]]:
+    """MIN and MAX of an expression, each with its place among all."""
+    return [(n, call) for n, call in enumerate(family.extremes) if call.arg is not None and call.arg.sql == sql]
+
+
+def sums_of_doubles(family: Family) -> list[Expr]:
+    """The expressions whose sums are doubles."""
+    return [arg for arg in family.summed if measures.double_names(arg)]
+
+
+def whole_numbers(family: Family) -> list[str]:
     """The whole numbers that are kept of each group."""
     sums = [name for arg in family.summed for name in measures.sum_names(arg)]
     distinct = [measures.distinct_name(arg) for arg in family.distinct]

@@ -8,6 +8,7 @@ lm..., lu...        promises of the left stream: punctuations as they arrived, a
 lg..., ls...        punctuations about ranges of keys, and those of the keys in them that occurred
 lw...               of punctuations that came into force together, the last rows before them
 ld...               numbers of rows that a promise freed
+lt...               totals of groups that are not final yet (core/book.py)
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ class Kind(StrEnum):
     DEAD = "d"
     RANGES = "g"
     SPELLED = "s"
+    TOTALS = "t"
 
     @property
     def has_rows(self) -> bool:
         return self in (Kind.ROWS, Kind.VISITORS)
 
     @property
-    def has_promises(self) -> bool:
+    def has_end(self) -> bool:
         """Such a chunk is needed until a time, and its `last_ts` is that time."""
-        return self in (Kind.MARKS, Kind.UNIQUE, Kind.LAST, Kind.RANGES, Kind.SPELLED)
+        return self in (Kind.MARKS, Kind.UNIQUE, Kind.LAST, Kind.RANGES, Kind.SPELLED, Kind.TOTALS)
 
 
 class ChunkLog:
@@ -83,7 +85,7 @@ class ChunkLog:
         gone = []
         for kind, side, _, name in self:
             last, keep, _ = self.live[name]
-            if kind.has_promises:
+            if kind.has_end:
                 if last < release:
                     gone.append(name)
                 continue

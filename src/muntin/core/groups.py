@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import CLASS, Counters
+from muntin.core.book import Entries
 from muntin.core.layer import Layer
 from muntin.core.memory import Memory
 from muntin.core.results import Columns, Run, ipc
@@ -139,7 +140,7 @@ class GroupState(ABC):
         if not len(inside):
             return None
         rows = columns.places(chosen[inside])
-        h1, h2 = _hashes(columns, family.groups, rows)
+        h1, h2 = group_hashes(columns, family.groups, rows)
         slot, born = self.main.find(h1, h2)
         if family.groups:
             self.main.slots.rows[slot[born]] = self._groups.add(columns, rows, born)
@@ -167,7 +168,7 @@ def _panes(us: Int64s, pane: int) -> Int64s:
     return us if pane == 1 else -(-us // pane)
 
 
-def _hashes(columns: Columns, groups: Sequence[Expr], places: tuple[pa.Array, pa.Array]) -> tuple[Int64s, Int64s]:
+def group_hashes(columns: Columns, groups: Sequence[Expr], places: tuple[pa.Array, pa.Array]) -> tuple[Int64s, Int64s]:
     """The group of each pair as 128 bits; unlike as a key, NULL is a value like any other."""
     if not groups:
         nothing = np.zeros(len(places[0]), np.int64)
@@ -220,11 +221,14 @@ class Groups:
     def add(self, columns: Columns, places: tuple[pa.Array, pa.Array], chosen: Int64s) -> Int64s:
         """Take in the groups of the pairs chosen; their numbers."""
         at = places[0].take(pa.array(chosen)), places[1].take(pa.array(chosen))
-        values = [unsigned_zero(columns.values(expr, at)) for expr in self._exprs]
+        return self.add_rows([unsigned_zero(columns.values(expr, at)) for expr in self._exprs], len(chosen))
+
+    def add_rows(self, values: Sequence[pa.ChunkedArray], rows: int) -> Int64s:
+        """Take in groups by their columns; their numbers."""
         first = self._end
-        if len(chosen):
-            self._append(first, pa.table(values, schema=self._schema))
-        return first + np.arange(len(chosen))
+        if rows and self._exprs:
+            self._append(first, pa.table(list(values), schema=self._schema))
+        return first + np.arange(rows)
 
     def _append(self, base: int, table: pa.Table) -> None:
         while self._tables and self._tables[-1][2].num_rows < 2 * table.num_rows:
@@ -247,7 +251,7 @@ class Groups:
         found = pa.concat_tables(parts).take(pa.array(places.ravel()))
         return {name: found[name] for name in self._schema.names}
 
-    def settle(self, layer: Layer) -> None:
+    def settle(self, layer: Layer | Entries) -> None:
         """Let go of groups that are no more, once they are the larger part."""
         if self._end <= 2 * layer.live + SPARE_GROUPS:
             return

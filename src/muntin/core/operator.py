@@ -40,6 +40,7 @@ from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, MARK, TS, Arrivals, 
 from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.compact import compact
+from muntin.core.final import NO_FINALS, Ends, Finals
 from muntin.core.groups import GroupState, Values
 from muntin.core.held import Held, leave_all, take_all
 from muntin.core.hold import HoldBuffer
@@ -174,8 +175,10 @@ class Operator:
             for side in Side
         )
         self.aggregates = Aggregates(join, memory, image["aggregates"] if image else None)
+        self.finals = Finals(join, memory, image and image["finals"])
+        families = len(self.finals.states)
         self.promises = (
-            Promises(join, policy.punctuations, memory, image and image["promises"])
+            Promises(join, policy.punctuations, memory, image and image["promises"], families)
             if are_used(join, policy.punctuations)
             else None
         )
@@ -207,7 +210,8 @@ class Operator:
         for query in join.queries:
             if query.name in covered:
                 # Pairs that are live may be of rows that a promise has freed: aggregates cannot begin with them.
-                at_once = covered[query.name] and not (self.promises and query.aggregation)
+                at_once = covered[query.name] and not (self.promises and query.looks_at_live_pairs)
+                at_once &= not query.final
                 self.complete[query.name] = max(since, waits) if at_once else self._full(query)
         self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
         self.join, self.selections = join, selections
@@ -220,6 +224,9 @@ class Operator:
             if (sequencer := self.sequencers[side]) is not None:
                 sequencer.window = join.reach(side)
         self._find_again(self.aggregates.change(join))
+        self.finals.change(join, covered)
+        if self.promises:
+            self.promises.retell(self)
         if ahead:
             self._rejoin()
         self.state.settle()
@@ -235,10 +242,15 @@ class Operator:
         return Changed(self.release + 1, dict(self.complete), 0, 0)
 
     def _full(self, query: Query) -> int | None:
-        """The event time from which a query gets all its rows if it has to wait until its windows have filled."""
+        """The event time from which a query gets all its rows if it has to wait until its windows have filled.
+
+        Nobody knows when the last group is over that had pairs before.
+        """
         seen = max(self.streams.max_ts)
         if seen == -FOREVER:
             return self.release + 1
+        if query.final:
+            return None
         return None if Axis.ROWS in query.window.axes else seen + 1 + max(query.window.left, query.window.right)
 
     def _adopt(self, side: Side, selections: Selections) -> bool:
@@ -296,6 +308,7 @@ class Operator:
         taken, punctuations = self._taken, {}
         puts, before = taken.puts, taken.before
         deletes = self.chunks.expired(self._stale_before, self.release)
+        ends = self._ends(taken)
         if self.promises:
             self.promises.purge(self, taken.fresh, puts)
             punctuations = self.promises.due(self, before)
@@ -305,19 +318,33 @@ class Operator:
             self.state.relist([self._now(side) for side in Side], self.counters)
         self._check_limit()
         self._note_levels()
-        deletes = [name for name in deletes if puts.pop(name, None) is None]  # what came and went is not written
         span = max(before, self.streams.min_ts), min(self.release, max(self.streams.max_ts))
         within = span if span[0] <= span[1] else None
         found = self.found(pairs)
         values: list[Values] = []
-        if self.aggregates:
+        if self.aggregates or self.finals:
             run = found.whole()
             self.aggregates.take(run, self.counters)
             values = self.aggregates.advance(self.release - 1, self.counters)
+            over = max(self.streams.max_ts) if all(self.streams.ended) else None
+            values += self.finals.tell(run, ends, over, self.counters)
+            deletes += self.finals.log(self.chunks, puts)
+            self.counters.groups = self.aggregates.groups + self.finals.groups
             found = found.without_aggregates(run)
+        deletes = [name for name in deletes if puts.pop(name, None) is None]  # what came and went is not written
         refused = [(side, table) for side, table in taken.refused if table.num_rows]
         late, ahead = (taken.late[0], taken.late[1]), (taken.ahead[0], taken.ahead[1])
         return Step(found, late, ahead, puts, deletes, self.counters, within, values, refused, punctuations)
+
+    def _ends(self, taken: _Taken) -> list[Ends]:
+        """For each family that is told once, the keys that are over; where the streams have ended, by then."""
+        if not self.promises:
+            return [Ends.of(()) for _ in self.finals.states]
+        found = self.promises.ends(self, taken.fresh, taken.before)
+        if not all(self.streams.ended):
+            return found
+        end = max(self.streams.max_ts)
+        return [ends._replace(at=np.minimum(ends.at, end)) for ends in found]
 
     def _find_again(self, states: Sequence[GroupState]) -> None:
         """Let families begin with the live pairs: those of the rows kept, joined once more.
@@ -647,7 +674,7 @@ class Operator:
     @property
     def nbytes(self) -> int:
         """Bytes that the state takes in memory: index, time lists, and the rows themselves."""
-        others = self.aggregates.nbytes + (self.promises.nbytes if self.promises else 0)
+        others = self.aggregates.nbytes + self.finals.nbytes + (self.promises.nbytes if self.promises else 0)
         return self.state.nbytes + sum(p.nbytes for p in self.payload) + others
 
     @property
@@ -711,6 +738,7 @@ class Operator:
             "sequences": [s and [s.counted, s.arrived] for s in self.sequencers],
             "counters": dataclasses.asdict(self.counters),
             "promises": self.promises and self.promises.meta,
+            "finals": self.finals.meta,
         }
 
     def _recall(self, meta: Mapping[str, Any]) -> None:
@@ -743,6 +771,7 @@ class Operator:
             "held": [[run.image for run in runs] for runs in self._held],
             "pairs": self._pairs.image,
             "aggregates": self.aggregates.image,
+            "finals": self.finals.image,
             "sequencers": [s and s.image for s in self.sequencers],
             "promises": self.promises and self.promises.image,
         }
@@ -778,6 +807,9 @@ class Operator:
                 live &= (rows.side != side) | ~np.isin(rows.row, self.promises.dead.numbers(side))
         self.state.load(Rows._make(a[live] for a in rows))
         self._find_again(self.aggregates.states)
+        self.finals.restore(join, meta.get("finals", NO_FINALS), self.chunks, chunks)
+        if self.promises:
+            self.promises.retell(self)
         if max(self.joined) > self.release:
             self._rejoin()
         return self

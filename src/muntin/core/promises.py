@@ -14,7 +14,7 @@ when these are joined, and the numbers of dead rows; `restore` follows from them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from muntin.core.arrival import key_columns, range_ends
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, TS, Counters, own_columns
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.compact import Dead
+from muntin.core.final import Ends, Finals
 from muntin.core.held import Held, pass_all
 from muntin.core.memory import Memory
 from muntin.core.payload import Payload
@@ -33,6 +34,7 @@ from muntin.core.propagate import FOREVER, Fresh, Pending, key_names, punctuatio
 from muntin.core.ranges import Keys, Ranges
 from muntin.core.selection import Selections, per_class
 from muntin.core.state import JoinState
+from muntin.kernels.chains import last_before, last_rows
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK
 from muntin.kernels.join import Rows
 from muntin.kernels.promises import (
@@ -61,6 +63,8 @@ from muntin.plan.punctuation import FOR_GOOD, is_range, promising
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
 Puts = dict[str, pa.Table]
+LastRows = Callable[[Int64s, Int64s, Int64s], Int64s]
+"""By both halves of keys and a time for each: the last rows not after it, for each family."""
 REASON = "_reason"
 UNTIL, LAST, NUMBER = "_until", "_last", "_number"
 HELD = ("int64",) * 5
@@ -78,11 +82,14 @@ class Host(Protocol):
     selections: tuple[Selections, Selections]
     chunks: ChunkLog
     counters: Counters
+    finals: Finals
     release: int
 
 
 class Promises:
-    def __init__(self, join: SharedJoin, how: str, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(
+        self, join: SharedJoin, how: str, memory: Memory, image: Mapping[str, Any] | None = None, families: int = 0
+    ):
         self._memory = memory
         self._eternal = how == "pjoin"
         self.change(join)
@@ -90,7 +97,8 @@ class Promises:
         schema = pa.schema([pa.field(TS, pa.int64()), pa.field(CLASS, pa.int32()), *keys])
         self.keys = tuple(Payload(schema, memory, image["keys"][side] if image else ()) for side in Side)
         self._held: tuple[list[Held], list[Held]] = ([], [])
-        self.pending = Pending(memory, image and image["pending"], early=not self._eternal)
+        self._families = families
+        self.pending = Pending(memory, image and image["pending"], not self._eternal, families)
         self.dead = Dead(memory, image and image["dead"])
         self.ranges = Ranges(join, memory, image and image["ranges"])
         self._numbers, self._lists, self._arrived = np.zeros(2, np.int64), [0, 0], [0, 0]
@@ -114,7 +122,7 @@ class Promises:
         bound = [FOR_GOOD if self._eternal else p.binding_us if p else 0 for p in self._sides]
         self._binding = np.array(bound, np.int64)
         self._timed = np.array([join.axes[side] is Axis.TIME for side in Side])
-        self._frees = not any(query.aggregation for query in join.queries)
+        self._frees = not any(query.looks_at_live_pairs for query in join.queries)
         """Live pairs of aggregates are found again from the rows, so that these must stay for as long as the pairs."""
 
     def looks_at(self, side: Side) -> bool:
@@ -209,7 +217,8 @@ class Promises:
         fate, made = _in_place(order, out.fate)[:count], _in_place(order, out.number)[:count]
         if not self._frees:
             fate[fate > BROKEN] = PASSES
-        fresh = [self._fresh(side, events, out) for side in Side]
+        heeded = Rows._make(a[fate != BROKEN] for a in rows)
+        fresh = [self._fresh(side, events, out, self._lasts(host, side, heeded)) for side in Side]
         for side in Side:
             self._note(host, side, fresh[side], int(first[side]), rows, made, puts)
         self.pending.add(fresh)
@@ -254,13 +263,51 @@ class Promises:
             order = np.lexsort((joined.kind == MARK, joined.ts))
         return Events._make(column[order] for column in joined), order, [len(m[0]) for m in marks]
 
-    def _fresh(self, side: Side, events: Events, out: Outcome) -> Fresh:
+    def _fresh(self, side: Side, events: Events, out: Outcome, last_rows: LastRows | None = None) -> Fresh:
         chosen = np.flatnonzero((out.number != NONE) & (events.side == side))
         tp, last = events.ts[chosen], out.last[chosen]
         until = np.where(events.kind[chosen] == MARK, events.until[chosen], tp + self._binding[side])
         if not self._timed[side]:  # nobody knows when so many rows will have come
             last = np.where(last == NONE, NONE, FOREVER)
-        return Fresh(tp, until, events.h1[chosen], events.h2[chosen], out.number[chosen], last, out.partner[chosen])
+        h1, h2 = events.h1[chosen], events.h2[chosen]
+        lasts = last_rows(h1, h2, tp) if last_rows else np.full((self._families, len(tp)), NONE)
+        return Fresh(tp, until, h1, h2, out.number[chosen], last, out.partner[chosen], lasts)
+
+    def _lasts(self, host: Host, side: Side, rows: Rows | None = None) -> LastRows:
+        """For each family that is told once, the last rows that it wants: of the state, and of `rows` to be joined."""
+        wanted = host.finals.wanted(self.join, side, host.selections[side].wants)
+
+        def found(h1: Int64s, h2: Int64s, until: Int64s) -> Int64s:
+            lasts = np.full((len(wanted), len(h1)), NONE)
+            if len(h1):
+                for n, classes in enumerate(wanted):
+                    last_rows(host.state.index, int(side), h1, h2, until, classes, lasts[n])
+                    if rows is not None:
+                        mine = np.flatnonzero(rows.side == side)
+                        mine = mine[classes[rows.cls[mine]]]
+                        last_before(rows.h1[mine], rows.h2[mine], rows.ts[mine], h1, h2, until, lasts[n])
+            return lasts
+
+        return found
+
+    def retell(self, host: Host) -> None:
+        """Find the last rows of families anew: others are told once, or nothing of them is known after a restart."""
+        self._families = len(host.finals.states)
+        self.pending.retell(lambda side, *keys: self._lasts(host, side)(*keys))
+
+    def ends(self, host: Host, fresh: Sequence[Fresh], before: int) -> list[Ends]:
+        """For each family that is told once, the keys that are over, as far as this has become certain."""
+        found = []
+        for n, state in enumerate(host.finals.states):
+            windows = [[lane.queries[0].window.side(side) for side in Side] for lane in state.family.lanes]
+            parts = list(self.pending.over(n, windows, before, host.release))
+            for side in Side:
+                new = fresh[side]
+                for lane in range(len(windows)):
+                    over = new.h1[new.quiet], new.h2[new.quiet], new.tp[new.quiet]
+                    parts.append((*over, np.full(len(over[0]), lane)))
+            found.append(Ends.of(parts))
+        return found
 
     def _note(self, host: Host, side: Side, fresh: Fresh, first: int, rows: Rows, made: Int64s, puts: Puts) -> None:
         """Make durable what is new: promises of unique rows (numbered from `first` on), and last rows."""

@@ -12,7 +12,7 @@ times are event times: a query gets the same punctuations however the input is c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,11 +31,12 @@ from muntin.model import Side
 from muntin.plan import SharedJoin
 
 Int64s = npt.NDArray[np.int64]
+Over = tuple[Int64s, Int64s, Int64s, Int64s]
 RULE, EARLY, BOTH = "rule", "early", "both"
 FIELDS = 6
 NUMBER, AT, LAST, OTHER, KEY1, KEY2 = range(FIELDS)
 """Of pending promises: number, time, last row (NONE: there is none), since when the other side has promised the same
-(FOREVER: it has not), both halves of the key."""
+(FOREVER: it has not), both halves of the key; after them the last rows of each family that is told once."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,13 @@ class Fresh:
     last: Int64s
     partner: Int64s
     """The number of the other side's promise for the same key; NONE where it has none."""
+    lasts: Int64s
+    """For each family that is told once, what `last` would be if only its rows counted."""
+
+    @property
+    def quiet(self) -> npt.NDArray[np.bool_]:
+        """Where nobody has rows of the side with the key: its output is over at once."""
+        return self.number < 0
 
 
 def key_names(join: SharedJoin) -> list[str]:
@@ -70,14 +78,14 @@ def punctuation_schema(join: SharedJoin) -> pa.Schema:
 class Pending:
     """Promises after which some query can still bring rows with the key; each as one column of an array."""
 
-    def __init__(self, memory: Memory, image: Mapping[str, Any] | None, early: bool):
+    def __init__(self, memory: Memory, image: Mapping[str, Any] | None, early: bool, families: int):
         self._memory = memory
         self._early = early
-        self._rows = [np.zeros((FIELDS, 0), np.int64) for _ in Side]
+        self._rows = [np.zeros((FIELDS + families, 0), np.int64) for _ in Side]
         self._name: str | None = None
         if image:
             self._name = image["name"]
-            layout = [((FIELDS, n), "int64") for n in image["sizes"]]
+            layout = [((FIELDS + families, n), "int64") for n in image["sizes"]]
             self._rows = [a.copy() for a in memory.arrays(image["name"], layout)]
 
     @property
@@ -87,8 +95,8 @@ class Pending:
             self._memory.discard(self._name)
         self._name = self._memory.name("pending")
         sizes = [rows.shape[1] for rows in self._rows]
-        for array, rows in zip(self._memory.allocate(self._name, [((FIELDS, n), "int64") for n in sizes]), self._rows,
-                               strict=True):  # fmt: skip
+        layout = [(rows.shape, "int64") for rows in self._rows]
+        for array, rows in zip(self._memory.allocate(self._name, layout), self._rows, strict=True):
             array[:] = rows
         return {"name": self._name, "sizes": sizes}
 
@@ -107,6 +115,7 @@ class Pending:
             alone = ((new.partner == NONE) | quiet) & (new.number >= 0)
             other = np.where(quiet, new.tp, FOREVER)[alone]
             columns = [new.number[alone], new.tp[alone], new.last[alone], other, new.h1[alone], new.h2[alone]]
+            columns += list(new.lasts[:, alone])
             self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)], axis=1)
         for side in Side:
             second, first = fresh[side], self._rows[side.other]
@@ -140,6 +149,26 @@ class Pending:
         self.settle(join, tables, release)
         return {name: in_order(tables_) for name, tables_ in parts.items()}
 
+    def over(self, family: int, windows: Sequence[Sequence[int]], before: int, release: int) -> Iterator[Over]:
+        """The same for a family that is told once, with the windows of its lanes on both sides: key, time, lane."""
+        for side in Side:
+            rows = self._rows[side]
+            for lane, window in enumerate(windows):
+                ends = np.minimum(*self._ends(rows, window[side], rows[FIELDS + family]))
+                due = np.flatnonzero((ends >= before) & (ends < release))
+                yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), lane)
+
+    def retell(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s]) -> None:
+        """Ask anew for the last rows of families: by side, both halves of the key, and time.
+
+        Where there is none any more, it has been told that the key is over, or a promise of the other side has freed
+        it and will tell.
+        """
+        for side in Side:
+            rows = self._rows[side][:FIELDS]
+            lasts = last(side, rows[KEY1], rows[KEY2], rows[AT])
+            self._rows[side] = np.concatenate([rows, np.where(lasts == NONE, FOREVER, lasts)])
+
     def settle(self, join: SharedJoin, tables: Sequence[Table], release: int) -> None:
         """Let go of promises that every query's output has been punctuated for.
 
@@ -154,14 +183,14 @@ class Pending:
                 finish(tables[side], done[KEY1], done[KEY2], done[NUMBER], early[over])
                 self._rows[side] = rows[:, ~over]
 
-    def _ends(self, rows: Int64s, window: int) -> tuple[Int64s, Int64s]:
+    def _ends(self, rows: Int64s, window: int, last: Int64s | None = None) -> tuple[Int64s, Int64s]:
         """When the output of a query with this window is over, by either rule."""
+        last = rows[LAST] if last is None else last
         both = np.where(rows[OTHER] == FOREVER, FOREVER, np.maximum(rows[AT], rows[OTHER]))
         if not self._early:
             return np.full_like(both, FOREVER), both
-        last = np.where(rows[LAST] == NONE, NONE, np.minimum(rows[LAST], FOREVER - window) + window - 1)
-        last = np.where(rows[LAST] == FOREVER, FOREVER, last)
-        return np.maximum(rows[AT], last), both
+        gone = np.where(last == NONE, NONE, np.minimum(last, FOREVER - window) + window - 1)
+        return np.maximum(rows[AT], np.where(last == FOREVER, FOREVER, gone)), both
 
 
 def _rendered(join: SharedJoin, keys: Payload, numbers: Int64s, ends: Int64s, early: npt.NDArray[np.bool_]) -> pa.Table:

@@ -3,8 +3,8 @@
 The index finds keys by their hash, which knows no order. So a range is remembered as such while it binds, and becomes a
 punctuation of each key in it
 
-    that has rows in the state when the range comes into force: one look at each key of the state, for all ranges of a
-    micro-batch together; and
+    that has rows in the state, or a group that is not final, when the range comes into force: one look at each key of
+    the state, for all ranges of a micro-batch together; and
     that rows or punctuations to come have, while it binds: one binary search for each range that binds in the distinct
     keys of the micro-batch.
 
@@ -136,6 +136,7 @@ class Ranges:
             for side, own in ((Side.LEFT, numbers < 0), (Side.RIGHT, numbers >= 0)):
                 rows_of = numbers[own] if side is Side.RIGHT else -1 - numbers[own]
                 parts.append(self._values(host, side, rows_of, slots[own, H1], slots[own, H2]))
+            parts += [(_plain(column), h1, h2) for column, h1, h2 in host.finals.open_keys()]
         values, h1, h2 = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         distinct, at = np.unique(values, return_index=True)
         return distinct, h1[at], h2[at]

@@ -54,7 +54,7 @@ def finish(query: Query, parts: Sequence[Values], apart: Mapping[str, bool]) -> 
     a fault there are the columns of the group, the output timestamp and the fault.
     """
     asked = aggregation(query)
-    if asked.every_us is None:
+    if asked.tells_changes:
         parts = of_changed(parts)
     if asked.top is not None:
         return list_rows(query, asked.top, parts), pa.table({FAULT: pa.array([], pa.string())})
@@ -89,7 +89,7 @@ def _together(asked: Aggregation, parts: Sequence[Values]) -> Told:
     present = {name: np.zeros(len(wanted), bool) for name in valid}
     for n in range(len(parts)):
         mine = order[source[order] == n]
-        there, at = last(key[mine], wanted, len(instants), exact=asked.every_us is not None)
+        there, at = last(key[mine], wanted, len(instants), exact=not asked.tells_changes)
         rows = mine[at] if len(mine) else np.zeros(len(wanted), np.int64)
         for name in names:
             more = np.where(there, numbers[name][rows], 0)
@@ -170,7 +170,7 @@ def _rows(query: Query, asked: Aggregation, told: Told) -> tuple[pa.Table, pa.Ta
     shown = ~wrong
     if asked.having is not None:
         shown &= np.asarray(_evaluated(values, [asked.having])[0].fill_null(False))
-    new = np.ones(len(told.time), bool) if asked.every_us is not None else _news(told, outputs, shown, wrong)
+    new = _news(told, outputs, shown, wrong) if asked.tells_changes else np.ones(len(told.time), bool)
     chosen = np.flatnonzero(new & shown)
     chosen = chosen[np.argsort(told.time[chosen], kind="stable")]
     times = pa.array(told.time[chosen]).cast(OUTPUT_TS.type)

@@ -9,6 +9,7 @@ zero: one bad row must not stop a shared job.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
 from functools import cache
 
@@ -67,6 +68,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     con.execute("SET disabled_optimizers = 'common_subexpressions'")  # it takes failing parts out of TRY
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
+    atexit.register(connection.cache_clear)  # one that outlives the interpreter is complained about at length
     return con
 
 

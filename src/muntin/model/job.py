@@ -193,14 +193,21 @@ class Aggregation:
     """What a query makes of its live pairs (semantics, section 7).
 
     The SELECT list and `having` are expressions over `"g.0"`, `"g.1"`, ... (the groups) and `"a.0"`, ... (the calls).
-    `every_us` None: a row at every change; else one per group at each multiple of it.
+    `every_us` None: a row at every change; else one per group at each multiple of it. `final`: one per group in all,
+    over the pairs that it ever had, when there can be no more of them.
     """
 
     groups: tuple[Expr, ...]
     calls: tuple[Call, ...]
     having: Expr | None = None
     every_us: int | None = None
+    final: bool = False
     top: Top | None = None
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether a row goes out where it differs from the one before."""
+        return self.every_us is None and not self.final
 
 
 @dataclass(frozen=True)
@@ -238,6 +245,14 @@ class Query:
         """Whether equal values mean the same join key, so that they come together in one shard only."""
         given = {value.sql for value in values}
         return bool(self.keys) and all({k.left.sql, k.right.sql} & given for k in self.keys)
+
+    @property
+    def final(self) -> bool:
+        return self.aggregation is not None and self.aggregation.final
+
+    @property
+    def looks_at_live_pairs(self) -> bool:
+        return self.aggregation is not None and not self.aggregation.final
 
     @property
     def grouped_by_key(self) -> bool:

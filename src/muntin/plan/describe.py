@@ -46,7 +46,7 @@ def describe(
         "streams": [_stream(stream, choice.plan, legs) for stream in spec.streams.values()],
         "joins": [
             {
-                **_join(join, load, traffics[load.traffic], fractions),
+                **_join(join, load, traffics[load.traffic], fractions, settings.punctuations),
                 "order": _order(join, load, settings),
                 "scheduling": _scheduling(join, load.traffic, settings, known.constants),
                 "streaming_query": _leg(join, legs),
@@ -133,7 +133,7 @@ def _fractions(choice: Choice) -> Fractions:
     return met
 
 
-def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: Fractions) -> dict[str, Any]:
+def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: Fractions, how: str) -> dict[str, Any]:
     left, right = (s.name for s in join.streams)
     return {
         "join": join.index + 1,
@@ -143,7 +143,7 @@ def _join(join: SharedJoin, load: JoinLoad, traffic: dict[str, Any], fractions: 
         "on": [{"left": k.left.text, "right": k.right.text, "type": k.type} for k in join.keys],
         "parts": [_part(part) for part in join.partitions],
         "selections_checked_on": "rows" if join.selects else "pairs",
-        "queries": [_query(join, query, fractions[query.name]) for query in join.queries],
+        "queries": [_query(join, query, fractions[query.name], how) for query in join.queries],
         "state": [_state(join, load, side) for side in Side],
         "traffic": traffic,
         "predicted": _work(load),
@@ -229,7 +229,7 @@ def _part(part: Partition | None) -> dict[str, list[str]] | None:
     }
 
 
-def _query(join: SharedJoin, query: Query, fractions: Sequence[float]) -> dict[str, Any]:
+def _query(join: SharedJoin, query: Query, fractions: Sequence[float], how: str) -> dict[str, Any]:
     return {
         "name": query.name,
         "streams": [query.stream(side) for side in Side],
@@ -237,13 +237,16 @@ def _query(join: SharedJoin, query: Query, fractions: Sequence[float]) -> dict[s
         "selections": [None if w is None else w.text for w in query.where],
         "selectivities": [round(fraction, 6) for fraction in fractions],
         "condition": None if query.residual is None else query.residual.text,
-        "aggregates": None if query.aggregation is None else _aggregates(join, query, query.aggregation),
+        "aggregates": None if query.aggregation is None else _aggregates(join, query, query.aggregation, how),
     }
 
 
-def _aggregates(join: SharedJoin, query: Query, asked: Aggregation) -> dict[str, Any]:
-    """What is made of the pairs, and where groups are put together; `values_told` of which they are told one by one."""
-    apart = told_apart(join, query)
+def _aggregates(join: SharedJoin, query: Query, asked: Aggregation, how: str) -> dict[str, Any]:
+    """What is made of the pairs, and where groups are put together; `values_told` of which they are told one by one.
+
+    Groups that are told once are over for a key by the promises of the streams `over_by`, or when both streams end.
+    """
+    apart, promised = told_apart(join, query), asked.final and how != "off"
     told = [call.arg.text for call in asked.calls if call.arg is not None and apart.get(call.arg.sql)]
     return {
         "calls": [call.text for call in asked.calls],
@@ -251,6 +254,8 @@ def _aggregates(join: SharedJoin, query: Query, asked: Aggregation) -> dict[str,
         "top": asked.top and {"limit": asked.top.limit, "order": [by.text for by in asked.top.order]},
         "having": None if asked.having is None else asked.having.text,
         "every_us": asked.every_us,
+        "final": asked.final,
+        "over_by": [join.streams[side].name for side in Side if promised and promising(join, side)],
         "second_exchange": combined(join, query),
         "values_told": told,
     }

@@ -64,7 +64,7 @@ def _divided(plan: Plan, spec: JobSpec) -> Plan:
     placed = {q.name for _, queries in joins for q in queries}
     unused, rest = plan.next_join, []
     for query in (q for name, q in wanted.items() if name not in placed):
-        parts = _parts_of(query, [join for join, _ in joins])
+        parts = [(None, None)] if query.final else _parts_of(query, [join for join, _ in joins])
         if parts is None:
             rest.append(query)
             continue
@@ -134,8 +134,8 @@ def _reporting(plan: Plan, joins: Sequence[SharedJoin], elsewhere: Collection[st
 
 def covers(join: SharedJoin, query: Query) -> bool:
     """Whether a join has kept, on both sides, all rows that a query over it wants, for as long as it wants them."""
-    freed = query.aggregation is not None and any(promising(join, side) for side in Side)
-    if freed and not any(q.aggregation for q in join.queries):
+    freed = query.looks_at_live_pairs and any(promising(join, side) for side in Side)
+    if freed and not any(q.looks_at_live_pairs for q in join.queries):
         return False  # promises have freed rows whose pairs the aggregates want
     return all(_covers(join, query, side) for side in Side)
 

@@ -233,6 +233,7 @@ def _aggregated(asked: dict[str, Any]) -> str:
         calls += f" by {_listed(top['order'])}"
     groups = f" {'of each' if top else 'by'} {_listed(asked['groups'])}" if asked["groups"] else ""
     when = f"every {format_us(asked['every_us'])}" if asked["every_us"] else "at every change"
+    when = _once(asked["over_by"]) if asked["final"] else when
     where = "each group in one shard"
     if asked["second_exchange"]:
         where = "added up in each shard, then over all of them in a second exchange"
@@ -243,6 +244,13 @@ def _aggregated(asked: dict[str, Any]) -> str:
         fewer = "no other" if top["limit"] == 1 else f"fewer than {top['limit']} others"
         where += f", of pairs with {fewer} before them for as long as they stay"
     return f"{calls}{groups} {when}, {where}"
+
+
+def _once(over_by: list[str]) -> str:
+    """When a group is over; where nobody says so, totals of all groups are kept until the streams end."""
+    if not over_by:
+        return "told when the streams end: neither of them says that a key is over"
+    return f"told once, when {' or '.join(over_by)} says that the key is over"
 
 
 def _state_lines(state: dict[str, Any], part: dict[str, list[str]] | None) -> list[str]:

@@ -115,19 +115,40 @@ class Family:
 
 
 def families(join: SharedJoin) -> tuple[Family, ...]:
-    """The families of a join, in an order that follows from its queries alone."""
-    chosen = [query for query in join.queries if query.aggregation is not None]
+    """The families of a join that look at live pairs, in an order that follows from its queries alone."""
     alike: dict[tuple[object, ...], list[Query]] = {}
-    for query in chosen:
-        alike.setdefault(_signature(query), []).append(query)
-    return tuple(_family(queries) for queries in alike.values())
+    for query in join.queries:
+        if query.looks_at_live_pairs:
+            asked = aggregation(query)
+            delta = query.window.left - query.window.right
+            alike.setdefault((*_signature(query), delta, asked.every_us), []).append(query)
+    return tuple(_family(same) for same in alike.values())
+
+
+def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
+    """The families of queries that are told once: their pairs have no end, so no anchor either.
+
+    A lane has what the one before it has if neither of its windows is smaller; each query goes to the first family
+    whose largest lane that is so for.
+    """
+    found: dict[tuple[object, ...], list[list[Query]]] = {}
+    for query in sorted(queries, key=_sizes):
+        alike = found.setdefault(_signature(query), [])
+        home = next((same for same in alike if same[-1].window.right <= query.window.right), None)
+        if home is None:
+            alike.append(home := [])
+        home.append(query)
+    return tuple(
+        Family(tuple(Lane(sizes[1], tuple(same)) for sizes, same in groupby(queries_, key=_sizes)), 1, 0, None)
+        for alike in found.values()
+        for queries_ in alike
+    )
 
 
 def _signature(query: Query) -> tuple[object, ...]:
-    wanted = aggregation(query)
     wheres = tuple(w and w.sql for w in (*query.where, query.residual))
-    delta = query.window.left - query.window.right
-    return wheres, tuple(g.sql for g in wanted.groups), delta, wanted.every_us, wanted.top and _ranks(wanted.top)
+    asked = aggregation(query)
+    return wheres, tuple(g.sql for g in asked.groups), asked.top and _ranks(asked.top)
 
 
 def _ranks(top: Top) -> tuple[object, ...]:
@@ -142,6 +163,10 @@ def _family(queries: list[Query]) -> Family:
     ordered = sorted(queries, key=_size)
     lanes = tuple(Lane(size // pane, tuple(same)) for size, same in groupby(ordered, key=_size))
     return Family(lanes, pane, window.left - window.right, every_us // pane if every_us else None)
+
+
+def _sizes(query: Query) -> tuple[int, int]:
+    return query.window.left, query.window.right
 
 
 def _size(query: Query) -> int:

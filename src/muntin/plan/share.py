@@ -195,6 +195,10 @@ def _parts(spec: JobSpec, queries: list[Query], strategy: str) -> Iterable[_Part
     """The joins that a group of queries becomes: one, or one for each two parts of the streams that meet."""
     if strategy != "push-down":
         return [(queries, (None, None))]
+    finals = [q for q in queries if q.final]
+    if finals:  # when a group is over, is known where all its pairs are
+        others = [q for q in queries if not q.final]
+        return [*(_parts(spec, others, strategy) if others else ()), (finals, (None, None))]
     sides = [list(_partitions(spec, queries, side)) for side in Side]
     parts: list[_Part] = []
     for left, left_wants in sides[0]:

@@ -82,7 +82,7 @@ def _canonical_aggregation(aggregation: Aggregation) -> str:
     groups = ", ".join(group.sql for group in aggregation.groups)
     calls = ", ".join(f"{call.function}({call.arg.sql if call.arg else '*'})" for call in aggregation.calls)
     having = f" HAVING {aggregation.having.sql}" if aggregation.having else ""
-    said = f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}"
+    said = f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}{' FINAL' * aggregation.final}"
     return said + (_canonical_top(aggregation.top) if aggregation.top else "")
 
 

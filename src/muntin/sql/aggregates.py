@@ -63,6 +63,7 @@ class Grouped:
         self._groups: list[Expr] = []
         self._calls: dict[tuple[Function, str | None], Call] = {}
         self._values = _Values()
+        self._final = False
 
     def bind(self, select: exp.Select, items: list[tuple[str, exp.Expr]]) -> tuple[tuple[Output, ...], Aggregation]:
         self._check(select)
@@ -72,10 +73,11 @@ class Grouped:
                 self._name(f"g.{len(self._groups)}", group.type)
                 self._groups.append(group)
         emit = select.args.get("emit")
-        every = emit.args.get("us") if emit else None
+        every, final = (emit.args.get("us"), bool(emit.args.get("final"))) if emit else (None, False)
         if is_ranked(select):
             outputs, top = bind_top(self.text, self._pairs, select, items)
-            return outputs, Aggregation(tuple(self._groups), (), None, every, top)
+            return outputs, Aggregation(tuple(self._groups), (), None, every, top=top)
+        self._final = final
         having = select.args.get("having")
         nodes = [self._above(node) for _, node in items]
         condition = self._above(having.this) if having else None
@@ -83,7 +85,7 @@ class Grouped:
         outputs = tuple(Output(name, above.expression(node)) for (name, _), node in zip(items, nodes, strict=True))
         kept = above.predicate(condition) if condition is not None else None
         above.verify()
-        return outputs, Aggregation(tuple(self._groups), tuple(self._calls.values()), kept, every)
+        return outputs, Aggregation(tuple(self._groups), tuple(self._calls.values()), kept, every, final)
 
     def _check(self, select: exp.Select) -> None:
         group, distinct = select.args.get("group"), select.args.get("distinct")
@@ -193,6 +195,9 @@ class Grouped:
             return "bigint"
         digits = decimal_parts(arg.type)
         if function in (Function.MIN, Function.MAX):
+            if self._final and arg.type in ("string", "binary"):
+                hint = "write EMIT CHANGES or EVERY 10 seconds"
+                raise self.text.refuse(f"{called(node)} of {arg.type} with EMIT FINAL", node, hint)
             if arg.type in _ORDERED or (digits and digits[0] <= _EXACT_DIGITS):
                 return arg.type
             hint = f"cast it to a decimal of at most {_EXACT_DIGITS} digits, or to double"

@@ -5,11 +5,11 @@
       [RATE n PER SECOND] [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
       WITH (option = 'value')
     CREATE [OR REPLACE] QUERY name AS SELECT ...
-      FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS] [EMIT CHANGES | EVERY d]
+      FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS] [EMIT CHANGES | EMIT FINAL | EVERY d]
     DROP QUERY name
 
-Here is only form. What the language has but this version does not (`EMIT FINAL`, `IF EXISTS`, ...) is recognised
-here when no tree could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
+Here is only form. What the language has but this version does not (`IF EXISTS`, ...) is recognised here when no tree
+could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class RowCount(exp.Expression):
 
 
 class Emit(exp.Expression):
-    """When an aggregate sends rows: every `us` microseconds; without, at every change."""
+    """When an aggregate sends rows: every `us` microseconds, once when a group is `final`; else at every change."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"us": False}
+    arg_types: ClassVar[dict[str, bool]] = {"us": False, "final": False}
 
 
 class Rate(exp.Expression):
@@ -463,10 +463,11 @@ class MuntinParser(SparkParser):
         if self._match_text_seq("EMIT"):
             if self._match_text_seq("CHANGES"):
                 return self._marked(start, Emit())
-            if self._is_word("FINAL"):
-                self._refuse("EMIT FINAL", "write EMIT CHANGES or EVERY 10 seconds", start)
+            if self._match_text_seq("FINAL"):
+                return self._marked(start, Emit(final=True))
         if not self._match_text_seq("EVERY"):
-            self._fail("expected CHANGES or EVERY after EMIT", "write EMIT CHANGES or EVERY 10 seconds")
+            hint = "write EMIT CHANGES, EMIT FINAL or EVERY 10 seconds"
+            self._fail("expected CHANGES, FINAL or EVERY after EMIT", hint)
         duration = self._parse_duration()
         if duration.args["us"] <= 0:
             self._fail_since(start, "EVERY must be longer than zero", "write a positive duration, such as 10 seconds")

@@ -219,6 +219,10 @@ def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> No
     if spec.settings.order == "key" and query.aggregation is not None and not query.grouped_by_key:
         hint = "SET order = 'global', or group by the columns of the join key"
         raise sql.error(f"{query.name} has groups over several keys, which do not go with order = 'key'", at, hint)
+    if query.final and not query.grouped_by_key:
+        wanted = ", ".join(pair.left.text for pair in query.keys)
+        hint = f"GROUP BY {wanted}, or write EMIT CHANGES" if wanted else "write EMIT CHANGES or EVERY 10 seconds"
+        raise sql.error("EMIT FINAL goes with GROUP BY the join key: only a key can be over", at, hint)
 
 
 def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None = None) -> Query:

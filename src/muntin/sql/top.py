@@ -54,6 +54,9 @@ def _limit(text: SqlText, select: exp.Select) -> int:
         at, what = (distinct, "DISTINCT") if distinct is not None else (having, "HAVING")
         hint = "leave it out; a condition on pairs stands in WHERE"
         raise text.refuse(f"{what} beside ORDER BY ... LIMIT", at, hint)
+    emit = select.args.get("emit")
+    if emit is not None and emit.args.get("final"):
+        raise text.refuse("EMIT FINAL beside ORDER BY ... LIMIT", emit, "write EMIT CHANGES or EVERY 10 seconds")
     number = limit.expression if isinstance(limit, exp.Limit) else None
     if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
         raise text.error("LIMIT needs a plain number", limit, f"write {_EXAMPLE}")

@@ -1,0 +1,100 @@
+"""Members of owners as chains through arrays: `heads[owner]` is the first, `after[member]` the next, -1 the end.
+
+Owners and members are slots (`kernels.aggregate.Slots`). Members are only ever let go with their owner, all at once.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from muntin.kernels.hashing import mix
+from muntin.kernels.index import CLASS_MASK, HEAD, OFF, count_of, locate, mask_of
+
+
+@numba.njit(cache=True)
+def look_up(slots, h1, h2, found):
+    """The slot of each key, -1 where it has none."""
+    _, table, keys, _, _ = slots
+    last = np.int64(len(table) - 1)
+    for n in range(len(h1)):
+        place = np.int64(mix(h1[n], h2[n])) & last
+        slot = np.int64(table[place])
+        while slot >= 0 and (keys[slot, 0] != h1[n] or keys[slot, 1] != h2[n]):
+            place = (place + 1) & last
+            slot = np.int64(table[place])
+        found[n] = slot
+
+
+@numba.njit(cache=True)
+def link(heads, after, owners, members):
+    """Put members, each new, at the front of their owners' chains."""
+    for n in range(len(members)):
+        after[members[n]] = heads[owners[n]]
+        heads[owners[n]] = members[n]
+
+
+@numba.njit(cache=True)
+def count_members(heads, after, owners):
+    total = 0
+    for owner in owners:
+        member = heads[owner]
+        while member >= 0:
+            total += 1
+            member = after[member]
+    return total
+
+
+@numba.njit(cache=True)
+def list_members(heads, after, owners, members, places):
+    """All members of these owners, with the place of each one's owner among them."""
+    total = 0
+    for n in range(len(owners)):
+        member = heads[owners[n]]
+        while member >= 0:
+            members[total], places[total] = member, n
+            total += 1
+            member = after[member]
+
+
+@numba.njit(cache=True)
+def last_rows(index, side, h1s, h2s, until, wanted, lasts):
+    """For each key, the time of the last row of a side in the index that is not after `until` and of a `wanted` class.
+
+    `lasts` is left as it is where there is no such row, or an earlier one than it says.
+    """
+    _, table, slots, slab = index
+    for n in range(len(h1s)):
+        slot = np.int64(table[locate(table, slots, h1s[n], h2s[n])])
+        back = count_of(slots, slot, side) if slot >= 0 else np.int64(0)
+        while back > 0:
+            back -= 1
+            at = slots[slot, HEAD + side] + back
+            entry = slots[slot, OFF + side] + (at & mask_of(slots, slot, side))
+            if slab[entry, 0] <= until[n] and wanted[slab[entry, 1] & CLASS_MASK]:
+                lasts[n] = max(lasts[n], slab[entry, 0])
+                break
+
+
+@numba.njit(cache=True)
+def last_before(h1s, h2s, times, k1s, k2s, until, lasts):
+    """The same of rows in order of time: `times` of rows by key, for each of the other keys."""
+    size = 64
+    while size < 2 * len(k1s):
+        size *= 2
+    last, table = np.int64(size - 1), np.full(size, -1, np.int64)
+    same = np.full(len(k1s), -1, np.int64)
+    for n in range(len(k1s)):
+        place = np.int64(mix(k1s[n], k2s[n])) & last
+        while table[place] >= 0 and (k1s[table[place]] != k1s[n] or k2s[table[place]] != k2s[n]):
+            place = (place + 1) & last
+        same[n], table[place] = table[place], n
+    for row in range(len(times)):
+        place = np.int64(mix(h1s[row], h2s[row])) & last
+        while table[place] >= 0 and (k1s[table[place]] != h1s[row] or k2s[table[place]] != h2s[row]):
+            place = (place + 1) & last
+        n = table[place]
+        while n >= 0:
+            if times[row] <= until[n]:
+                lasts[n] = max(lasts[n], times[row])
+            n = same[n]
