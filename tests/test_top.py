@@ -267,6 +267,17 @@ def test_a_group_without_pairs_is_told_once():
     ]
 
 
+def test_pairs_that_only_a_longer_window_has_are_not_in_the_way_of_a_shorter_one():
+    """The greatest pair has left the short window when the second does: the end of that one is told all the same."""
+    text = "SELECT A.v FROM A, B WHERE A.k = B.k GROUP BY A.k ORDER BY A.v DESC LIMIT 1 WINDOW {} microseconds"
+    left = [{"ts": t, "id": 0, "k": 1, "g": "x", "v": v} for t, v in ((0, 9), (5, 7))]
+    right = [{"ts": t, "id": 0, "k": 1, "g": "x", "v": 0} for t in (0, 5)]
+    tables = {name: pa.Table.from_pylist(rows_, ROW) for name, rows_ in (("A", left), ("B", right))}
+    found = LocalJob(_spec(text.format(4), text.format(50))).push(tables, ended=True)
+    assert tuples(found["q0"]) == [(9, 1, 0), (None, 0, 4), (7, 1, 5), (None, 0, 9)]
+    assert tuples(found["q1"]) == [(9, 1, 0), (7, 1, 50), (None, 0, 55)]
+
+
 def test_labels_that_are_spread_out_again_change_no_answer(monkeypatch):
     """Values that come always just before the last: there is soon no room for their labels."""
     select = "SELECT MIN(A.g) AS low, MAX(A.g) AS high FROM A, B WHERE A.k = B.k WINDOW 12 microseconds"
