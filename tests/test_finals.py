@@ -266,3 +266,11 @@ def test_one_that_is_added_later_counts_from_then_on_and_says_that_its_start_is_
     assert changed["bids_200"].complete_from == {"bids_200": None}
     got = local.push({"Auction": rows((30, 5)), "Bid": rows((25, 1), (28, 1, True), (30, 9))})
     assert tuples(got["bids_100"])[0][:2] == (1, 2) and tuples(got["bids_200"])[0][:2] == (1, 1)
+
+
+def test_each_strategy_is_foretold_where_some_are_told_once_and_others_select():
+    more = "CREATE QUERY pairs AS SELECT A.id FROM Auction A, Bid B WHERE A.k = B.k AND B.id > 5 WINDOW 9 microseconds;"
+    some = BIDS.format(n=7).replace("ON A.k = B.k", "ON A.k = B.k AND B.id > 100")
+    spec = parse_job(AUCTIONS.format(marks=MARKS) + more + some)
+    assert all(strategy in explain(spec) for strategy in ("state-slice", "pull-up", "push-down", "isolated"))
+    assert [len(join.queries) for join in share(spec, "push-down").joins] == [1, 1]

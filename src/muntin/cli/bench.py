@@ -17,6 +17,7 @@ BENCHES = {
     "aggregates": "twelve aggregates shared, alone, by DuckDB, and as native Spark joins with aggregation",
     "core": "the join itself, against DuckDB, and on Spark",
     "changes": "queries that come and go under load (needs Spark)",
+    "promises": "rows kept of NEXMark's auctions and bids with promises, windows, and both (needs Spark)",
     "schedule": "response times after a burst under each scheduler, with eager delivery (needs Spark)",
     "sharing": "500 queries against one, each strategy and chain against the others",
     "spark": "against Spark's own joins: one per query, and one for all",
@@ -199,6 +200,20 @@ def render_changes(figures: dict[str, Any]) -> str:
     return render(figures)
 
 
+def promises(quick: bool, spark: Any) -> dict[str, Any]:
+    from muntin.bench.promises import measure
+
+    if spark is None:
+        raise UsageError("bench promises needs Spark", hint="leave out --no-spark")
+    return measure(spark, quick, tell)
+
+
+def render_promises(figures: dict[str, Any]) -> str:
+    from muntin.bench.promises import render
+
+    return render(figures)
+
+
 def schedule(quick: bool, spark: Any) -> dict[str, Any]:
     from muntin.bench.schedule import measure
 
@@ -259,6 +274,7 @@ STEPS: Mapping[str, tuple[Callable[[bool, Any], dict[str, Any]], Callable[[dict[
     "aggregates": (aggregates, render_aggregates),
     "core": (core, render),
     "changes": (changes, render_changes),
+    "promises": (promises, render_promises),
     "schedule": (schedule, render_schedule),
     "sharing": (sharing, render_sharing),
 }

@@ -117,6 +117,11 @@ def without_windows(plan: Plan) -> Plan:
     return replace(plan, joins=tuple(replace(j, cuts=((FOR_GOOD,), (FOR_GOOD,))) for j in plan.joins))
 
 
+def is_without_windows(join: SharedJoin) -> bool:
+    """Whether rows stay until a promise frees them: nobody can foretell how many that will be."""
+    return any(cuts[-1] == FOR_GOOD for cuts in join.cuts)
+
+
 def is_range(join: SharedJoin, side: Side) -> bool:
     punctuation = join.streams[side].punctuation
     return punctuation is not None and punctuation.pattern is Pattern.RANGE and _marks(join, side)

@@ -108,7 +108,8 @@ class Traffic:
         """The rows of the stream as a join sees them: those of another part of the stream are wanted by no query."""
         part = join.partitions[side]
         if part is not None:
-            return uniform(self.mixes[side].weight(self._wants(part, side)), len(join.queries))
+            columns, wants = self._told_by(part, side)
+            return uniform(self.mixes[side].only(columns).weight(wants), len(join.queries))
         if not join.selects:
             return uniform(1.0, len(join.queries))
         if join.queries == self.queries:
@@ -122,9 +123,12 @@ class Traffic:
     def _column(self) -> dict[str, int]:
         return {q.name: n for n, q in enumerate(self.queries)}
 
-    def _wants(self, part: Partition, side: Side) -> Bools:
+    def _told_by(self, part: Partition, side: Side) -> tuple[list[int], Bools]:
+        """The queries of which a part says whether they want its rows, and whether they do."""
         truth = {p.sql: holds for p, holds in zip(part.predicates, part.truths, strict=True)}
-        return np.array([w is None or truth[w.sql] for w in (q.where[side] for q in self.queries)])
+        wheres = [(n, q.where[side]) for n, q in enumerate(self.queries)]
+        told = {n: where is None or truth[where.sql] for n, where in wheres if where is None or where.sql in truth}
+        return list(told), np.array(list(told.values()), bool)
 
 
 @dataclass(frozen=True)

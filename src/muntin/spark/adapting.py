@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from muntin.model import Settings
 from muntin.plan.adapt import Adaptation, Move
+from muntin.plan.punctuation import is_without_windows
 from muntin.plan.traffic import Knowledge
 from muntin.spark import known
 from muntin.spark.changes import Changes
@@ -34,7 +35,12 @@ class Adapter:
         """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
         plan, epoch = self._changes.plan, self._changes.log.latest() or 0
         settled = all(report["epoch"] == epoch for report in manifest.operators.values())
-        if not self._wanted or plan.strategy != "state-slice" or not settled:
+        if (
+            not self._wanted
+            or plan.strategy != "state-slice"
+            or any(map(is_without_windows, plan.joins))
+            or not settled
+        ):
             return
         rows = sum(sum(report["counters"]["arrived"]) for report in manifest.operators.values())
         if rows > self._arrived:

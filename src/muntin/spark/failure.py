@@ -16,9 +16,15 @@ _NOISE = ("Py4JJavaError", "Py4JError", "PythonException", "StreamingQueryExcept
 
 
 def explain_failure(error: BaseException) -> MuntinError:
-    """A MuntinError for whatever ended a run."""
+    """A MuntinError for whatever ended a run, with that as its cause."""
     if isinstance(error, MuntinError):
         return error
+    found = _explained(error)
+    found.__cause__ = error
+    return found
+
+
+def _explained(error: BaseException) -> MuntinError:
     texts = list(_texts(error))
     whole = "\n".join(texts)
     unreadable = _unreadable_file(whole)

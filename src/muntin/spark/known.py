@@ -16,6 +16,7 @@ from muntin.plan import Plan, SharedJoin, evolve, make_plan
 from muntin.plan.adapt import cuts_of, with_cuts
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.predict import JoinLoad, match_seen, predict, predict_join, traffics_of
+from muntin.plan.punctuation import is_without_windows
 from muntin.plan.share import signature
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.identity import is_over, leg_folder, leg_numbers, stored_job
@@ -111,7 +112,10 @@ def reports_of(join: SharedJoin, manifest: Manifest) -> list[Mapping[str, Any]]:
 
 
 def traffic_met(join: SharedJoin, reports: Reports) -> Traffic | None:
-    """The traffic of a join as its shards have counted it; None before rows of both streams have come."""
+    """The traffic of a join as its shards have counted it; None before rows of both streams have come, and for one
+    without windows, of which nothing is foretold."""
+    if is_without_windows(join):
+        return None
     spans = [report["span"] for report in reports]
     seconds = max((high - low for low, high in spans if low <= high), default=0) / SECOND_US
     if seconds <= 0:
