@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -43,6 +44,10 @@ def both(pair: oracle.Pair) -> int | None:
     return summed(pair.left["v"], pair.right["v"])
 
 
+def text_of(pair: oracle.Pair) -> str | None:
+    return None if pair.right["g"] is None or pair.left["v"] is None else f"{pair.right['g']}{pair.left['v']}"
+
+
 class Answer(tuple):
     """What a query selects of a group; whether HAVING lets it be seen is no part of it."""
 
@@ -68,6 +73,12 @@ CALLS = {
         None if (low := min(known(pairs, lambda p: p.right["v"]), default=None)) is None else -low,
     ),
 }
+TEXTS = {
+    "MIN(A.g)": lambda pairs: min(known(pairs, lambda p: p.left["g"]), default=None),
+    "MAX(B.g)": lambda pairs: max(known(pairs, lambda p: p.right["g"]), default=None),
+    "max(b.G || CAST(a.V AS STRING))": lambda pairs: max(known(pairs, text_of), default=None),
+}
+"""Calls that go with live pairs only."""
 HAVING = {"": lambda n: True, "HAVING COUNT(*) > 1": lambda n: n > 1, "HAVING COUNT(*) < 2": lambda n: n < 2}
 
 
@@ -79,7 +90,7 @@ def queries(draw: st.DrawFn, name: str) -> dict:
     wheres = [draw(st.sampled_from(["TRUE", "TRUE", *SELECTIONS])) for _ in "AB"]
     residual = draw(st.sampled_from(["TRUE", "TRUE", *RESIDUALS]))
     group, having = draw(st.sampled_from(list(GROUPS))), draw(st.sampled_from(["", "", *HAVING]))
-    calls = draw(st.lists(st.sampled_from(list(CALLS)), min_size=1, max_size=3, unique=True))
+    calls = draw(st.lists(st.sampled_from([*CALLS, *TEXTS]), min_size=1, max_size=3, unique=True))
     every = draw(st.sampled_from([None, None, None, 1, 2, 5]))
     selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(wheres, "AB", strict=True))
     columns = [f"{call} AS c{n}" for n, call in enumerate(calls)]
@@ -93,7 +104,7 @@ def queries(draw: st.DrawFn, name: str) -> dict:
 
     def answer(pairs: list) -> list:
         def values(live: list) -> Answer:
-            found = Answer(CALLS[call](live) for call in calls)
+            found = Answer((CALLS | TEXTS)[call](live) for call in calls)
             found.shown = HAVING[having](len(live))
             return found
 
@@ -339,6 +350,8 @@ def test_values_of_every_type_come_back_as_they_were():
         "f": ("FLOAT", [1.5, -2.25, None, float("-inf")]),
         "t": ("TINYINT", [-128, 127, None, 5]),
         "b": ("BIGINT", [-(1 << 63), (1 << 63) - 1, None, 0]),
+        "s": ("STRING", ["z", "", None, "zé"]),
+        "x": ("BINARY", [b"a\0", b"a", None, b"\xff"]),
     }
     declared = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
     streams = "".join(
@@ -361,3 +374,31 @@ def test_values_of_every_type_come_back_as_they_were():
     assert found["SUM_d"] == Decimal("-99999996.64") and found["SUM_w"] == Decimal("0.0001")
     assert found["SUM_t"] == 4 and found["SUM_b"] == -1
     assert found["AVG_d"] == Decimal("-33333332.213333") and found["AVG_t"] == pytest.approx(4 / 3)
+
+
+def test_the_same_expression_may_be_written_in_several_ways():
+    calls = "MIN(A.v) AS a, MAX(a.V) AS b, SUM(A.v) AS c, COUNT(a.v) AS d, MIN(A.g) AS e, MAX(a.G) AS f"
+    spec = _job(f"SELECT {calls} FROM A, B WHERE A.k = B.k WINDOW 5 microseconds")
+    left = [{"ts": 0, "id": n, "k": 1, "g": "xyz"[n], "v": n} for n in range(3)]
+    tables = {name: pa.Table.from_pylist(rows_, ROW) for name, rows_ in (("A", left), ("B", left[:1]))}
+    assert tuples(LocalJob(spec).push(tables, ended=True)["q0"])[0] == (0, 2, 3, 3, "x", "z", 0)
+
+
+def test_a_million_groups_keep_no_more_than_those_of_the_window():
+    """State and count follow the groups that are live, and what is told those that change."""
+    calls = "SELECT A.id, COUNT(*) AS n, MAX(B.v) AS top FROM A, B WHERE A.k = B.k GROUP BY A.id WINDOW 100 ms"
+    first = "SELECT A.k, B.v FROM A, B WHERE A.k = B.k GROUP BY A.k ORDER BY B.v LIMIT 3 WINDOW 100 ms"
+    local, size, rows_, sizes = LocalJob(_job(calls, first)), 100_000, [0, 0], []
+    for start in range(0, 1_000_000, size):
+        ids = np.arange(start, start + size)
+        columns = [pa.array(ids), pa.array(ids), pa.array(ids), pa.nulls(size, pa.string()), pa.array(ids % 7)]
+        table = pa.table(columns, names=ROW.names).cast(ROW)
+        found = local.push({"A": table, "B": table})
+        rows_ = [n + found[name].num_rows for n, name in zip(rows_, found, strict=True)]
+        states = local.shards[0][0].operator.aggregates.states
+        assert [state.main.live for state in states] == [min(start, 1) + size] * 2
+        sizes.append([state.nbytes for state in states])
+    assert local.counters()[0].groups == 2 * (size + 1)
+    for early, late in zip(np.max(sizes[:4], axis=0), np.max(sizes[4:], axis=0), strict=True):
+        assert late <= 1.1 * early and late < 700 * size
+    assert rows_ == [2 * 1_000_000 - size - 2] * 2, "each group appears and goes"

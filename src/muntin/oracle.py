@@ -128,6 +128,29 @@ def aggregate(
     return found
 
 
+class By(NamedTuple):
+    """One part of an order: a value of the pair, which way, and where its NULLs come."""
+
+    value: Callable[[Pair], Any]
+    descending: bool = False
+    nulls_first: bool = True
+
+
+def first(limit: int, order: Sequence[By], columns: Sequence[Callable[[Pair], Any]]) -> Callable[[list[Pair]], Any]:
+    """Section 7: makes of live pairs the `limit` first of them by an order, then by what is selected of each."""
+
+    def values(pairs: list[Pair]) -> list[tuple[Any, ...]]:
+        rows = list(pairs)
+        for by in reversed([*order, *(By(column) for column in columns)]):  # stable sorts, the last first
+            known = [p for p in rows if by.value(p) is not None]
+            unknown = [p for p in rows if by.value(p) is None]
+            known.sort(key=by.value, reverse=by.descending)
+            rows = [*unknown, *known] if by.nulls_first else [*known, *unknown]
+        return [tuple(column(p) for column in columns) for p in rows[:limit]]
+
+    return values
+
+
 def final(
     pairs: Sequence[Pair],
     group: Callable[[Pair], Any],

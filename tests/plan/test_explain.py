@@ -323,5 +323,23 @@ def test_explain_says_where_groups_are_put_together():
         "ids": f"COUNT(DISTINCT A.id), COUNT(*) by B.v every 10 s, {over_all}, with the different values of A.id",
     }
     plan = json.loads(explain_json(spec))
+    assert all(q["aggregates"]["top"] is None for q in plan["joins"][0]["queries"])
     told = {q["name"]: q["aggregates"]["values_told"] for q in plan["joins"][0]["queries"]}
     assert told == {"tops": [], "keys": [], "ids": ["A.id"]}
+
+
+def test_explain_says_what_is_kept_for_the_first_of_groups():
+    asked = {
+        "here": "SELECT A.id FROM A, B WHERE A.k = B.k GROUP BY A.k ORDER BY B.v DESC, A.id LIMIT 3 WINDOW 1 min",
+        "anywhere": "SELECT A.id FROM A, B WHERE A.k = B.k ORDER BY B.v NULLS LAST LIMIT 1 WINDOW 1 min EVERY 10 s",
+    }
+    spec = parse_job(STREAMS + "".join(f"CREATE QUERY {name} AS {text};" for name, text in asked.items()))
+    lines = {line.split()[1]: line.split("; ")[1] for line in explain(spec).splitlines() if line.startswith("  query ")}
+    assert lines == {
+        "here": "the 3 first by B.v DESC, A.id of each A.k at every change, each group in one shard, "
+        "of pairs with fewer than 3 others before them for as long as they stay",
+        "anywhere": "the first by B.v NULLS LAST every 10 s, those of each shard merged in a second exchange, "
+        "of pairs with no other before them for as long as they stay",
+    }
+    found = {q["name"]: q["aggregates"]["top"] for q in json.loads(explain_json(spec))["joins"][0]["queries"]}
+    assert found["here"] == {"limit": 3, "order": ["B.v DESC", "A.id"]}

@@ -28,8 +28,13 @@ AGGREGATES = {
     "regular": f"SELECT A.k, COUNT(*) AS n, SUM(B.id) AS s {FROM} GROUP BY A.k WINDOW 5 s EVERY 2 s",
     "seldom": f"SELECT COUNT(*) AS n, COUNT(DISTINCT B.id) AS ids {FROM} WINDOW 5 s EVERY 3 s",
     "too_large": f"SELECT SUM(A.id * 0 + 5000000000000000000) AS s {FROM} AND A.id < 20 WINDOW 1 s",
+    "highest": f"SELECT A.k, A.v, B.id AS b {FROM} GROUP BY A.k ORDER BY A.v DESC LIMIT 2 WINDOW 4 s",
+    "lowest": f"SELECT A.v + B.v AS s, A.id AS a, B.id AS b {FROM} ORDER BY s, A.id LIMIT 5 WINDOW 3 s",
+    "now_and_then": f"SELECT B.id % 3 AS g, A.id AS a {FROM} GROUP BY 1 ORDER BY A.v LIMIT 3 WINDOW 5 s EVERY 2 s",
     "pairs": f"SELECT A.id AS a, B.id AS b {FROM} AND A.v > 90 WINDOW 1 s",
 }
+
+ADDED = ("per_key", "over_keys", "lowest")
 
 
 def job(lab: Any, names: Any = AGGREGATES) -> str:
@@ -87,20 +92,20 @@ def test_an_aggregate_that_comes_while_the_job_runs_is_right_from_when_it_says(l
             if sum(started.status()["sources"].get(name, {}).get("total_rows", 0) for name in "AB") == 160:
                 break
             time.sleep(0.05)
-        added = [started.add(f"CREATE QUERY {name} AS {AGGREGATES[name]}") for name in ("per_key", "over_keys")]
+        added = [started.add(f"CREATE QUERY {name} AS {AGGREGATES[name]}") for name in ADDED]
         assert [a.complete_from for a in added] == [a.applied_from for a in added], "the longer window has the rows"
         assert started.drop("pairs").state == "in force"
     finally:
         started.stop()
     for name, table in (("A", left), ("B", right)):
         lab.add_files(name, table.slice(80), 1)
-    names = ["longer", "per_key", "over_keys"]
+    names = ["longer", *ADDED]
     again = Job(lab.spark, parse_job(job(lab, names))).start(
         output=lab.output, checkpoint=lab.checkpoint, mode="bounded"
     )
     assert again.await_termination(400)
     wanted, _ = in_one_go(lab)
-    for name, change in zip(("per_key", "over_keys"), added, strict=True):
+    for name, change in zip(ADDED, added, strict=True):
         since = datetime.fromisoformat(change.complete_from)
         got = pa.concat_tables([pq.read_table(f) for f in lab.files(name)])
         due, told = ([row for row in in_order(table) if row[-1] >= since] for table in (wanted[name], got))

@@ -64,6 +64,7 @@ def test_distinct_groups_by_the_whole_list(spec: JobSpec) -> None:
         ("MAX(B.d)", "decimal(10,2)"),
         ("MAX(A.day)", "date"),
         ("MIN(A.ok)", "boolean"),
+        ("MAX(A.tag)", "string"),
     ],
 )
 def test_types_are_sparks(spec: JobSpec, call: str, kind: str) -> None:
@@ -80,3 +81,17 @@ def test_groups_over_several_keys_need_the_exchange_that_key_order_does_without(
         parse_job(text + over_keys)
     with pytest.raises(SqlError, match="groups over several keys"):
         parse_change(over_keys, kept)
+
+
+@pytest.mark.parametrize("by", ["A.t + 1 DESC", "2 DESC", "x DESC NULLS LAST"])
+def test_the_first_of_groups_by_expression_number_and_alias(spec: JobSpec, by: str) -> None:
+    found = query(spec, f"SELECT B.LocationId, A.t + 1 AS x {AB} GROUP BY 1 ORDER BY {by}, A.tag LIMIT 3 WINDOW 1 s")
+    top = found.aggregation.top
+    assert (top.limit, [order.text for order in top.order]) == (3, ["A.t + 1 DESC", "A.tag"])
+    assert [order.nulls_first for order in top.order] == [False, True]
+    assert [column.text for column in top.columns] == ["B.LocationId", "A.t + 1"] and found.grouped_by_key
+    assert [(o.name, o.expr.sql, o.expr.type) for o in found.select] == [
+        ("LocationId", '"t.0"', "bigint"),
+        ("x", '"t.1"', top.columns[1].type),
+        ("_rank", '"_rank"', "int"),
+    ]

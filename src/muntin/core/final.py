@@ -20,22 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core import measures
-from muntin.core.aggregate import (
-    G1,
-    G2,
-    TIME,
-    Groups,
-    Values,
-    Wanted,
-    group_hashes,
-    measured,
-    sums_of_doubles,
-    whole_numbers,
-)
+from muntin.core.aggregate import measured, sums_of_doubles, whole_numbers
 from muntin.core.arrival import key_columns
 from muntin.core.batch import Counters
 from muntin.core.book import RUN, SERIAL, Book, Entries, closed_in, contents_of
 from muntin.core.chunks import ChunkLog, Kind
+from muntin.core.groups import G1, G2, TIME, Groups, Values, Wanted, group_hashes
 from muntin.core.memory import Heap, Layout, Memory
 from muntin.core.results import Columns, Run
 from muntin.core.selection import query_flags

@@ -12,7 +12,7 @@ the lane's window has passed since its anchor. So nothing is looked at but what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -38,8 +38,10 @@ from muntin.kernels.aggregate import (
     fill_cells,
     fill_table,
     find_slots,
+    gather_keys,
     number_cells,
     repack_stairs,
+    replace_keys,
     reserve,
     sweep_changes,
     sweep_presence,
@@ -54,6 +56,8 @@ Floats = npt.NDArray[np.float64]
 BLOCK = 1 << 16
 """Rows that a sweep writes before they are taken away."""
 FIRST_SLOTS, FIRST_STAIRS = 16, 64
+STEP = 2
+"""Numbers of a step: anchor and key."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +141,8 @@ def _not_over(runs: list[Stored]) -> list[Stored]:
 class Layer:
     _names: dict[str, str]
 
-    def __init__(self, shape: Shape, memory: Memory, image: Mapping[str, Any] | None = None):
-        self.shape = shape
+    def __init__(self, shape: Shape, memory: Memory, image: Mapping[str, Any] | None = None, step: int = STEP):
+        self.shape, self._step = shape, step
         self._memory = memory
         if image:
             self._names, self._room, self._steps = dict(image["names"]), image["room"], image["steps"]
@@ -164,7 +168,7 @@ class Layer:
             ((shape.lanes,), "int64"),
             ((room, shape.stairs, 4), "int64"),
         ]
-        return [*slots, ((room,), "int64")], sums, [((self._steps, 2), "int64")]
+        return [*slots, ((room,), "int64")], sums, [((self._steps, self._step), "int64")]
 
     def _cell_layouts(self) -> tuple[Layout, Layout]:
         """Of cells that go: anchor, slot, lane, values. Of cells that come: time, then the same, and keys."""
@@ -202,6 +206,11 @@ class Layer:
     def live(self) -> int:
         """Groups that have cells."""
         return int(self.slots.control[LIVE])
+
+    @property
+    def clock(self) -> int:
+        """Instants gone through."""
+        return int(self.slots.control[CLOCK])
 
     @property
     def cells(self) -> int:
@@ -243,14 +252,16 @@ class Layer:
         """Take in pairs that come after all instants so far; how many additions that took."""
         if not len(pairs.slot):
             return 0
-        shape = self.shape
-        # the anchor of what comes matters where stairs are kept
-        coming = self._cells(pairs, pairs.time, pairs.anchor if shape.stairs else pairs.lane.astype(np.int64))
+        coming = self._coming_cells(pairs)
         self._waiting.append(Stored.keep(self._memory, [coming.time, coming.anchor, coming.slot, *coming[3:]]))
         going = self._cells(pairs, pairs.anchor, pairs.lane.astype(np.int64))
         np.add.at(self.slots.refs, going.slot, 1)
         self._append([going.anchor, going.slot, *going[3:6]])
         return 2 * len(pairs.slot)
+
+    def _coming_cells(self, pairs: Pairs) -> Pairs:
+        """In order of time; the anchor of what comes matters where stairs are kept."""
+        return self._cells(pairs, pairs.time, pairs.anchor if self.shape.stairs else pairs.lane.astype(np.int64))
 
     def _cells(self, pairs: Pairs, first: Int64s, second: Int64s) -> Pairs:
         """Pairs of the same slot, `first` and `second` as one, in order of `first`."""
@@ -333,8 +344,8 @@ class Layer:
         """Go through the events; rows for each instant, slot and lane touched, after one that says what was before."""
         self._reserve(events)
         control, shape, parts = self.slots.control, self.shape, []
-        base = int(control[CLOCK]) + 1
-        for start, stop, rows in _blocks(events):
+        base = self.clock + 1
+        for start, stop, rows in blocks(events):
             out = self._out(rows)
             args = (shape.windows, shape.counts, since, base, self.sums, control, out)
             found = sweep_changes(events, start, stop, *args)
@@ -363,9 +374,14 @@ class Layer:
         found = sweep_presence(events, self.sums, self.slots.rows, time, lane, owner, step)
         return time[:found], lane[:found], owner[:found], step[:found]
 
+    def present(self) -> tuple[Int64s, Int64s]:
+        """The slots and lanes with pairs."""
+        slots, lanes = np.nonzero(self.sums.ints[: int(self.slots.control[USED]), :, 0] > 0)
+        return slots.astype(np.int64), lanes.astype(np.int64)
+
     def standing(self, since: int) -> Out:
         """The values at `since` of all slots with pairs, as rows that say what was before."""
-        slots, lanes = np.nonzero(self.sums.ints[: int(self.slots.control[USED]), :, 0] > 0)
+        slots, lanes = self.present()
         out = self._out(len(slots))
         write_standing(slots, lanes, since, BEFORE, self.shape.windows, self.sums, out)
         return out
@@ -378,6 +394,20 @@ class Layer:
             drop_cells(self.slots, self.sums.spots, arrays[1][:gone].copy())
             run.start += gone
         self._runs = _not_over(self._runs)
+
+    def keys(self, column: int) -> Int64s:
+        """The keys that are kept of one of the stairs, and of what comes for it."""
+        found = np.empty(int(count_steps(self.sums.spots, self.slots.control)), np.int64)
+        end = gather_keys(self.sums.spots, self.sums.stairs, self.slots.control, column, found)
+        return np.concatenate([found[:end], *(run.arrays[-2][:, column] for run in self._waiting)])
+
+    def relabel(self, column: int, moved: Callable[[Int64s], Int64s]) -> None:
+        """Replace all these keys by others in the same order."""
+        old = np.unique(self.keys(column))
+        replace_keys(self.sums.spots, self.sums.stairs, self.slots.control, column, old, moved(old))
+        for run in self._waiting:
+            keys = run.arrays[-2]
+            keys[:, column] = moved(keys[:, column])
 
     def _out(self, rows: int) -> Out:
         shape = self.shape
@@ -397,7 +427,7 @@ class Layer:
             steps = int(count_steps(self.sums.spots, self.slots.control))
             self._steps = 4 * (steps + self.shape.stairs * int(more.sum())) + FIRST_STAIRS
             name = self._memory.name("stairs")
-            (wider,) = self._memory.allocate(name, [((self._steps, 2), "int64")])
+            (wider,) = self._memory.allocate(name, [((self._steps, self._step), "int64")])
             repack_stairs(self.sums.spots, self.sums.stairs, wider, self.slots.control)
             self._memory.discard(self._names["stairs"])
             self._names["stairs"], self.sums = name, self.sums._replace(stairs=wider)
@@ -412,7 +442,7 @@ def in_order(parts: Sequence[Events]) -> Events:
     return Events._make(column[order] for column in joined)
 
 
-def _blocks(events: Events) -> Iterator[tuple[int, int, int]]:
+def blocks(events: Events) -> Iterator[tuple[int, int, int]]:
     """Stretches of whole instants, with the rows that each can write at most."""
     if not len(events.time):
         return

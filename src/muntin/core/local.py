@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregate import Values
 from muntin.core.arrival import data_of, marked, shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
+from muntin.core.groups import Values
 from muntin.core.operator import FOREVER, IDLE, Changed, Operator, Step
 from muntin.core.policy import Policy
 from muntin.core.propagate import told

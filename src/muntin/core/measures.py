@@ -8,7 +8,8 @@ Numbers that a layer keeps have names, so that whoever receives them can find th
     high X, low X            the sum of X's finite values, doubles: together exact as long as 106 bits are enough
     nan X, +inf X, -inf X    how often these occur
     distinct X               different values of X
-    max X, min X             the greatest key of X; keys are in the order of the values, of MIN in the reverse order
+    max X, min X             the greatest key of X; keys are in the order of the values, of MIN in the reverse order;
+                             of texts, which have no keys that all shards know, the value itself
 """
 
 from __future__ import annotations
@@ -97,12 +98,17 @@ def summands(arg: Expr, values: pa.ChunkedArray) -> tuple[list[Int64s], list[Flo
     return [low & LOW, low >> LIMB & LOW, high & LOW, high >> LIMB], []
 
 
-def keys(call: Call, values: pa.ChunkedArray) -> tuple[Int64s, Bools]:
-    """A number for each value such that the value wanted has the greatest, and where there is a value."""
+def keys(values: pa.ChunkedArray) -> Int64s:
+    """A number for each value that compares as the value does, whatever where it is NULL."""
     low, _ = words(_one(values))
     if pa.types.is_floating(values.type):
         low = low ^ (low >> 63 & SIGN)
-    return (~low if call.function is Function.MIN else low), _valid(values)
+    return low
+
+
+def turned(call: Call, keys: Int64s) -> Int64s:
+    """Keys, or what comes of them, in the order in which the greatest is wanted, and back."""
+    return ~keys if call.function is Function.MIN else keys
 
 
 def _one(values: pa.ChunkedArray) -> pa.Array:
@@ -116,12 +122,17 @@ def _valid(values: pa.ChunkedArray) -> Bools:
 # -- of groups ---------------------------------------------------------------------------------------------------------
 
 
-def result(call: Call, numbers: Numbers, present: Mapping[str, Bools]) -> tuple[pa.Array, Bools]:
-    """The value of a call for each group, and where it is too large for its type."""
+def result(
+    call: Call, numbers: Numbers, present: Mapping[str, Bools], texts: Mapping[str, pa.Array]
+) -> tuple[pa.Array, Bools]:
+    """The value of a call for each group, and where it is too large for its type; keys of texts are places in texts."""
     rows = len(numbers[PAIRS])
     fine = np.zeros(rows, bool)
     if call.arg is None or call.function in (Function.COUNT, Function.COUNT_DISTINCT):
         return pa.array(numbers[names(call)[0]]), fine
+    if extreme_name(call) in texts:
+        found = turned(call, numbers[extreme_name(call)])
+        return texts[extreme_name(call)].take(pa.array(found, mask=~present[extreme_name(call)])), fine
     if call.function in (Function.MIN, Function.MAX):
         return _extreme(call, numbers[extreme_name(call)], present[extreme_name(call)]), fine
     none = numbers[count_name(call.arg)] == 0
@@ -141,7 +152,7 @@ def result(call: Call, numbers: Numbers, present: Mapping[str, Bools]) -> tuple[
 
 
 def _extreme(call: Call, found: Int64s, present: Bools) -> pa.Array:
-    low, kind = ~found if call.function is Function.MIN else found, arrow_type(call.type)
+    low, kind = turned(call, found), arrow_type(call.type)
     if pa.types.is_floating(kind):
         return pa.array((low ^ (low >> 63 & SIGN)).view(np.float64), mask=~present).cast(kind)
     if pa.types.is_boolean(kind):

@@ -34,13 +34,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregate import Aggregates, FamilyState, Values
+from muntin.core.aggregate import Aggregates
 from muntin.core.arrival import reported_once
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, KEPT, MARK, TS, Arrivals, Counters, own_columns, stored_schema
 from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.compact import compact
 from muntin.core.final import NO_FINALS, Ends, Finals
+from muntin.core.groups import GroupState, Values
 from muntin.core.held import Held, leave_all, take_all
 from muntin.core.hold import HoldBuffer
 from muntin.core.memory import Heap, Memory
@@ -345,7 +346,7 @@ class Operator:
         end = max(self.streams.max_ts)
         return [ends._replace(at=np.minimum(ends.at, end)) for ends in found]
 
-    def _find_again(self, states: Sequence[FamilyState]) -> None:
+    def _find_again(self, states: Sequence[GroupState]) -> None:
         """Let families begin with the live pairs: those of the rows kept, joined once more.
 
         No row beyond the release point may be in the state: its pairs are still to come.

@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.core import measures
-from muntin.core.aggregate import G1, G2, TIME, V1, V2, Values
+from muntin.core.aggregate import V1, V2
+from muntin.core.groups import G1, G2, TIME, Values
+from muntin.core.lists import list_rows
 from muntin.core.results import OUTPUT_TS, output_schema
+from muntin.core.told import begins, fingerprints, last, numbered, of_changed, shared
 from muntin.kernels.aggregate import BEFORE, add_wide
 from muntin.kernels.evaluate import evaluate
-from muntin.kernels.hashing import hash_keys
 from muntin.model import Aggregation, Expr, Function, Query
-from muntin.plan.families import aggregation
+from muntin.plan.families import TEXTS, aggregation
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -40,6 +43,8 @@ class Told:
     time: Int64s
     numbers: dict[str, npt.NDArray[Any]]
     present: dict[str, Bools]
+    texts: dict[str, pa.Array]
+    """The texts that MIN and MAX have found, in order; their numbers are places here."""
 
 
 def finish(query: Query, parts: Sequence[Values], apart: Mapping[str, bool]) -> tuple[pa.Table, pa.Table]:
@@ -49,6 +54,10 @@ def finish(query: Query, parts: Sequence[Values], apart: Mapping[str, bool]) -> 
     a fault there are the columns of the group, the output timestamp and the fault.
     """
     asked = aggregation(query)
+    if asked.tells_changes:
+        parts = of_changed(parts)
+    if asked.top is not None:
+        return list_rows(query, asked.top, parts), pa.table({FAULT: pa.array([], pa.string())})
     told = _together(asked, parts)
     for sql, is_apart in apart.items():
         if is_apart:
@@ -62,24 +71,25 @@ def finish(query: Query, parts: Sequence[Values], apart: Mapping[str, bool]) -> 
 def _together(asked: Aggregation, parts: Sequence[Values]) -> Told:
     table = pa.concat_tables([part.table for part in parts]).combine_chunks()
     source = np.repeat(np.arange(len(parts)), [part.table.num_rows for part in parts])
-    group, time = _numbered(table, G1, G2), table[TIME].to_numpy()
+    group, time = numbered(table, G1, G2), table[TIME].to_numpy()
     names = [measures.PAIRS, *(name for call in asked.calls for name in measures.names(call))]
     names = [name for name in dict.fromkeys(names) if name in table.column_names]
     extreme = {measures.extreme_name(c) for c in asked.calls if c.function in (Function.MIN, Function.MAX)}
     valid = {name: np.asarray(table[name].is_valid()) for name in extreme}
-    numbers = {name: table[name].fill_null(0).to_numpy() for name in names}
+    texts, places = _texts(asked, table)
+    numbers = places | {name: table[name].fill_null(0).to_numpy() for name in names if name not in texts}
     instants, rank = np.unique(time, return_inverse=True)
     key = group * len(instants) + rank.ravel()
     order = np.argsort(key, kind="stable")
-    if len(parts) == 1 or not _shared(group, source):
+    if len(parts) == 1 or not shared(group, source):
         own = {name: values[order] for name, values in numbers.items()}
-        return Told(table, order, group[order], time[order], own, {n: v[order] for n, v in valid.items()})
+        return Told(table, order, group[order], time[order], own, {n: v[order] for n, v in valid.items()}, texts)
     wanted, first = np.unique(key, return_index=True)
     added: dict[str, npt.NDArray[Any]] = {}
     present = {name: np.zeros(len(wanted), bool) for name in valid}
     for n in range(len(parts)):
         mine = order[source[order] == n]
-        there, at = _last(key[mine], wanted, len(instants), exact=not asked.tells_changes)
+        there, at = last(key[mine], wanted, len(instants), exact=not asked.tells_changes)
         rows = mine[at] if len(mine) else np.zeros(len(wanted), np.int64)
         for name in names:
             more = np.where(there, numbers[name][rows], 0)
@@ -96,29 +106,22 @@ def _together(asked: Aggregation, parts: Sequence[Values]) -> Told:
                 mine_too = [np.where(there, numbers[name][rows], 0.0) for name in halves]
                 both = add_wide(*(added[name] for name in halves), *mine_too) if n else mine_too
                 added |= dict(zip(halves, both, strict=True))
-    return Told(table, first, group[first], time[first], added, present)
+    return Told(table, first, group[first], time[first], added, present, texts)
 
 
-def _numbered(table: pa.Table, *columns: str) -> Int64s:
-    """A number for each different combination of these columns."""
-    stacked = np.ascontiguousarray(np.stack([table[c].to_numpy() for c in columns], axis=1))
-    return np.unique(stacked.view(f"V{8 * len(columns)}").ravel(), return_inverse=True)[1].ravel().astype(np.int64)
-
-
-def _shared(group: Int64s, source: Int64s) -> bool:
-    """Whether some group is in several sources."""
-    groups = int(group.max(initial=-1)) + 1
-    return len(np.unique(group + groups * source)) > groups
-
-
-def _last(keys: Int64s, wanted: Int64s, instants: int, exact: bool) -> tuple[Bools, Int64s]:
-    """For each wanted (group, instant): whether there is an entry for the group by then, and where the last is."""
-    at = np.searchsorted(keys, wanted, side="right") - 1
-    there = at >= 0
-    at = np.maximum(at, 0)
-    if len(keys):
-        there &= keys[at] == wanted if exact else keys[at] // instants == wanted // instants
-    return there & bool(len(keys)), at
+def _texts(asked: Aggregation, table: pa.Table) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
+    """The texts of each MIN and MAX in order, and of each row the place of its own there, as its key."""
+    texts, places = {}, {}
+    for call in asked.calls:
+        if call.function in (Function.MIN, Function.MAX) and call.type in TEXTS:
+            name = measures.extreme_name(call)
+            encoded = table[name].combine_chunks().dictionary_encode()
+            order = pc.sort_indices(encoded.dictionary)
+            place = np.zeros(len(order) + 1, np.int64)  # one more, for NULL
+            place[order.to_numpy()] = np.arange(len(order))
+            texts[name] = encoded.dictionary.take(order)
+            places[name] = measures.turned(call, place[encoded.indices.fill_null(len(order)).to_numpy()])
+    return texts, places
 
 
 def _distinct(told: Told, parts: Sequence[pa.Table], every_us: int | None) -> Int64s:
@@ -128,8 +131,8 @@ def _distinct(told: Told, parts: Sequence[pa.Table], every_us: int | None) -> In
     if not table.num_rows:
         return np.zeros(len(told.time), np.int64)
     groups = pa.concat_tables([told.table.select([G1, G2]), table.select([G1, G2])])
-    group = _numbered(groups, G1, G2)[told.table.num_rows :]  # numbered as in `told`: it has all groups that there are
-    value, time = _numbered(table, V1, V2), table[TIME].to_numpy()
+    group = numbered(groups, G1, G2)[told.table.num_rows :]  # numbered as in `told`: it has all groups that there are
+    value, time = numbered(table, V1, V2), table[TIME].to_numpy()
     instants = np.unique(np.concatenate([told.time, time]))
     key = value * len(instants) + np.searchsorted(instants, time)
     wanted, first = np.unique(key, return_index=True)
@@ -137,23 +140,18 @@ def _distinct(told: Told, parts: Sequence[pa.Table], every_us: int | None) -> In
     for n in range(len(parts)):
         mine = np.flatnonzero(source == n)
         mine = mine[np.argsort(key[mine], kind="stable")]
-        has, at = _last(key[mine], wanted, len(instants), exact=every_us is not None)
+        has, at = last(key[mine], wanted, len(instants), exact=every_us is not None)
         if len(mine):
             there |= has & (table[measures.PAIRS].to_numpy()[mine[at]] > 0)
     state = there.astype(np.int64)
-    step = state if every_us is not None else np.where(_begins(value[first]), state, np.diff(state, prepend=0))
+    step = state if every_us is not None else np.where(begins(value[first]), state, np.diff(state, prepend=0))
     places = group[first] * len(instants) + np.searchsorted(instants, time[first])
     order = np.argsort(places, kind="stable")
     sums = np.concatenate([[0], np.cumsum(step[order])])
     ends = told.group * len(instants) + np.searchsorted(instants, told.time)
-    begins = ends if every_us is not None else told.group * len(instants)
+    starts = ends if every_us is not None else told.group * len(instants)
     ordered = places[order]
-    return sums[np.searchsorted(ordered, ends, side="right")] - sums[np.searchsorted(ordered, begins, side="left")]
-
-
-def _begins(numbers: Int64s) -> Bools:
-    """Where a number differs from the one before."""
-    return np.concatenate([[True], numbers[1:] != numbers[:-1]]) if len(numbers) else np.zeros(0, bool)
+    return sums[np.searchsorted(ordered, ends, side="right")] - sums[np.searchsorted(ordered, starts, side="left")]
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------
@@ -164,7 +162,7 @@ def _rows(query: Query, asked: Aggregation, told: Told) -> tuple[pa.Table, pa.Ta
     table = {name: told.table[name].take(pa.array(told.at)) for name in groups}
     faults: list[tuple[str, Bools]] = []
     for n, call in enumerate(asked.calls):
-        table[f"a.{n}"], too_large = measures.result(call, told.numbers, told.present)
+        table[f"a.{n}"], too_large = measures.result(call, told.numbers, told.present, told.texts)
         faults.append((f"overflow: {call.text} does not fit into {call.type}", too_large))
     values = pa.table({**table, TIME: told.time})
     outputs = _evaluated(values, [o.expr for o in query.select])
@@ -182,18 +180,13 @@ def _rows(query: Query, asked: Aggregation, told: Told) -> tuple[pa.Table, pa.Ta
 
 def _news(told: Told, outputs: list[pa.ChunkedArray], shown: Bools, wrong: Bools) -> Bools:
     """Where a row differs from the one before of the same group, or there was none."""
-    h1, h2 = _fingerprints(outputs)
-    live, first = told.numbers[measures.PAIRS] > 0, _begins(told.group)
+    h1, h2 = fingerprints(outputs)
+    live, first = told.numbers[measures.PAIRS] > 0, begins(told.group)
     was_live = np.where(first, False, np.roll(live, 1))
     was_shown = np.where(first, False, np.roll(shown, 1))
     differs = (h1 != np.roll(h1, 1)) | (h2 != np.roll(h2, 1)) | (wrong != np.roll(wrong, 1))
     appears = live & ~(was_live & was_shown)
     return (told.time != BEFORE) & (appears | (~first & (live | was_live) & differs))
-
-
-def _fingerprints(columns: list[pa.ChunkedArray]) -> tuple[Int64s, Int64s]:
-    """128 bits for each row that say whether all columns are equal, NULL being equal to NULL."""
-    return hash_keys([part for column in columns for part in (column, column.is_null())])[:2]
 
 
 def _evaluated(table: pa.Table, exprs: Sequence[Expr]) -> list[pa.ChunkedArray]:

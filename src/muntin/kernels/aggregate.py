@@ -263,7 +263,8 @@ def reserve(spots, stairs, control, slots, more):
 def _move(spot, old, new, control, room):
     start, end = spot[OFF] + spot[HEAD], control[STAIRS_END]
     for i in range(spot[STEPS]):
-        new[end + i, 0], new[end + i, 1] = old[start + i, 0], old[start + i, 1]
+        for column in range(old.shape[1]):
+            new[end + i, column] = old[start + i, column]
     spot[OFF], spot[ROOM], spot[HEAD] = end, room, 0
     control[STAIRS_END] += room
 
@@ -284,6 +285,29 @@ def count_steps(spots, control):
         for e in range(spots.shape[1]):
             total += spots[slot, e, STEPS]
     return total
+
+
+@numba.njit(cache=True)
+def gather_keys(spots, stairs, control, column, found):
+    """The keys of one of the stairs of all slots; how many there are."""
+    end = 0
+    for slot in range(control[USED]):
+        spot = spots[slot, column]
+        start = spot[OFF] + spot[HEAD]
+        for at in range(start, start + spot[STEPS]):
+            found[end] = stairs[at, 1]
+            end += 1
+    return end
+
+
+@numba.njit(cache=True)
+def replace_keys(spots, stairs, control, column, old, new):
+    """Other keys for those of one of the stairs; the old ones ascend."""
+    for slot in range(control[USED]):
+        spot = spots[slot, column]
+        start = spot[OFF] + spot[HEAD]
+        for at in range(start, start + spot[STEPS]):
+            stairs[at, 1] = new[np.searchsorted(old, stairs[at, 1])]
 
 
 @numba.njit(inline="always")

@@ -155,6 +155,40 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Order:
+    """One part of ORDER BY."""
+
+    expr: Expr
+    descending: bool
+    nulls_first: bool
+
+    @property
+    def text(self) -> str:
+        usual = self.nulls_first != self.descending
+        return self.expr.text + " DESC" * self.descending + ("" if usual else f" NULLS {self._nulls}")
+
+    @property
+    def _nulls(self) -> str:
+        return "FIRST" if self.nulls_first else "LAST"
+
+
+RANK = "_rank"
+"""The place of a pair among the first of its group."""
+
+
+@dataclass(frozen=True)
+class Top:
+    """The `limit` first of a group's live pairs by `order`, then by `columns`, the SELECT list over the pair.
+
+    The query's own SELECT list has them as `"t.0"`, `"t.1"`, ..., and `"_rank"`.
+    """
+
+    limit: int
+    order: tuple[Order, ...]
+    columns: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
 class Aggregation:
     """What a query makes of its live pairs (semantics, section 7).
 
@@ -168,6 +202,7 @@ class Aggregation:
     having: Expr | None = None
     every_us: int | None = None
     final: bool = False
+    top: Top | None = None
 
     @property
     def tells_changes(self) -> bool:

@@ -251,6 +251,7 @@ def _aggregates(join: SharedJoin, query: Query, asked: Aggregation, how: str) ->
     return {
         "calls": [call.text for call in asked.calls],
         "groups": [group.text for group in asked.groups],
+        "top": asked.top and {"limit": asked.top.limit, "order": [by.text for by in asked.top.order]},
         "having": None if asked.having is None else asked.having.text,
         "every_us": asked.every_us,
         "final": asked.final,

@@ -227,8 +227,11 @@ def _asks(query: dict[str, Any]) -> str:
 
 def _aggregated(asked: dict[str, Any]) -> str:
     """What becomes of the pairs, and where: a group on the join key is whole in its shard."""
-    calls = _listed(asked["calls"]) or "DISTINCT"
-    groups = f" by {_listed(asked['groups'])}" if asked["groups"] else ""
+    calls, top = _listed(asked["calls"]) or "DISTINCT", asked["top"]
+    if top:
+        calls = f"the {top['limit']} first" if top["limit"] > 1 else "the first"
+        calls += f" by {_listed(top['order'])}"
+    groups = f" {'of each' if top else 'by'} {_listed(asked['groups'])}" if asked["groups"] else ""
     when = f"every {format_us(asked['every_us'])}" if asked["every_us"] else "at every change"
     when = _once(asked["over_by"]) if asked["final"] else when
     where = "each group in one shard"
@@ -236,6 +239,10 @@ def _aggregated(asked: dict[str, Any]) -> str:
         where = "added up in each shard, then over all of them in a second exchange"
         told = _listed(asked["values_told"])
         where += f", with the different values of {told}" if told else ""
+    if top:
+        where = "those of each shard merged in a second exchange" if asked["second_exchange"] else where
+        fewer = "no other" if top["limit"] == 1 else f"fewer than {top['limit']} others"
+        where += f", of pairs with {fewer} before them for as long as they stay"
     return f"{calls}{groups} {when}, {where}"
 
 

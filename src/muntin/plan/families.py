@@ -2,7 +2,8 @@
 
 A *family* are the aggregate queries that differ in the sizes of their windows only: same selections, same groups, same
 difference between the windows of the two streams, and rows sent at the same instants. Its pairs are evaluated and
-aggregated once for all of them.
+aggregated once for all of them. Queries for the first pairs of groups are a family of their own where order and SELECT
+list are the same; how many they want may differ.
 
 With windows W_A and W_B, and `delta = W_A - W_B`, each pair has an *anchor*, the same for the whole family:
 
@@ -25,10 +26,12 @@ from itertools import groupby
 from math import gcd
 
 from muntin.model import Aggregation, Call, Expr, Function, Query, Side
+from muntin.model.job import Top
 from muntin.plan.share import SharedJoin
 
 SUMMED = (Function.SUM, Function.AVG)
 EXTREMES = (Function.MIN, Function.MAX)
+TEXTS = ("string", "binary")
 
 
 def aggregation(query: Query) -> Aggregation:
@@ -42,6 +45,11 @@ class Lane:
 
     window: int
     queries: tuple[Query, ...]
+
+    @property
+    def depth(self) -> int:
+        """How many of the first pairs the queries want at most."""
+        return max(top.limit if (top := aggregation(query).top) else 0 for query in self.queries)
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,11 @@ class Family:
     def groups(self) -> tuple[Expr, ...]:
         return aggregation(self.first).groups
 
+    @property
+    def top(self) -> Top | None:
+        """What the first pairs are, where queries ask for these; how many, their lanes say."""
+        return aggregation(self.first).top
+
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """What the queries ask for, each function of each expression once."""
@@ -90,6 +103,11 @@ class Family:
     @cached_property
     def extremes(self) -> tuple[Call, ...]:
         return tuple(call for call in self.calls if call.function in EXTREMES)
+
+    @cached_property
+    def texts(self) -> tuple[Expr, ...]:
+        """Expressions whose least or greatest values are wanted, and are no numbers."""
+        return tuple(arg for arg in self.args(*EXTREMES) if arg.type in TEXTS)
 
     @cached_property
     def distinct(self) -> tuple[Expr, ...]:
@@ -129,7 +147,14 @@ def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
 
 def _signature(query: Query) -> tuple[object, ...]:
     wheres = tuple(w and w.sql for w in (*query.where, query.residual))
-    return wheres, tuple(g.sql for g in aggregation(query).groups)
+    asked = aggregation(query)
+    return wheres, tuple(g.sql for g in asked.groups), asked.top and _ranks(asked.top)
+
+
+def _ranks(top: Top) -> tuple[object, ...]:
+    """What makes one pair come before another."""
+    order = tuple((by.expr.sql, by.descending, by.nulls_first) for by in top.order)
+    return order, tuple(column.sql for column in top.columns)
 
 
 def _family(queries: list[Query]) -> Family:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
+from muntin.model.job import Top
 from muntin.spark.durable import write_atomically
 
 FOLDER = "muntin"
@@ -81,7 +82,13 @@ def _canonical_aggregation(aggregation: Aggregation) -> str:
     groups = ", ".join(group.sql for group in aggregation.groups)
     calls = ", ".join(f"{call.function}({call.arg.sql if call.arg else '*'})" for call in aggregation.calls)
     having = f" HAVING {aggregation.having.sql}" if aggregation.having else ""
-    return f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}"
+    said = f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}{' FINAL' * aggregation.final}"
+    return said + (_canonical_top(aggregation.top) if aggregation.top else "")
+
+
+def _canonical_top(top: Top) -> str:
+    order = ", ".join(f"{by.expr.sql} {by.descending} {by.nulls_first}" for by in top.order)
+    return f" FIRST {top.limit} OF {', '.join(column.sql for column in top.columns)} BY {order}"
 
 
 def check_names(queries: Iterable[str]) -> None:

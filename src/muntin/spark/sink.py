@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.core.aggregate import Values
+from muntin.core.groups import Values
 from muntin.core.latency import Latency
 from muntin.core.propagate import in_order, punctuation_schema
 from muntin.core.results import Columns, Run, output_schema, routed, unite

@@ -15,6 +15,7 @@ from muntin.model import Aggregation, Call, Expr, Function, Output, is_numeric
 from muntin.model.types import INTEGERS, MAX_PRECISION, Field, decimal_parts
 from muntin.sql.expressions import Expressions
 from muntin.sql.places import SqlText
+from muntin.sql.top import bind_top, is_ranked
 from muntin.sql.translate import called
 
 _FUNCTIONS: dict[type[exp.Expr], Function] = {
@@ -24,14 +25,14 @@ _FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Min: Function.MIN,
     exp.Max: Function.MAX,
 }
-_ORDERED = (*INTEGERS, "float", "double", "boolean", "date", "timestamp", "timestamp_ntz")
+_ORDERED = (*INTEGERS, "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary")
 _EXACT_DIGITS = 18
 """Decimals of so many digits are compared as 64-bit integers."""
 
 
 def is_aggregate(select: exp.Select) -> bool:
     """Whether a SELECT speaks of groups of pairs instead of pairs."""
-    if any(select.args.get(clause) for clause in ("group", "having", "distinct", "emit")):
+    if is_ranked(select) or any(select.args.get(clause) for clause in ("group", "having", "distinct", "emit")):
         return True
     return any(item.find(exp.AggFunc) is not None for item in select.expressions)
 
@@ -62,6 +63,7 @@ class Grouped:
         self._groups: list[Expr] = []
         self._calls: dict[tuple[Function, str | None], Call] = {}
         self._values = _Values()
+        self._final = False
 
     def bind(self, select: exp.Select, items: list[tuple[str, exp.Expr]]) -> tuple[tuple[Output, ...], Aggregation]:
         self._check(select)
@@ -70,6 +72,12 @@ class Grouped:
             if group.sql not in [g.sql for g in self._groups]:
                 self._name(f"g.{len(self._groups)}", group.type)
                 self._groups.append(group)
+        emit = select.args.get("emit")
+        every, final = (emit.args.get("us"), bool(emit.args.get("final"))) if emit else (None, False)
+        if is_ranked(select):
+            outputs, top = bind_top(self.text, self._pairs, select, items)
+            return outputs, Aggregation(tuple(self._groups), (), None, every, top=top)
+        self._final = final
         having = select.args.get("having")
         nodes = [self._above(node) for _, node in items]
         condition = self._above(having.this) if having else None
@@ -77,8 +85,6 @@ class Grouped:
         outputs = tuple(Output(name, above.expression(node)) for (name, _), node in zip(items, nodes, strict=True))
         kept = above.predicate(condition) if condition is not None else None
         above.verify()
-        emit = select.args.get("emit")
-        every, final = (emit.args.get("us"), bool(emit.args.get("final"))) if emit else (None, False)
         return outputs, Aggregation(tuple(self._groups), tuple(self._calls.values()), kept, every, final)
 
     def _check(self, select: exp.Select) -> None:
@@ -93,7 +99,7 @@ class Grouped:
         if distinct is not None and (group or aggregated):
             raise self.text.refuse("DISTINCT beside GROUP BY or aggregates", distinct, "leave DISTINCT out")
         emit = select.args.get("emit")
-        if emit is not None and not (group or aggregated or distinct or select.args.get("having")):
+        if emit is not None and not (group or aggregated or distinct or select.args.get("having") or is_ranked(select)):
             hint = "leave it out: each pair is sent once, when it is found"
             raise self.text.error("EMIT and EVERY go with aggregates, this query has none", emit, hint)
 
@@ -189,9 +195,12 @@ class Grouped:
             return "bigint"
         digits = decimal_parts(arg.type)
         if function in (Function.MIN, Function.MAX):
+            if self._final and arg.type in ("string", "binary"):
+                hint = "write EMIT CHANGES or EVERY 10 seconds"
+                raise self.text.refuse(f"{called(node)} of {arg.type} with EMIT FINAL", node, hint)
             if arg.type in _ORDERED or (digits and digits[0] <= _EXACT_DIGITS):
                 return arg.type
-            hint = f"numbers (decimals up to {_EXACT_DIGITS} digits), booleans, dates and timestamps have one"
+            hint = f"cast it to a decimal of at most {_EXACT_DIGITS} digits, or to double"
             raise self.text.refuse(f"{called(node)} of {arg.type}", node, hint)
         if not is_numeric(arg.type):
             raise self.text.error(f"{called(node)} needs a number, this is {arg.type}", node, "aggregate a number")

@@ -21,11 +21,9 @@ from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 
 _MODIFIERS = {
     "with_": "WITH (a common table expression)",
-    "order": "ORDER BY",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY",
-    "limit": "LIMIT",
     "offset": "OFFSET",
     "qualify": "QUALIFY",
     "laterals": "LATERAL VIEW",
@@ -34,7 +32,8 @@ _MODIFIERS = {
     "sample": "TABLESAMPLE",
     "kind": "SELECT AS",
 }
-_HANDLED = {"expressions", "from_", "joins", "where", "windows", "distinct", "group", "having", "emit"}
+_CLAUSES = {"from_", "joins", "where", "windows", "group", "having", "order", "limit", "emit"}
+_HANDLED = {"expressions", "distinct", *_CLAUSES}
 MAX_OUTPUTS = 1000
 RESERVED = "_ts"
 
