@@ -7,6 +7,7 @@ Tiny domains on purpose: ties, NULLs, and pairs that come and go at the same ins
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -82,37 +83,45 @@ TEXTS = {
 HAVING = {"": lambda n: True, "HAVING COUNT(*) > 1": lambda n: n > 1, "HAVING COUNT(*) < 2": lambda n: n < 2}
 
 
-@st.composite
-def queries(draw: st.DrawFn, name: str) -> dict:
-    """An aggregate query as SQL and in the oracle's terms; `answer` makes it of the pairs."""
+def drawn(draw: st.DrawFn, name: str, groups: dict, when: str) -> dict:
+    """An aggregate query that tells `when`, as SQL and in the oracle's terms."""
     size = draw(st.integers(1, 8))
     window = Window(size, draw(st.sampled_from([size, size, size, 1, 3, 6])))
     wheres = [draw(st.sampled_from(["TRUE", "TRUE", *SELECTIONS])) for _ in "AB"]
     residual = draw(st.sampled_from(["TRUE", "TRUE", *RESIDUALS]))
-    group, having = draw(st.sampled_from(list(GROUPS))), draw(st.sampled_from(["", "", *HAVING]))
-    calls = draw(st.lists(st.sampled_from([*CALLS, *TEXTS]), min_size=1, max_size=3, unique=True))
-    every = draw(st.sampled_from([None, None, None, 1, 2, 5]))
+    group, having = draw(st.sampled_from(list(groups))), draw(st.sampled_from(["", "", *HAVING]))
+    calls = draw(st.lists(st.sampled_from(list(CALLS)), min_size=1, max_size=3, unique=True))
     selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(wheres, "AB", strict=True))
     columns = [f"{call} AS c{n}" for n, call in enumerate(calls)]
     columns = [f"{g.strip()} AS g{n}" for n, g in enumerate(group.split(",")) if g] + columns
     sql = (
         f"CREATE QUERY {name} AS SELECT {', '.join(columns)} "
         f"FROM A [RANGE {window.left} microseconds] A, B [RANGE {window.right} microseconds] B "
-        f"WHERE A.k = B.k AND {selection} AND {residual} {f'GROUP BY {group}' if group else ''} {having} "
-        f"{'EMIT CHANGES' if every is None else f'EVERY {every} microseconds'};"
+        f"WHERE A.k = B.k AND {selection} AND {residual} {f'GROUP BY {group}' if group else ''} {having} {when};"
     )
 
+    def values(pairs: list) -> Answer:
+        found = Answer(CALLS[call](pairs) for call in calls)
+        found.shown = HAVING[having](len(pairs))
+        return found
+
+    shape = {"window": window, "keeps": [SELECTIONS[w] for w in wheres], "holds": RESIDUALS[residual]}
+    return {"name": name, "sql": sql, "group": groups[group], "values": values, **shape}
+
+
+@st.composite
+def queries(draw: st.DrawFn, name: str) -> dict:
+    """One that looks at live pairs; `answer` makes its rows of the pairs."""
+    every = draw(st.sampled_from([None, None, None, 1, 2, 5]))
+    query = drawn(draw, name, GROUPS, "EMIT CHANGES" if every is None else f"EVERY {every} microseconds")
+
     def answer(pairs: list) -> list:
-        def values(live: list) -> Answer:
-            found = Answer((CALLS | TEXTS)[call](live) for call in calls)
-            found.shown = HAVING[having](len(live))
-            return found
+        told = oracle.aggregate(
+            query["window"], pairs, query["group"], query["values"], lambda found: found.shown, every
+        )
+        return [(*group, *found, t) for t, group, found in told]
 
-        rows_ = oracle.aggregate(window, pairs, GROUPS[group], values, lambda found: found.shown, every)
-        return [(*group, *found, t) for t, group, found in rows_]
-
-    keeps = [SELECTIONS[w] for w in wheres]
-    return {"name": name, "sql": sql, "window": window, "keeps": keeps, "holds": RESIDUALS[residual], "answer": answer}
+    return {**query, "answer": answer}
 
 
 @st.composite
@@ -187,14 +196,20 @@ def test_every_aggregate_is_the_oracles_whatever_the_cuts_shards_and_restarts(sc
 @given(scenarios(), st.data())
 def test_aggregates_come_and_go_with_the_oracles_rows_for_the_time_they_are_there(scenario, data):
     """From when on an added one is complete, all of its rows are the oracle's: live pairs are found again."""
+    keep = {**scenario, "beside": True}
+    for query, got, due in come_and_go(scenario, data, lambda chosen: job(keep, chosen or [{"sql": ""}])):
+        assert sorted(got, key=order_of) == sorted(due, key=order_of), query["name"]
+
+
+def come_and_go(scenario: dict, data: st.DataObject, spec: Callable[[list[dict]], JobSpec]) -> Iterator[tuple]:
+    """Let the queries be there for a while each, beside `plain`: each with the rows that it got and those due."""
     scenario["strategy"] = data.draw(st.sampled_from([s for s in SHARING if s != "push-down"]))
     steps = len(scenario["batches"])
     stays = {
         q["name"]: sorted(data.draw(st.tuples(st.integers(0, steps), st.integers(0, steps + 1))))
         for q in scenario["queries"]
     }
-    keep = {**scenario, "beside": True}
-    local, present = LocalJob(job(keep, [{"sql": ""}]), scenario["shards"]), set()
+    local, present = LocalJob(spec([]), scenario["shards"]), set()
     asked: dict[str, dict] = {}
     for n, batch in enumerate([*scenario["batches"], None]):
         wanted = {name for name, (first, last) in stays.items() if first <= n < last}
@@ -203,7 +218,7 @@ def test_aggregates_come_and_go_with_the_oracles_rows_for_the_time_they_are_ther
             for name in present - wanted:
                 asked[name]["until"] = release
             chosen = [q for q in scenario["queries"] if q["name"] in wanted]
-            for name, changed in local.change(job(keep, chosen or [{"sql": ""}])).items():
+            for name, changed in local.change(spec(chosen)).items():
                 complete = changed.complete_from[name]
                 asked[name] = {"since": max(changed.applied_from - (n == 0), complete), "until": 1 << 61, "got": []}
             present = wanted
@@ -218,8 +233,7 @@ def test_aggregates_come_and_go_with_the_oracles_rows_for_the_time_they_are_ther
             # at the very instant from which it is complete, what was before is not known to be so
             every = query["answer"](pairs_of(scenario, query))
             due = [row for row in every if there["since"] < row[-1] < there["until"]]
-            got = [row for row in there["got"] if row[-1] > there["since"]]
-            assert sorted(got, key=order_of) == sorted(due, key=order_of)
+            yield query, [row for row in there["got"] if row[-1] > there["since"]], due
 
 
 def _dense(count: int, spacing: int, keys: int = 1, first: int = 0) -> pa.Table:

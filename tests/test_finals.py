@@ -17,7 +17,7 @@ from muntin.model import JobSpec, UsageError, Window
 from muntin.plan import share
 from muntin.plan.explain import explain
 from muntin.sql import parse_job
-from test_aggregates import CALLS, GROUPS, HAVING, Answer, tuples
+from test_aggregates import GROUPS, drawn, tuples
 from test_promises import MARKS, many, rows
 from test_punctuations import MARKED, Judge, worlds
 from test_punctuations import job as promising
@@ -28,30 +28,9 @@ KEYED = {"A.k": GROUPS["A.k"], "B.k": lambda p: (p.right["k"],), "A.k, B.g": GRO
 
 @st.composite
 def finals(draw: st.DrawFn, name: str) -> dict:
-    """A query that is told once, as SQL and in the oracle's terms."""
-    size = draw(st.integers(1, 8))
-    window = Window(size, draw(st.sampled_from([size, size, size, 1, 3, 6])))
-    wheres = [draw(st.sampled_from(["TRUE", "TRUE", *SELECTIONS])) for _ in "AB"]
-    residual = draw(st.sampled_from(["TRUE", "TRUE", *RESIDUALS]))
-    group, having = draw(st.sampled_from(list(KEYED))), draw(st.sampled_from(["", "", *HAVING]))
-    calls = draw(st.lists(st.sampled_from(list(CALLS)), min_size=1, max_size=3, unique=True))
-    selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(wheres, "AB", strict=True))
-    columns = [f"{g.strip()} AS g{n}" for n, g in enumerate(group.split(","))]
-    columns += [f"{call} AS c{n}" for n, call in enumerate(calls)]
-    sql = (
-        f"CREATE QUERY {name} AS SELECT {', '.join(columns)} "
-        f"FROM A [RANGE {window.left} microseconds] A, B [RANGE {window.right} microseconds] B "
-        f"WHERE A.k = B.k AND {selection} AND {residual} GROUP BY {group} {having} EMIT FINAL;"
-    )
-
-    def values(pairs: list) -> Answer:
-        found = Answer(CALLS[call](pairs) for call in calls)
-        found.shown = HAVING[having](len(pairs))
-        return found
-
-    keeps = [SELECTIONS[w] for w in wheres]
-    shape = {"window": window, "keeps": keeps, "pairs": RESIDUALS[residual], "key": ("k",)}
-    return {"name": name, "sql": sql, "group": KEYED[group], "values": values, **shape}
+    """A query that is told once, in the terms of test_punctuations too."""
+    query = drawn(draw, name, KEYED, "EMIT FINAL")
+    return {**query, "pairs": query["holds"], "key": ("k",)}
 
 
 @st.composite

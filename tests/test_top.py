@@ -21,7 +21,7 @@ from muntin.core.local import LocalJob
 from muntin.model import JobSpec, Window
 from muntin.plan.share import STRATEGIES as SHARING
 from muntin.sql import parse_job
-from test_aggregates import GROUPS, PLAIN, both, pairs_of, simulate, tuples
+from test_aggregates import GROUPS, PLAIN, both, come_and_go, pairs_of, simulate, tuples
 from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, rows
 
 VALUES = {
@@ -143,36 +143,8 @@ def test_the_first_pairs_are_the_oracles_whatever_the_cuts_shards_and_restarts(s
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(scenarios(), st.data())
 def test_queries_for_the_first_pairs_come_and_go(scenario, data):
-    scenario["strategy"] = data.draw(st.sampled_from([s for s in SHARING if s != "push-down"]))
-    steps = len(scenario["batches"])
-    stays = {
-        q["name"]: sorted(data.draw(st.tuples(st.integers(0, steps), st.integers(0, steps + 1))))
-        for q in scenario["queries"]
-    }
-    local, present = LocalJob(job(scenario, []), scenario["shards"]), set()
-    asked: dict[str, dict] = {}
-    for n, batch in enumerate([*scenario["batches"], None]):
-        wanted = {name for name, (first, last) in stays.items() if first <= n < last}
-        if wanted != present:
-            release = local.shards[0][0].operator.release
-            for name in present - wanted:
-                asked[name]["until"] = release
-            chosen = [q for q in scenario["queries"] if q["name"] in wanted]
-            for name, changed in local.change(job(scenario, chosen)).items():
-                complete = changed.complete_from[name]
-                asked[name] = {"since": max(changed.applied_from - (n == 0), complete), "until": 1 << 61, "got": []}
-            present = wanted
-        tables = {} if batch is None else {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batch, strict=True)}
-        for name, table in local.push(tables, ended=batch is None).items():
-            if name != "plain":
-                asked[name]["got"] += tuples(table)
-        if batch is not None and scenario["restarts"][n]:
-            local.restart()
-    for query in scenario["queries"]:
-        if (there := asked.get(query["name"])) is not None:
-            every = query["answer"](pairs_of(scenario, query))
-            due = [row for row in every if there["since"] < row[-1] < there["until"]]
-            assert in_order([row for row in there["got"] if row[-1] > there["since"]]) == in_order(due)
+    for query, got, due in come_and_go(scenario, data, lambda chosen: job(scenario, chosen)):
+        assert in_order(got) == in_order(due), query["name"]
 
 
 def _spec(*queries_: str, streams: str = STREAMS.format(late=0)) -> JobSpec:

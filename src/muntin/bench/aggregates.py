@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from muntin.bench.judge import compared
 from muntin.core.local import LocalJob
 from muntin.model import JobSpec
 from muntin.sql import parse_job
@@ -94,12 +95,9 @@ def check(base: duckdb.DuckDBPyConnection, window_s: int, got: list[pa.Table]) -
     base.execute(f"CREATE OR REPLACE TEMP TABLE want AS {sql}")
     seconds = time.process_time() - began
     base.register("told", pa.concat_tables(got))
-    sizes = [
-        base.execute(f"SELECT count(*) FROM ({rows})").fetchall()[0][0]
-        for rows in ("FROM want", "FROM want EXCEPT ALL FROM told", "FROM told EXCEPT ALL FROM want")
-    ]
+    rows, missing, too_many = compared(base, "want", "told")
     base.unregister("told")
-    return {"rows": sizes[0], "missing": sizes[1], "too_many": sizes[2], "seconds": seconds}
+    return {"rows": rows, "missing": missing, "too_many": too_many, "seconds": seconds}
 
 
 def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict[str, Any]:

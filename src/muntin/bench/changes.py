@@ -86,7 +86,7 @@ def ask(checkpoint: Path, *arguments: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def measure(spark: Any, quick: bool, tell: Callable[[str], None]) -> dict[str, Any]:
+def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, Any]:
     seconds, count, more = (60, 8, 20) if quick else (120, 20, 100)
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as name:
         folder, taken = Path(name), list[float]()

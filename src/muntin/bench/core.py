@@ -159,8 +159,8 @@ def memory(result: dict[str, Any]) -> dict[str, Any]:
     return {"index_bytes_per_row": result["index_bytes"] / max(1, result["live_rows"]), **result}
 
 
-def measure(quick: bool, tell: Callable[[str], None]) -> dict[str, Any]:
-    """All figures of the join alone."""
+def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict[str, Any]:
+    """All figures of the join alone, and what state costs on Spark."""
     from muntin.bench.strategies import invalidation
 
     rows, rounds = (200_000, 2) if quick else (1_000_000, 3)
@@ -174,4 +174,35 @@ def measure(quick: bool, tell: Callable[[str], None]) -> dict[str, Any]:
     figures["memory"] = memory(figures["even"]["muntin"])
     tell("four invalidation strategies")
     figures["invalidation"] = {name: invalidation(name, rounds) for name in STRATEGIES}
+    if spark is not None:
+        from muntin.bench.growth import state_growth
+
+        tell("micro-batches on Spark with one and ten times the state")
+        figures["growth"] = state_growth(spark, quick)
     return figures
+
+
+def render(figures: dict[str, Any]) -> str:
+    """The figures for people: each ratio with what it is made of."""
+    rows, keys, batch = (figures[name] for name in ("rows_per_stream", "keys", "batch_rows"))
+    lines = [f"2 x {rows:,} rows, {keys:,} keys, micro-batches of {batch:,}; seconds of one core"]
+    for name, title in (("even", "even keys, 600 s"), ("skewed", "Zipf 1.1 keys")):
+        f = figures[name]
+        lines.append(
+            f"{title:<22} muntin {f['muntin']['seconds']:.2f} s, DuckDB (1 thread) {f['duckdb']['seconds']:.2f} s, "
+            f"{f['muntin']['pairs']:,} pairs: ratio {f['ratio']:.2f}"
+        )
+    f = figures["windows"]
+    seconds = f"{f['hundred']['seconds']:.2f} s, one window {f['one']['seconds']:.2f} s"
+    lines.append(f"{'100 windows':<22} {seconds}: ratio {f['ratio']:.2f}")
+    lines.append(f"{'index':<22} {figures['memory']['index_bytes_per_row']:.0f} bytes for each live row")
+    lines.append("invalidation           seconds   checks        rows kept (in window)")
+    for name, f in figures["invalidation"].items():
+        kept = f"{f['rows_kept']:,.0f} ({f['rows_in_window']:,.0f})"
+        lines.append(f"  {name:<20} {f['seconds']:<9.4f} {f['stale_checks']:<13,} {kept}")
+    if "growth" in figures:
+        f = figures["growth"]
+        (large, rows), (small, fewer) = ((f[size]["median_s"], f[size]["state_rows"]) for size in ("large", "small"))
+        seconds = f"{large:.2f} s a micro-batch with {rows:,} rows, {small:.2f} s with {fewer:,}"
+        lines.append(f"{'state on Spark':<22} {seconds}: ratio {f['ratio']:.2f}")
+    return "\n".join(lines)

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 
+from muntin.bench.judge import compared
 from muntin.generate.nexmark import Nexmark, generate_nexmark
 from muntin.spark.runner import Job
 from muntin.sql import parse_job
@@ -33,7 +34,7 @@ SELECT A.id, count(*) AS bids, max(B.price) AS highest FROM A JOIN B ON A.id = B
 WHERE NOT B.closed AND abs(epoch_us(A.ts) - epoch_us(B.ts)) < {WINDOW_S * 1_000_000} GROUP BY A.id"""
 
 
-def measure(spark: Any, quick: bool, tell: Callable[[str], None]) -> dict[str, Any]:
+def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, Any]:
     """State of the same job under each policy; the last micro-batch, which ends the streams, is not counted."""
     options = Nexmark(rate=200, duration_s=200, auction_s=30) if quick else Nexmark(rate=1000, auction_s=30)
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as name:
@@ -79,8 +80,7 @@ def _differences(folder: Path, output: Path) -> int:
             base.execute(f"CREATE VIEW {table} AS FROM read_parquet('{folder}/data/{stream}/*.parquet')")
         base.execute(f"CREATE TABLE want AS {ORACLE}")
         base.execute(f"CREATE TABLE got AS SELECT id, bids, highest FROM read_parquet('{output}/*.parquet')")
-        both = ("FROM want EXCEPT ALL FROM got", "FROM got EXCEPT ALL FROM want")
-        return sum(int(base.execute(f"SELECT count(*) FROM ({rows})").fetchall()[0][0]) for rows in both)
+        return sum(compared(base, "want", "got")[1:])
 
 
 def render(figures: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ PARTNERS, QUICK_PARTNERS = 100, 24
 """Rows of the other stream that a row meets in the largest window, where that is full."""
 
 
-def measure(spark: Any, quick: bool, tell: Callable[[str], None]) -> dict[str, Any]:
+def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, Any]:
     total, windows = QUICK_ROWS if quick else ROWS, TABLE_1["small-large"]
     figures: dict[str, Any] = {"rows": total, "windows_s": windows, "schedulers": {}}
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as name:

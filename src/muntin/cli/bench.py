@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ DEFAULT_WORKLOADS = ("selective", "dense")
 LEAST_ROWS = 1_000
 IN_PROCESSES = ("spark", "flink", "scale")
 """Benches that run each contender in a process of its own."""
+NEED_SPARK = ("changes", "promises", "schedule")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +101,9 @@ def execute(args: argparse.Namespace) -> int:
 
 def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
     if name not in IN_PROCESSES:
-        return STEPS[name][0](args.quick, spark)
+        if spark is None and name in NEED_SPARK:
+            raise UsageError(f"bench {name} needs Spark", hint="leave out --no-spark")
+        return dict(import_module(f"muntin.bench.{name}").measure(args.quick, tell, spark))
     from muntin.bench import against, picture, scale
     from muntin.bench.peers import Ledger, Terms
     from muntin.bench.workload import ROWS
@@ -126,7 +129,7 @@ def show(name: str, figures: dict[str, Any]) -> None:
     elif name in IN_PROCESSES:
         show_against(figures)
     else:
-        print(STEPS[name][1](figures) + "\n")
+        print(import_module(f"muntin.bench.{name}").render(figures) + "\n")
 
 
 def show_against(figures: dict[str, Any]) -> None:
@@ -219,119 +222,5 @@ def show_scale(figures: dict[str, Any]) -> None:
         out.print(screen.table(("cores", "rows in a micro-batch", "s a micro-batch", "rows/s"), more, costs))
 
 
-def core(quick: bool, spark: Any) -> dict[str, Any]:
-    from muntin.bench.core import measure
-    from muntin.bench.growth import state_growth
-
-    figures = measure(quick, tell)
-    if spark is not None:
-        tell("micro-batches on Spark with one and ten times the state")
-        figures["growth"] = state_growth(spark, quick)
-    return figures
-
-
-def aggregates(quick: bool, spark: Any) -> dict[str, Any]:
-    from muntin.bench.aggregates import measure
-
-    return measure(quick, tell, spark)
-
-
-def render_aggregates(figures: dict[str, Any]) -> str:
-    from muntin.bench.aggregates import render
-
-    return render(figures)
-
-
-def changes(quick: bool, spark: Any) -> dict[str, Any]:
-    from muntin.bench.changes import measure
-
-    if spark is None:
-        raise UsageError("bench changes needs Spark", hint="leave out --no-spark")
-    return measure(spark, quick, tell)
-
-
-def render_changes(figures: dict[str, Any]) -> str:
-    from muntin.bench.changes import render
-
-    return render(figures)
-
-
-def promises(quick: bool, spark: Any) -> dict[str, Any]:
-    from muntin.bench.promises import measure
-
-    if spark is None:
-        raise UsageError("bench promises needs Spark", hint="leave out --no-spark")
-    return measure(spark, quick, tell)
-
-
-def render_promises(figures: dict[str, Any]) -> str:
-    from muntin.bench.promises import render
-
-    return render(figures)
-
-
-def schedule(quick: bool, spark: Any) -> dict[str, Any]:
-    from muntin.bench.schedule import measure
-
-    if spark is None:
-        raise UsageError("bench schedule needs Spark", hint="leave out --no-spark")
-    return measure(spark, quick, tell)
-
-
-def render_schedule(figures: dict[str, Any]) -> str:
-    from muntin.bench.schedule import render
-
-    return render(figures)
-
-
-def sharing(quick: bool, spark: Any) -> dict[str, Any]:
-    from muntin.bench.sharing import measure
-
-    return measure(quick, tell, spark)
-
-
-def render_sharing(figures: dict[str, Any]) -> str:
-    from muntin.bench.sharing import render
-
-    return render(figures)
-
-
 def tell(what: str) -> None:
     print(f"measuring: {what}", file=sys.stderr)
-
-
-def render(figures: dict[str, Any]) -> str:
-    """The figures for people: each ratio with what it is made of."""
-    rows, keys, batch = (figures[name] for name in ("rows_per_stream", "keys", "batch_rows"))
-    lines = [f"2 x {rows:,} rows, {keys:,} keys, micro-batches of {batch:,}; seconds of one core"]
-    for name, title in (("even", "even keys, 600 s"), ("skewed", "Zipf 1.1 keys")):
-        f = figures[name]
-        lines.append(
-            f"{title:<22} muntin {f['muntin']['seconds']:.2f} s, DuckDB (1 thread) {f['duckdb']['seconds']:.2f} s, "
-            f"{f['muntin']['pairs']:,} pairs: ratio {f['ratio']:.2f}"
-        )
-    f = figures["windows"]
-    seconds = f"{f['hundred']['seconds']:.2f} s, one window {f['one']['seconds']:.2f} s"
-    lines.append(f"{'100 windows':<22} {seconds}: ratio {f['ratio']:.2f}")
-    lines.append(f"{'index':<22} {figures['memory']['index_bytes_per_row']:.0f} bytes for each live row")
-    lines.append("invalidation           seconds   checks        rows kept (in window)")
-    for name, f in figures["invalidation"].items():
-        kept = f"{f['rows_kept']:,.0f} ({f['rows_in_window']:,.0f})"
-        lines.append(f"  {name:<20} {f['seconds']:<9.4f} {f['stale_checks']:<13,} {kept}")
-    if "growth" in figures:
-        f = figures["growth"]
-        (large, rows), (small, fewer) = ((f[size]["median_s"], f[size]["state_rows"]) for size in ("large", "small"))
-        seconds = f"{large:.2f} s a micro-batch with {rows:,} rows, {small:.2f} s with {fewer:,}"
-        lines.append(f"{'state on Spark':<22} {seconds}: ratio {f['ratio']:.2f}")
-    return "\n".join(lines)
-
-
-STEPS: Mapping[str, tuple[Callable[[bool, Any], dict[str, Any]], Callable[[dict[str, Any]], str]]] = {
-    "aggregates": (aggregates, render_aggregates),
-    "core": (core, render),
-    "changes": (changes, render_changes),
-    "promises": (promises, render_promises),
-    "schedule": (schedule, render_schedule),
-    "sharing": (sharing, render_sharing),
-}
-"""For each bench, what measures and what shows its figures."""

@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.layer import Stored
 from muntin.core.memory import Layout, Memory
+from muntin.core.slots import Slotted, slot_layout
 from muntin.core.streams import FOREVER
-from muntin.kernels.aggregate import CONTROLS, FREE, LIVE, USED, Slots, drop_cells, fill_table, find_slots
+from muntin.kernels.aggregate import Slots, drop_cells
 from muntin.kernels.chains import look_up
 from muntin.model import Side
 
@@ -54,7 +55,7 @@ class Logged:
         self.gone.discard()
 
 
-class Entries:
+class Entries(Slotted):
     """Open entries by 128 bits; `columns` are shapes and types of what is kept of each, zeros at first.
 
     `slots.rows` is the caller's.
@@ -66,15 +67,11 @@ class Entries:
         self._name: str = image["name"] if image else memory.name("entries")
         self._open(memory.arrays(self._name, self._layout()) if image else memory.allocate(self._name, self._layout()))
         if image is None:
-            self.slots.control[FREE] = -1
-            self.slots.table[:] = -1
+            self._clear()
 
     def _layout(self) -> Layout:
-        room = self._room
-        table = 1 << (2 * room - 1).bit_length()
-        slots: Layout = [((CONTROLS,), "int64"), ((table,), "int32"), ((room, 2), "int64"), ((room,), "int64"),
-                         ((room,), "int64"), ((room, 0, 0), "int64")]  # fmt: skip
-        return [*slots, *(((room, *shape), kind) for shape, kind in self._layout_of_columns)]
+        room, nothing = self._room, ((0, 0), "int64")
+        return [*slot_layout(room), *(((room, *shape), kind) for shape, kind in (nothing, *self._layout_of_columns))]
 
     def _open(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
         self.slots, self._nothing, self.columns = Slots(*arrays[:5]), arrays[5], arrays[6:]
@@ -85,30 +82,16 @@ class Entries:
         return {"name": self._name, "room": self._room}
 
     @property
-    def live(self) -> int:
-        return int(self.slots.control[LIVE])
-
-    @property
     def nbytes(self) -> int:
         return sum(a.nbytes for a in self.slots) + sum(a.nbytes for a in self.columns)
-
-    @property
-    def opened(self) -> Int64s:
-        """The slots in use."""
-        return np.flatnonzero(self.slots.refs[: int(self.slots.control[USED])] > 0)
 
     def discard(self) -> None:
         self._memory.discard(self._name)
 
     def find(self, h1: Int64s, h2: Int64s) -> tuple[Int64s, Int64s]:
         """The slot of each key, and the places of the keys that are new, the first of each."""
-        found, born = np.zeros(len(h1), np.int32), np.zeros(len(h1), np.int64)
-        done, new = find_slots(self.slots, h1, h2, 0, found, born)
-        while done < len(h1):
-            self._grow()
-            done, more = find_slots(self.slots, h1, h2, done, found, born[new:])
-            new += more
-        slots, born = found.astype(np.int64), born[:new]
+        found, born = self._find(h1, h2)
+        slots = found.astype(np.int64)
         for column in self.columns:
             column[slots[born]] = 0
         self.slots.refs[slots[born]] = 1
@@ -128,12 +111,9 @@ class Entries:
         self._room *= 2
         self._name = self._memory.name("entries")
         self._open(self._memory.allocate(self._name, self._layout()))
-        mine = self.slots
-        before = (slots.keys, slots.refs, slots.rows, *columns)
-        for old, new in zip(before, (mine.keys, mine.refs, mine.rows, *self.columns), strict=True):
+        self._carry_over(slots)
+        for old, new in zip(columns, self.columns, strict=True):
             new[: len(old)] = old
-        mine.control[:], mine.table[:] = slots.control, -1
-        fill_table(mine, slots.table[slots.table >= 0])
         self._memory.discard(name)
 
 

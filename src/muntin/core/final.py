@@ -41,6 +41,8 @@ from muntin.plan.families import Family, final_families
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Puts = dict[str, pa.Table]
+Keys = tuple[Int64s, Int64s]
+NO_NUMBERS = np.zeros(0, np.int64)
 H1, H2, KEY1, KEY2, OWNER1, OWNER2 = "_h1", "_h2", "_k1", "_k2", "_o1", "_o2"
 WINDOWS = "_left", "_right"
 NEXT, KEY, INTS, DOUBLES, KEYS, HAS, HEADS = range(7)
@@ -143,10 +145,10 @@ class Finals:
     def tell(self, run: Run, ends: Sequence[Ends], end: int | None, counters: Counters) -> list[Values]:
         """Take in pairs, and tell of the groups that are over; of all where the streams have come to their `end`."""
         columns, found = Columns(run), dict[str, list[pa.Table]]()
-        wanted = Wanted(run) if len(run) else None
+        wanted, keys = (Wanted(run), _keys(run)) if len(run) else (None, (NO_NUMBERS, NO_NUMBERS))
         for state, own in zip(self.states, ends, strict=True):
-            chosen = wanted.places(state.family.first) if wanted else np.zeros(0, np.int64)
-            for values in state.advance(columns, chosen, own, end, counters):
+            chosen = wanted.places(state.family.first) if wanted else NO_NUMBERS
+            for values in state.advance(columns, chosen, keys, own, end, counters):
                 found.setdefault(values.query, []).append(values.table)
         return [Values(name, pa.concat_tables(tables)) for name, tables in found.items()]
 
@@ -177,6 +179,13 @@ class Finals:
             self.states.append(state)
         known = {run.name for state in self.states for book, _ in state.books for run in book.runs}
         self._obsolete = [name for kind, _, _, name in chunks if kind is Kind.TOTALS and name not in known]
+
+
+def _keys(run: Run) -> Keys:
+    """The join key of each pair as 128 bits."""
+    h1, h2, _ = hash_keys(key_columns(run.join, Side.LEFT, run.rows[Side.LEFT]))
+    at = run.pairs[Side.LEFT]
+    return h1[at], h2[at]
 
 
 def _family(join: SharedJoin, names: Sequence[str]) -> Family:
@@ -239,9 +248,9 @@ class FinalState:
     # -- pairs in -------------------------------------------------------------------------------------------------
 
     def advance(
-        self, columns: Columns, chosen: Int64s, ends: Ends, end: int | None, counters: Counters
+        self, columns: Columns, chosen: Int64s, keys: Keys, ends: Ends, end: int | None, counters: Counters
     ) -> list[Values]:
-        """Take in pairs and tell of what is over, life by life of each key."""
+        """Take in pairs and tell of what is over, life by life of each key; `keys` are those of all pairs."""
         found: list[Values] = []
         run, last = columns.run, self._lanes - 1
         left, right = (run.ts(side)[run.pairs[side][chosen]] for side in Side)
@@ -249,7 +258,7 @@ class FinalState:
         lane = np.maximum(*(np.searchsorted(self._windows[side], ages[side], side="right") for side in Side))
         inside = np.flatnonzero(lane <= last)
         chosen, time, lane = chosen[inside], time[inside], lane[inside]
-        h1, h2 = self._key_hashes(columns, chosen)
+        h1, h2 = keys[0][chosen], keys[1][chosen]
         while len(chosen) or len(ends.at):
             closing = ends.chosen(ends.lane == last)
             now, due = time <= first_ends(closing, h1, h2), ends.at <= first_ends(closing, ends.h1, ends.h2)
@@ -261,14 +270,6 @@ class FinalState:
             found += self._tell_all(end)
         self._named.settle(self.groups)
         return found
-
-    def _key_hashes(self, columns: Columns, chosen: Int64s) -> tuple[Int64s, Int64s]:
-        """The join key of pairs as 128 bits."""
-        if not len(chosen):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        h1, h2, _ = hash_keys(key_columns(self.join, Side.LEFT, columns.run.rows[Side.LEFT]))
-        at = columns.run.pairs[Side.LEFT][chosen]
-        return h1[at], h2[at]
 
     def _add(self, columns: Columns, chosen: Int64s, lane: Int64s, k1: Int64s, k2: Int64s) -> int:
         """Add up pairs; how many additions that took."""

@@ -18,12 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import CLASS, Counters
-from muntin.core.book import Entries
 from muntin.core.layer import Layer
 from muntin.core.memory import Memory
 from muntin.core.results import Columns, Run, ipc
+from muntin.core.slots import Slotted
 from muntin.core.streams import FOREVER
-from muntin.kernels.aggregate import LIVE, USED
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
 from muntin.model import Expr, Query, Side
@@ -251,19 +250,18 @@ class Groups:
         found = pa.concat_tables(parts).take(pa.array(places.ravel()))
         return {name: found[name] for name in self._schema.names}
 
-    def settle(self, layer: Layer | Entries) -> None:
+    def settle(self, kept_by: Slotted) -> None:
         """Let go of groups that are no more, once they are the larger part."""
-        if self._end <= 2 * layer.live + SPARE_GROUPS:
+        if self._end <= 2 * kept_by.live + SPARE_GROUPS:
             return
-        used = layer.slots.refs[: layer.slots.control[USED]] > 0
-        slots = np.flatnonzero(used)
-        slots = slots[np.argsort(layer.slots.rows[slots])]
-        assert len(slots) == layer.slots.control[LIVE]
-        kept = pa.table(self.take(layer.slots.rows[slots]))
+        slots, numbers = kept_by.opened, kept_by.slots.rows
+        slots = slots[np.argsort(numbers[slots])]
+        assert len(slots) == kept_by.live
+        kept = pa.table(self.take(numbers[slots]))
         self.discard()
         if len(slots):
             self._append(0, kept)
-        layer.slots.rows[slots] = np.arange(len(slots))
+        numbers[slots] = np.arange(len(slots))
 
 
 def unsigned_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -21,12 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from muntin.core.memory import Arrays, Layout, Memory
+from muntin.core.slots import Slotted, slot_layout
 from muntin.kernels.aggregate import (
     BEFORE,
     CLOCK,
-    CONTROLS,
-    FREE,
-    LIVE,
     STAIRS_END,
     USED,
     Events,
@@ -36,8 +34,6 @@ from muntin.kernels.aggregate import (
     count_steps,
     drop_cells,
     fill_cells,
-    fill_table,
-    find_slots,
     gather_keys,
     number_cells,
     repack_stairs,
@@ -138,7 +134,7 @@ def _not_over(runs: list[Stored]) -> list[Stored]:
     return [run for run in runs if len(run)]
 
 
-class Layer:
+class Layer(Slotted):
     _names: dict[str, str]
 
     def __init__(self, shape: Shape, memory: Memory, image: Mapping[str, Any] | None = None, step: int = STEP):
@@ -159,8 +155,6 @@ class Layer:
 
     def _layouts(self) -> tuple[Layout, Layout, Layout]:
         room, shape = self._room, self.shape
-        table = 1 << (2 * room - 1).bit_length()
-        slots = [((CONTROLS,), "int64"), ((table,), "int32"), ((room, 2), "int64"), ((room,), "int64")]
         sums = [
             ((room, shape.lanes, shape.ints), "int64"),
             ((room, shape.lanes, 2 * shape.doubles), "float64"),
@@ -168,7 +162,7 @@ class Layer:
             ((shape.lanes,), "int64"),
             ((room, shape.stairs, 4), "int64"),
         ]
-        return [*slots, ((room,), "int64")], sums, [((self._steps, self._step), "int64")]
+        return slot_layout(room), sums, [((self._steps, self._step), "int64")]
 
     def _cell_layouts(self) -> tuple[Layout, Layout]:
         """Of cells that go: anchor, slot, lane, values. Of cells that come: time, then the same, and keys."""
@@ -183,8 +177,7 @@ class Layer:
         self.slots = Slots(*self._memory.allocate(self._names["slots"], slots))
         kept = self._memory.allocate(self._names["sums"], sums)
         self.sums = Sums(*kept, *self._memory.allocate(self._names["stairs"], stairs))
-        self.slots.control[FREE] = -1
-        self.slots.table[:] = -1
+        self._clear()
 
     @property
     def image(self) -> dict[str, Any]:
@@ -201,11 +194,6 @@ class Layer:
             self._memory.discard(name)
         for run in (*self._runs, *self._waiting):
             run.discard()
-
-    @property
-    def live(self) -> int:
-        """Groups that have cells."""
-        return int(self.slots.control[LIVE])
 
     @property
     def clock(self) -> int:
@@ -225,24 +213,15 @@ class Layer:
 
     def find(self, h1: Int64s, h2: Int64s) -> tuple[Int32s, Int64s]:
         """The slot of each key, and the places of the keys that are new, the first of each."""
-        found, born = np.zeros(len(h1), np.int32), np.zeros(len(h1), np.int64)
-        done, new = find_slots(self.slots, h1, h2, 0, found, born)
-        while done < len(h1):
-            self._grow()
-            done, more = find_slots(self.slots, h1, h2, done, found, born[new:])
-            new += more
-        return found, born[:new]
+        return self._find(h1, h2)
 
     def _grow(self) -> None:
-        names, slots, sums, used = self._names, self.slots, self.sums, int(self.slots.control[USED])
+        names, slots, sums = self._names, self.slots, self.sums
         self._room *= 2
         self._allocate()
-        for old, new in ((slots.keys, self.slots.keys), (slots.refs, self.slots.refs), (slots.rows, self.slots.rows)):
-            new[:used] = old[:used]
+        self._carry_over(slots)
         for was, now in zip(sums, self.sums, strict=True):
             now[: len(was)] = was
-        self.slots.control[:] = slots.control
-        fill_table(self.slots, slots.table[slots.table >= 0])
         for name in names.values():
             self._memory.discard(name)
 

@@ -211,7 +211,6 @@ class Operator:
             if query.name in covered:
                 # Pairs that are live may be of rows that a promise has freed: aggregates cannot begin with them.
                 at_once = covered[query.name] and not (self.promises and query.looks_at_live_pairs)
-                at_once &= not query.final
                 self.complete[query.name] = max(since, waits) if at_once else self._full(query)
         self.complete = {q.name: self.complete[q.name] for q in join.queries if q.name in self.complete}
         self.join, self.selections = join, selections

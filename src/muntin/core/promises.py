@@ -62,6 +62,7 @@ from muntin.plan.punctuation import FOR_GOOD, is_range, promising
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
 Puts = dict[str, pa.Table]
 LastRows = Callable[[Int64s, Int64s, Int64s], Int64s]
 """By both halves of keys and a time for each: the last rows not after it, for each family."""
@@ -217,8 +218,7 @@ class Promises:
         fate, made = _in_place(order, out.fate)[:count], _in_place(order, out.number)[:count]
         if not self._frees:
             fate[fate > BROKEN] = PASSES
-        heeded = Rows._make(a[fate != BROKEN] for a in rows)
-        fresh = [self._fresh(side, events, out, self._lasts(host, side, heeded)) for side in Side]
+        fresh = [self._fresh(side, events, out, self._lasts(host, side, rows, fate != BROKEN)) for side in Side]
         for side in Side:
             self._note(host, side, fresh[side], int(first[side]), rows, made, puts)
         self.pending.add(fresh)
@@ -273,18 +273,17 @@ class Promises:
         lasts = last_rows(h1, h2, tp) if last_rows else np.full((self._families, len(tp)), NONE)
         return Fresh(tp, until, h1, h2, out.number[chosen], last, out.partner[chosen], lasts)
 
-    def _lasts(self, host: Host, side: Side, rows: Rows | None = None) -> LastRows:
+    def _lasts(self, host: Host, side: Side, rows: Rows | None = None, heeded: Bools | None = None) -> LastRows:
         """For each family that is told once, the last rows that it wants: of the state, and of `rows` to be joined."""
-        wanted = host.finals.wanted(self.join, side, host.selections[side].wants)
 
         def found(h1: Int64s, h2: Int64s, until: Int64s) -> Int64s:
-            lasts = np.full((len(wanted), len(h1)), NONE)
-            if len(h1):
-                for n, classes in enumerate(wanted):
+            lasts = np.full((len(host.finals.states), len(h1)), NONE)
+            if lasts.size:
+                mine_too = None if rows is None else np.flatnonzero((rows.side == side) & heeded)
+                for n, classes in enumerate(host.finals.wanted(self.join, side, host.selections[side].wants)):
                     last_rows(host.state.index, int(side), h1, h2, until, classes, lasts[n])
-                    if rows is not None:
-                        mine = np.flatnonzero(rows.side == side)
-                        mine = mine[classes[rows.cls[mine]]]
+                    if rows is not None and mine_too is not None:
+                        mine = mine_too[classes[rows.cls[mine_too]]]
                         last_before(rows.h1[mine], rows.h2[mine], rows.ts[mine], h1, h2, until, lasts[n])
             return lasts
 

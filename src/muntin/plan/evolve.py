@@ -133,7 +133,12 @@ def _reporting(plan: Plan, joins: Sequence[SharedJoin], elsewhere: Collection[st
 
 
 def covers(join: SharedJoin, query: Query) -> bool:
-    """Whether a join has kept, on both sides, all rows that a query over it wants, for as long as it wants them."""
+    """Whether a join has kept, on both sides, all rows that a query over it wants, for as long as it wants them.
+
+    Whoever is told of a key's whole life wants pairs that nobody has kept.
+    """
+    if query.final:
+        return False
     freed = query.looks_at_live_pairs and any(promising(join, side) for side in Side)
     if freed and not any(q.looks_at_live_pairs for q in join.queries):
         return False  # promises have freed rows whose pairs the aggregates want
