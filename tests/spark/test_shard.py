@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from muntin.spark import shard
 from muntin.spark.codec import FrameError, Kind, decode, encode
 from muntin.spark.control import copies
 from muntin.spark.ingest import pack
+from muntin.spark.sink import SinkTask
 from muntin.spark.topology import Topology
 from muntin.sql import parse_job
 
@@ -61,8 +63,8 @@ class Map(dict[tuple[Any, ...], tuple[Any, ...]]):
 
 
 class OneShard:
-    def __init__(self) -> None:
-        self.topology = Topology(share(parse_job(SQL)), 1, True, f"test-{secrets.token_hex(8)}")
+    def __init__(self, counting: bool = False) -> None:
+        self.topology = Topology(share(parse_job(SQL)), 1, True, f"test-{secrets.token_hex(8)}", counting=counting)
         self.streams = {s.name: s for s in self.topology.plan.streams}
         (self.group,) = self.topology.groups([0])
         self.chunks, self.meta = Map(), Value()
@@ -164,3 +166,20 @@ def test_the_order_in_which_frames_arrive_does_not_matter():
     got = one.rows(one.step(frames))
     assert got
     assert other.rows(other.step(frames[::-1])) == got
+
+
+def test_what_is_only_counted_leaves_no_more_than_numbers():
+    """Also of dead letters: the second micro-batch here is late."""
+    full, counting = OneShard(), OneShard(counting=True)
+    found: list[Counter[str]] = [Counter(), Counter()]
+    for batch in (2, 0, 3):
+        for one, counted in zip((full, counting), found, strict=True):
+            frames = one.push(batch)
+            counted.update(q for q, *_ in one.rows(frames))
+            counted.update({q: sum(n.values()) for r in reports(frames) for q, n in r["came"].items()})
+            for message, _ in SinkTask(one.topology, None, False).messages(frames):
+                counted.update(message.get("letters", {}))
+            if one is counting:
+                assert {f.kind for f in frames} <= {Kind.COUNTERS, Kind.LETTERS} and not any(f.payload for f in frames)
+    assert found[0] == found[1]
+    assert found[0]["late"] == 80 and found[0]["q"] and found[0]["few"]

@@ -93,10 +93,7 @@ def cache_folder() -> Path:
 
 
 def wrap(java: Path, folder: Path) -> Path:
-    """Write the wrapper of `java` under `folder` and return its Java home; a wrapper is not wrapped again.
-
-    Written aside and renamed: two processes may do it at once, each sees a whole file.
-    """
+    """Write the wrapper of `java` under `folder` and return its Java home; a wrapper is not wrapped again."""
     if java.is_relative_to(folder):
         return java.parent.parent
     home = folder / f"java-{zlib.crc32(str(java).encode()):08x}"
@@ -104,10 +101,15 @@ def wrap(java: Path, folder: Path) -> Path:
     text = _WRAPPER.format(java=java)
     if target.exists() and target.read_text() == text:
         return home
+    place_whole(target, text.encode())
+    return home
+
+
+def place_whole(target: Path, content: bytes) -> None:
+    """Write a file aside and rename it: two processes may do it at once, each sees a whole file."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=target.parent)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
     os.chmod(aside, 0o700)
     os.replace(aside, target)
-    return home

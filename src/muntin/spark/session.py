@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muntin.model import MuntinError, Stream, UsageError
+from muntin.spark.files import without_processes
 from muntin.spark.java import ensure_java
 
 if TYPE_CHECKING:
@@ -98,10 +99,13 @@ def open_session(
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    builder = SparkSession.builder.master(master).appName(app)
-    for name, value in {**own, **(confs or {})}.items():
-        builder = builder.config(name, value)
+    settings = {**own, **(confs or {})}
     try:
+        if master.startswith("local"):
+            settings = without_processes(settings)
+        builder = SparkSession.builder.master(master).appName(app)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
         spark = builder.getOrCreate()
     except Exception as error:
         raise MuntinError(f"Spark does not start: {str(error).splitlines()[0]}") from error

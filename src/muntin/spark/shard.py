@@ -118,7 +118,7 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     index, shard = place_of(group, topology.shards)
     frames = [decode(data, f"a frame for join {index}, shard {shard}") for data in received]
     for frame in _sorted(frames, Kind.LETTERS):
-        yield _part(shard, Kind.LETTERS, frame.header, frame.payload)
+        yield _letters(topology, shard, frame.header["stream"], frame.table())
     if all(frame.kind == Kind.LETTERS for frame in frames):
         return
     engine = Engine.open(topology, group, index, state)
@@ -143,9 +143,10 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     engine.seconds = time.process_time() - began
     head = {"join": index, "shard": shard, "epoch": engine.epoch}
     came = counted(step.run) if topology.counting else {}
-    runs = () if topology.counting else _runs(topology, head, step)
-    told = _told(topology.epoch(engine.epoch).plan, index, shard, step)
-    out = [*_values(topology, head, step), *runs, *_late(operator.join, shard, step), *told]
+    out = [*_late(topology, operator.join, shard, step)]
+    if not topology.counting:
+        told = _told(topology.epoch(engine.epoch).plan, index, shard, step)
+        out += [*_values(topology, head, step), *_runs(topology, head, step), *told]
     operator.tidy()
     engine.store(step)
     yield from out
@@ -271,22 +272,29 @@ def _runs(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[P
             yield _part(part, Kind.RUN, head, run.to_bytes())
 
 
-def _late(join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
+def _letters(topology: Topology, shard: int, stream: str, table: pa.Table) -> Part:
+    """Dead letters, or where rows are only counted, their number for each class of error."""
+    if topology.counting:
+        return _part(shard, Kind.LETTERS, {"stream": stream, "classes": letters.by_class(table)})
+    return _part(shard, Kind.LETTERS, {"stream": stream}, table_bytes(table))
+
+
+def _late(topology: Topology, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
     for side in Side:
         rows, stream, other = step.late[side], join.streams[side], join.streams[side.other].name
         if not join.reports[side]:  # late in this join alone: the other streams of a stream are not equally far
             rows = rows.filter(rows[IDLE])
         if rows.num_rows:
             table = letters.late(stream, rows.drop_columns([FRONTIER, IDLE]), rows[FRONTIER], rows[IDLE], other)
-            yield _part(shard, Kind.LETTERS, {"stream": stream.name}, table_bytes(table))
+            yield _letters(topology, shard, stream.name, table)
         rows = step.ahead[side]
         if join.reports[side] and rows.num_rows:
             table = letters.ahead(stream, rows.drop_columns([LIMIT]), rows[LIMIT], "the other rows")
-            yield _part(shard, Kind.LETTERS, {"stream": stream.name}, table_bytes(table))
+            yield _letters(topology, shard, stream.name, table)
     for side, rows in step.refused:
         if join.reports[side]:
             table = letters.refused(join.streams[side], rows.drop_columns([REASON]), rows[REASON])
-            yield _part(shard, Kind.LETTERS, {"stream": join.streams[side].name}, table_bytes(table))
+            yield _letters(topology, shard, join.streams[side].name, table)
 
 
 def _told(plan: Plan, index: int, shard: int, step: Step) -> Iterator[Part]:
