@@ -7,20 +7,29 @@ the earlier row is younger than its stay at that time, so the chunks of both out
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from muntin.core.batch import TS
 from muntin.core.held import Held, Image, pass_all
 from muntin.core.memory import Memory
-from muntin.kernels.join import Pairs, in_order, together
+from muntin.core.payload import RANGE_BITS, Payload
+from muntin.core.streams import FOREVER
+from muntin.kernels.join import Pairs, empty_pairs, in_order, together
+from muntin.model import Side
 
 KINDS = ("int64", "int64", "int64", "int32", "int32")
 """Of a held pair: timestamp, row numbers of left and right, tag, and the verdict where there are any."""
 
 
 class HoldBuffer:
-    def __init__(self, memory: Memory, judged: bool, image: Sequence[Image] = ()):
-        self._memory = memory
+    out: list[Any] | None
+    """Where results had to leave before their time: how far each side was joined then, and the next row numbers."""
+
+    def __init__(self, memory: Memory, judged: bool, out: list[Any] | None = None, image: Sequence[Image] = ()):
+        self._memory, self.out = memory, out
         self._kinds = KINDS if judged else KINDS[:-1]
         self._runs = [Held.open(memory, run, self._kinds) for run in image]
 
@@ -49,7 +58,40 @@ class HoldBuffer:
         fresh = Pairs(found.rows[:, :may], found.ts[:may], found.tag[:may], found.verdict[:may])
         return in_order(together(freed, fresh))
 
-    def discard(self) -> None:
+    def empty(self, joined: Sequence[int], following: Sequence[Sequence[int]]) -> Pairs:
+        """Let all go before its time, in time order, and remember how far rows had been joined by then."""
+        self.out = [list(joined), following]
+        return self.exchange(empty_pairs(0), FOREVER)
+
+    def passed(self, release: int) -> None:
+        """Once the release point has come to where rows had been joined, nothing is left of what went before its
+        time."""
+        if self.out and release >= max(self.out[0]):
+            self.out = None
+
+    def begin_again(self, judged: bool) -> None:
+        """Give back all pairs, which are to be found again."""
         for run in self._runs:
             run.discard()
         self._runs.clear()
+        self._kinds = KINDS if judged else KINDS[:-1]
+
+    def hold_again(self, found: Pairs, release: int, payload: Sequence[Payload]) -> None:
+        """Hold pairs that have been found again, but for those that have left."""
+        if self.out:
+            left = _had_left(found, payload, *self.out)
+            verdict = found.verdict[~left] if len(found.verdict) else found.verdict
+            found = Pairs(found.rows[:, ~left], found.ts[~left], found.tag[~left], verdict)
+        self.exchange(found, release)
+
+
+def _had_left(
+    pairs: Pairs, payload: Sequence[Payload], joined: Sequence[int], following: Sequence[Sequence[int]]
+) -> npt.NDArray[np.bool_]:
+    """Which pairs are of two rows that had been joined when results left before their time."""
+    found = np.ones(len(pairs.ts), bool)
+    for side in Side:
+        rows, places = payload[side].fetch(pairs.rows[side])
+        before = np.array(following[side], np.int64)[pairs.rows[side] >> RANGE_BITS]
+        found &= (rows[TS].to_numpy()[places] <= joined[side]) & (pairs.rows[side] < before)
+    return found

@@ -80,11 +80,15 @@ class Host(Protocol):
     join: SharedJoin
     state: JoinState
     payload: tuple[Payload, ...]
-    selections: tuple[Selections, Selections]
     chunks: ChunkLog
     counters: Counters
     finals: Finals
-    release: int
+
+    @property
+    def selections(self) -> tuple[Selections, Selections]: ...
+
+    @property
+    def release(self) -> int: ...
 
 
 class Promises:
@@ -130,9 +134,18 @@ class Promises:
         """Whether rows that no query wants have to be looked at as well: they may break a promise, or make one."""
         return self._sides[side] is not None
 
-    def is_unique(self, side: Side) -> bool:
-        """Whether of rows with the same key and time the first one counts."""
-        return bool(self._unique[side])
+    @property
+    def unique(self) -> list[bool]:
+        """Of which sides, of rows with the same key and time, the first one counts."""
+        return [bool(unique) for unique in self._unique]
+
+    @property
+    def lacking(self) -> set[str]:
+        """Queries that, where they are new, do not find all pairs that they begin with.
+
+        Who looks at live pairs keeps the rows of those that are to come (`change`); before, rows may have been freed.
+        """
+        return {query.name for query in self.join.queries if query.looks_at_live_pairs}
 
     # -- arrivals -------------------------------------------------------------------------------------------------
 
@@ -294,8 +307,11 @@ class Promises:
         self._families = len(host.finals.states)
         self.pending.retell(lambda side, *keys: self._lasts(host, side)(*keys))
 
-    def ends(self, host: Host, fresh: Sequence[Fresh], before: int) -> list[Ends]:
-        """For each family that is told once, the keys that are over, as far as this has become certain."""
+    def ends(self, host: Host, fresh: Sequence[Fresh], before: int, end: int | None) -> list[Ends]:
+        """For each family that is told once, the keys that are over, as far as this has become certain.
+
+        Where the streams have come to their `end`, all of them are so by then.
+        """
         found = []
         for n, state in enumerate(host.finals.states):
             windows = [[lane.queries[0].window.side(side) for side in Side] for lane in state.family.lanes]
@@ -305,7 +321,8 @@ class Promises:
                 for lane in range(len(windows)):
                     over = new.h1[new.quiet], new.h2[new.quiet], new.tp[new.quiet]
                     parts.append((*over, np.full(len(over[0]), lane)))
-            found.append(Ends.of(parts))
+            ends = Ends.of(parts)
+            found.append(ends if end is None else ends._replace(at=np.minimum(ends.at, end)))
         return found
 
     def _note(self, host: Host, side: Side, fresh: Fresh, first: int, rows: Rows, made: Int64s, puts: Puts) -> None:
@@ -364,9 +381,13 @@ class Promises:
         """For each query, the keys of which its output brings no more, as far as this has become certain."""
         return self.pending.due(self.join, self.keys, self._tables, before, host.release)
 
-    def tidy(self, host: Host) -> None:
-        """Give back the keys that no chunk needs, and promises that have lapsed: at most half a binding time late."""
+    def tidy(self, host: Host, needed: Sequence[Mapping[int, int]]) -> None:
+        """Give back the keys that no chunk needs, and promises that have lapsed: at most half a binding time late.
+
+        `needed` is the first row number needed in each range of each side.
+        """
         for side in Side:
+            self.dead.forget(side, needed[side])
             bases = [base for kind, s, base, _ in host.chunks if s is side and kind in PROMISED]
             self.keys[side].forget({0: min(bases)} if bases else {})
             if host.release >= self._sweep_at[side] and self._tables[side].used[0]:
