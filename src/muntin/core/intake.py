@@ -21,7 +21,7 @@ from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Counters, own_columns, 
 from muntin.core.came import Came
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.held import Held, leave_all, take_all
-from muntin.core.memory import Memory
+from muntin.core.memory import Memory, flat
 from muntin.core.payload import RANGE_BITS, Payload
 from muntin.core.selection import Selections
 from muntin.core.sequence import Numbered
@@ -37,10 +37,10 @@ GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
 VISITORS, MOVED = GROUPS, GROUPS + 1
 """The ranges of rows that only probe here, and of those that were moved away from dead ones (core/compact.py)."""
-KINDS = ("int64", "int64", "int64", "int64", "int32", "int64", "bool")
+COLUMNS = flat("int64", "int64", "int64", "int64", "int32", "int64", "bool")
 CLASS, ROW = 4, 5
 """Of waiting rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
-ROW_BYTES = sum(np.dtype(kind).itemsize for kind in KINDS)
+ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in COLUMNS)
 _FIRST_ROWS = [n << RANGE_BITS for n in range(MOVED + 1)]
 NEW: dict[str, Any] = {"next_row": [_FIRST_ROWS, _FIRST_ROWS], "came": ()}
 
@@ -65,7 +65,7 @@ class Intake:
         self.came = Came(meta.get("came", ()))
         self._next = [list(numbers) for numbers in meta["next_row"]]
         held = image["held"] if image else ((), ())
-        self._waiting = tuple([Held.open(memory, run, KINDS) for run in held[side]] for side in Side)
+        self._waiting = tuple([Held.open(memory, run, COLUMNS) for run in held[side]] for side in Side)
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Intake:
         """
         sides = []
         for side in Side:
-            ts, arrivals, *others = take_all(self._waiting[side], bounds[side], KINDS)
+            ts, arrivals, *others = take_all(self._waiting[side], bounds[side], COLUMNS)
             if unique[side]:
                 first = np.lexsort((arrivals, ts))
                 ts, arrivals, *others = (column[first] for column in (ts, arrivals, *others))

@@ -38,7 +38,8 @@ from muntin.core.asked import EVERYBODY, Asked
 from muntin.core.batch import Arrivals, Counters
 from muntin.core.chunks import ChunkLog
 from muntin.core.compact import compact
-from muntin.core.final import NO_FINALS, Ends, Finals
+from muntin.core.ends import Ends
+from muntin.core.final import NO_FINALS, Finals
 from muntin.core.groups import GroupState, Values
 from muntin.core.hold import HoldBuffer
 from muntin.core.intake import Intake

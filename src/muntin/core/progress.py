@@ -100,10 +100,10 @@ class Progress:
 
         `kept` names these, and says whether the rows that they want have been kept.
         """
-        known = self._complete
-        at_once = max([self.release + 1, *(ts for ts in known.values() if ts is not None)])
+        at_once = max([self.release + 1, *(ts for ts in self._complete.values() if ts is not None)])
         new = {q.name: at_once if kept[q.name] else self._filled_from(q) for q in join.queries if q.name in kept}
-        self._complete = {q.name: {**known, **new}[q.name] for q in join.queries if q.name in {**known, **new}}
+        known = {**self._complete, **new}
+        self._complete = {q.name: known[q.name] for q in join.queries if q.name in known}
         self._follow(join)
         return new
 
