@@ -2,10 +2,10 @@
 
 What it **is**, after each micro-batch, with R the release point:
 
-    held[side]     punctuations with  tp >= R: rows of that time may still come, and are not touched by them
-    promised[side] for each key that a side has promised not to send, from when and until when (core/promised.py)
-    pending        promises after which the output can still bring rows with the key (core/propagate.py)
-    dead           numbers of rows that a promise freed, in chunks that are still there (core/compact.py)
+    held[side]       punctuations with  tp >= R: rows of that time may still come, and are not touched by them
+    promised[side]   for each key that a side has promised not to send, from when and until when (core/promised.py)
+    pending          promises after which the output can still bring rows with the key (core/propagate.py)
+    dead             numbers of rows that a promise freed, in chunks that are still there (core/compact.py)
 
 A promise at tp takes effect when the join has come past tp in event time, so nothing depends on micro-batches. Freed
 rows leave the index at once and the chunks lazily. Durable are punctuations when they arrive, promises of unique rows
