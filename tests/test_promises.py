@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,7 +15,7 @@ from muntin.model import JobSpec, Side, UsageError
 from muntin.plan import make_plan
 from muntin.plan.explain import describe, explain
 from muntin.plan.punctuation import rows_after, unheard
-from muntin.sql import parse_job
+from muntin.sql import parse_job, parse_query
 
 ROW = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("closed", pa.bool_())])
 
@@ -106,6 +108,19 @@ def test_without_promises_there_is_nothing_to_look_after():
     off.push({"A": rows((4, 7, True), (5, 7)), "B": rows((5, 7))})
     assert off.counters()[0].arrived == [3, 3], "a punctuation is no data, used or not"
     assert off.counters()[0].broken == [0, 0]
+
+
+@pytest.mark.parametrize("how", ["off", "pwjoin"])
+def test_aggregates_begin_with_the_live_pairs_unless_promises_may_have_freed_their_rows(how):
+    """Also beside other aggregates: rows may have been freed before these came."""
+    live = "SELECT count(*) AS n FROM A, B WHERE A.k = B.k WINDOW 100 microseconds EMIT CHANGES;"
+    local, spec = LocalJob(job(a=MARKS, how=how)), job(a=MARKS, how=how)
+    local.push({"A": rows((1, 7), (2, 8, True)), "B": rows((1, 8), (3, 7))})
+    release = local.shards[0][0].operator.release
+    filled = 3 + 1 + 100
+    for name in ("first", "second"):
+        spec = replace(spec, queries={**spec.queries, name: parse_query(f"CREATE QUERY {name} AS {live}", spec)})
+        assert local.change(spec)[name].complete_from == {name: release + 1 if how == "off" else filled}
 
 
 def test_irrelevant_promises_cost_a_look_each_and_nothing_else():

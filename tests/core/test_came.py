@@ -54,4 +54,4 @@ def test_every_pair_counts_from_the_later_arrival(batches, lateness):
         operator.tidy()
         if restart:
             operator = Operator.restore(join, json.loads(json.dumps(operator.meta)), log)
-    assert operator.came.known == []
+    assert operator.intake.came.known == []

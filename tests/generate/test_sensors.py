@@ -100,6 +100,8 @@ def test_a_workload_that_is_still_to_come_is_refused_by_name(tmp_path, workload)
         ({"rate": 0}, "rate must be greater than zero"),
         ({"files": -1}, "files must be greater than zero"),
         ({"seed": -1}, "seed must not be negative"),
+        ({"disorder_s": -1}, "disorder_s must not be negative"),
+        ({"humidity_rate": 0}, "humidity_rate must be greater than zero"),
         ({"location": 5}, "no option location"),
     ],
 )

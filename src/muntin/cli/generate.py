@@ -22,6 +22,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     option("--duration", type=float, dest="duration_s", metavar="SECONDS", help="event time covered (600)")
     option("--files", type=int, help="files per stream (10)")
     option("--seed", type=int, help="the same seed gives the same files (1)")
+    option = parser.add_argument_group("options of sensors and nexmark").add_argument
     option("--disorder", type=float, dest="disorder_s", metavar="SECONDS", help="rows arrive up to this late (0)")
     option = parser.add_argument_group("options of sensors").add_argument
     option("--humidity-rate", type=float, help="rows per second of Humidity, where it differs")

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.chunks import ChunkLog, Kind
-from muntin.core.layer import Stored
-from muntin.core.memory import Layout, Memory
+from muntin.core.memory import Layout, Memory, Stored, flat
 from muntin.core.slots import Slotted, slot_layout
 from muntin.core.streams import FOREVER
 from muntin.kernels.aggregate import Slots, drop_cells
@@ -31,9 +30,9 @@ Int64s = npt.NDArray[np.int64]
 Puts = dict[str, pa.Table]
 SERIAL, OPEN, RUN = "_serial", "_open", "_run"
 FIRST_ROOM = 64
-INSIDE: Layout = [((), "int64")]
+INSIDE = flat("int64")
 """What is remembered of a run: its entries' slots, or serial numbers."""
-NUMBERED: Layout = [((), "int64"), ((), "int64")]
+NUMBERED = flat("int64", "int64")
 """Of a durable entry, after its own columns: its serial number and its home in the log."""
 
 

@@ -142,7 +142,7 @@ def _move(operator: Operator, side: Side, places: Int64s, homes: Int32s, puts: d
     rows = found.take(pa.array(at))
     own = {H1: pa.array(slots[homes, SLOT_H1]), H2: pa.array(slots[homes, SLOT_H2])}
     columns = [own[f.name] if f.name in own else _column(rows, f) for f in schema]
-    base = operator.keep_moved(side, pa.table(columns, schema=schema), classes, puts)
+    base = operator.intake.log_moved(side, pa.table(columns, schema=schema), classes, puts)
     slab[places, 1] = base + np.arange(len(places)) << CLASS_BITS | classes
     operator.payload[side].add(base, rows.drop_columns([CLASS]), classes)
 

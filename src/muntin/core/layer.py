@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from muntin.core.memory import Arrays, Layout, Memory
+from muntin.core.held import Held, leave_all, pass_all
+from muntin.core.memory import Arrays, Layout, Memory, flat
 from muntin.core.slots import Slotted, slot_layout
 from muntin.kernels.aggregate import (
     BEFORE,
@@ -88,52 +89,6 @@ class Pairs(NamedTuple):
     has: Bools
 
 
-class Stored:
-    """Arrays of the same length that are kept together, the first of them ascending; a prefix may have been dropped."""
-
-    def __init__(self, memory: Memory, name: str, arrays: Arrays, start: int = 0):
-        self._memory, self.name, self._arrays, self.start = memory, name, arrays, start
-
-    @classmethod
-    def keep(cls, memory: Memory, arrays: Sequence[npt.NDArray[Any]]) -> Stored:
-        name = memory.name("cells")
-        kept = memory.allocate(name, [(a.shape, a.dtype.name) for a in arrays])
-        for target, values in zip(kept, arrays, strict=True):
-            target[:] = values
-        return cls(memory, name, kept)
-
-    @classmethod
-    def open(cls, memory: Memory, image: Sequence[Any], layout: Layout) -> Stored:
-        name, rows, start = image
-        return cls(memory, name, memory.arrays(name, [((rows, *shape), kind) for shape, kind in layout]), start)
-
-    @property
-    def image(self) -> tuple[str, int, int]:
-        return self.name, len(self._arrays[0]), self.start
-
-    def __len__(self) -> int:
-        return len(self._arrays[0]) - self.start
-
-    @property
-    def arrays(self) -> Arrays:
-        return [a[self.start :] for a in self._arrays]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in self._arrays)
-
-    def discard(self) -> None:
-        self._memory.discard(self.name)
-
-
-def _not_over(runs: list[Stored]) -> list[Stored]:
-    """Those of which something is left; the memory of the others is given back."""
-    for run in runs:
-        if not len(run):
-            run.discard()
-    return [run for run in runs if len(run)]
-
-
 class Layer(Slotted):
     _names: dict[str, str]
 
@@ -149,9 +104,9 @@ class Layer(Slotted):
         else:
             self._room, self._steps = FIRST_SLOTS, FIRST_STAIRS
             self._allocate()
-        going, coming = self._cell_layouts()
-        self._runs = [Stored.open(memory, run, going) for run in image["runs"]] if image else []
-        self._waiting = [Stored.open(memory, run, coming) for run in image["waiting"]] if image else []
+        going, coming = self._cell_columns()
+        self._runs = [Held.open(memory, run, going) for run in image["runs"]] if image else []
+        self._waiting = [Held.open(memory, run, coming) for run in image["waiting"]] if image else []
 
     def _layouts(self) -> tuple[Layout, Layout, Layout]:
         room, shape = self._room, self.shape
@@ -164,12 +119,11 @@ class Layer(Slotted):
         ]
         return slot_layout(room), sums, [((self._steps, self._step), "int64")]
 
-    def _cell_layouts(self) -> tuple[Layout, Layout]:
+    def _cell_columns(self) -> tuple[Layout, Layout]:
         """Of cells that go: anchor, slot, lane, values. Of cells that come: time, then the same, and keys."""
         shape = self.shape
-        going: Layout = [((), "int64"), ((), "int32"), ((), "int32"), ((shape.ints,), "int64"),
-                         ((2 * shape.doubles,), "float64")]  # fmt: skip
-        return going, [((), "int64"), *going, ((shape.stairs,), "int64"), ((shape.stairs,), "bool")]
+        going = [*flat("int64", "int32", "int32"), ((shape.ints,), "int64"), ((2 * shape.doubles,), "float64")]
+        return going, [*flat("int64"), *going, ((shape.stairs,), "int64"), ((shape.stairs,), "bool")]
 
     def _allocate(self) -> None:
         slots, sums, stairs = self._layouts()
@@ -232,7 +186,7 @@ class Layer(Slotted):
         if not len(pairs.slot):
             return 0
         coming = self._coming_cells(pairs)
-        self._waiting.append(Stored.keep(self._memory, [coming.time, coming.anchor, coming.slot, *coming[3:]]))
+        self._waiting.append(Held.keep(self._memory, [coming.time, coming.anchor, coming.slot, *coming[3:]]))
         going = self._cells(pairs, pairs.anchor, pairs.lane.astype(np.int64))
         np.add.at(self.slots.refs, going.slot, 1)
         self._append([going.anchor, going.slot, *going[3:6]])
@@ -266,7 +220,7 @@ class Layer(Slotted):
             joined = [np.concatenate(columns) for columns in zip(*together, strict=True)]
             order = np.argsort(joined[0], kind="stable")
             run = [column[order] for column in joined]
-        self._runs.append(Stored.keep(self._memory, run))
+        self._runs.append(Held.keep(self._memory, run))
 
     # -- through time ---------------------------------------------------------------------------------------------
 
@@ -275,18 +229,8 @@ class Layer(Slotted):
         return [self._coming(until), *self._going(since, until)]
 
     def _coming(self, until: int) -> Events:
-        parts: list[Arrays] = []
-        for run in self._waiting:
-            arrays = run.arrays
-            due = int(np.searchsorted(arrays[0], until, side="right"))
-            parts.append([a[:due].copy() for a in arrays])
-            run.start += due
-        self._waiting = _not_over(self._waiting)
-        _, layout = self._cell_layouts()
-        empty = [np.zeros((0, *shape), kind) for shape, kind in layout]
-        time, anchor, slot, lane, ints, doubles, keys, has = (
-            np.concatenate(columns) for columns in zip(empty, *parts, strict=True)
-        )
+        _, columns = self._cell_columns()
+        time, anchor, slot, lane, ints, doubles, keys, has = pass_all(self._waiting, until, columns)
         return Events(
             time, slot, lane, np.full(len(time), self.shape.lanes, np.int32), anchor, ints, doubles, keys, has
         )
@@ -367,12 +311,10 @@ class Layer(Slotted):
 
     def forget(self, until: int) -> None:
         """Let go of the cells that are gone from all lanes."""
+        gone = until - int(self.shape.windows[-1])
         for run in self._runs:
-            arrays = run.arrays
-            gone = int(np.searchsorted(arrays[0], until - self.shape.windows[-1], side="right"))
-            drop_cells(self.slots, self.sums.spots, arrays[1][:gone].copy())
-            run.start += gone
-        self._runs = _not_over(self._runs)
+            drop_cells(self.slots, self.sums.spots, run.take(gone)[1].copy())
+        leave_all(self._runs, gone)
 
     def keys(self, column: int) -> Int64s:
         """The keys that are kept of one of the stairs, and of what comes for it."""

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.core.accept import IDLE
 from muntin.core.arrival import data_of, marked, shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.groups import Values
-from muntin.core.operator import FOREVER, IDLE, Changed, Operator, Step
+from muntin.core.operator import Operator
 from muntin.core.policy import Policy
 from muntin.core.propagate import told
 from muntin.core.results import Run, route, unite
+from muntin.core.step import Changed, Step
+from muntin.core.streams import FOREVER
 from muntin.core.values import finish
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan

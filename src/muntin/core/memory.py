@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,52 @@ class Memory(Protocol):
         """A table kept before, perhaps by another process."""
 
     def discard(self, name: str) -> None: ...
+
+
+class Stored:
+    """Arrays of the same length that are kept together in a memory."""
+
+    def __init__(self, memory: Memory, name: str, arrays: Arrays):
+        self._memory, self._name, self._arrays = memory, name, arrays
+
+    @classmethod
+    def keep(cls, memory: Memory, arrays: Sequence[npt.NDArray[Any]]) -> Self:
+        """Copy arrays."""
+        name = memory.name(cls.__name__.lower())
+        kept = memory.allocate(name, [(a.shape, a.dtype.name) for a in arrays])
+        for target, values in zip(kept, arrays, strict=True):
+            target[:] = values
+        return cls(memory, name, kept)
+
+    @classmethod
+    def open(cls, memory: Memory, image: Sequence[Any], columns: Layout) -> Self:
+        """Those of an image; `columns` are the shapes and types of one row."""
+        name, rows, *more = image
+        return cls(memory, name, memory.arrays(name, [((rows, *shape), kind) for shape, kind in columns]), *more)
+
+    @property
+    def image(self) -> tuple[Any, ...]:
+        """What another process needs, beside the memory, to go on with them."""
+        return self._name, len(self._arrays[0])
+
+    def __len__(self) -> int:
+        return len(self._arrays[0])
+
+    @property
+    def arrays(self) -> Arrays:
+        return self._arrays
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in self._arrays)
+
+    def discard(self) -> None:
+        self._memory.discard(self._name)
+
+
+def flat(*kinds: str) -> Layout:
+    """Columns of single values, by their types."""
+    return [((), kind) for kind in kinds]
 
 
 class Heap:

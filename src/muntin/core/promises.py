@@ -2,10 +2,10 @@
 
 What it **is**, after each micro-batch, with R the release point:
 
-    held[side]     punctuations with  tp >= R: rows of that time may still come, and are not touched by them
-    tables[side]   for each key that a side has promised not to send, from when and until when (kernels/promises.py)
-    pending        promises after which the output can still bring rows with the key (core/propagate.py)
-    dead           numbers of rows that a promise freed, in chunks that are still there (core/compact.py)
+    held[side]       punctuations with  tp >= R: rows of that time may still come, and are not touched by them
+    promised[side]   for each key that a side has promised not to send, from when and until when (core/promised.py)
+    pending          promises after which the output can still bring rows with the key (core/propagate.py)
+    dead             numbers of rows that a promise freed, in chunks that are still there (core/compact.py)
 
 A promise at tp takes effect when the join has come past tp in event time, so nothing depends on micro-batches. Freed
 rows leave the index at once and the chunks lazily. Durable are punctuations when they arrive, promises of unique rows
@@ -26,10 +26,12 @@ from muntin.core.arrival import key_columns, range_ends
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, TS, Counters, own_columns
 from muntin.core.chunks import ChunkLog, Kind
 from muntin.core.compact import Dead
-from muntin.core.final import Ends, Finals
+from muntin.core.ends import Ends
+from muntin.core.final import Finals
 from muntin.core.held import Held, pass_all
-from muntin.core.memory import Memory
+from muntin.core.memory import Memory, flat
 from muntin.core.payload import Payload
+from muntin.core.promised import Promised
 from muntin.core.propagate import FOREVER, Fresh, Pending, key_names, punctuation_schema
 from muntin.core.ranges import Keys, Ranges
 from muntin.core.selection import Selections, per_class
@@ -44,18 +46,15 @@ from muntin.kernels.promises import (
     NONE,
     PASSES,
     SILENT,
-    TP,
     Events,
     Outcome,
     Table,
-    carry_over,
     clear_table,
     count_rows,
     purge_keys,
     table_layout,
     walk,
 )
-from muntin.kernels.promises import UNTIL as BINDS_UNTIL
 from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import FOR_GOOD, is_range, promising
@@ -68,7 +67,7 @@ LastRows = Callable[[Int64s, Int64s, Int64s], Int64s]
 """By both halves of keys and a time for each: the last rows not after it, for each family."""
 REASON = "_reason"
 UNTIL, LAST, NUMBER = "_until", "_last", "_number"
-HELD = ("int64",) * 5
+HELD = flat(*("int64",) * 5)
 """Of held punctuations: time, both halves of the key, number, until when it binds."""
 PROMISED = (Kind.MARKS, Kind.UNIQUE, Kind.SPELLED)
 """Kinds of chunks that hold promises, by number."""
@@ -80,11 +79,15 @@ class Host(Protocol):
     join: SharedJoin
     state: JoinState
     payload: tuple[Payload, ...]
-    selections: tuple[Selections, Selections]
     chunks: ChunkLog
     counters: Counters
     finals: Finals
-    release: int
+
+    @property
+    def selections(self) -> tuple[Selections, Selections]: ...
+
+    @property
+    def release(self) -> int: ...
 
 
 class Promises:
@@ -103,17 +106,11 @@ class Promises:
         self.dead = Dead(memory, image and image["dead"])
         self.ranges = Ranges(join, memory, image and image["ranges"])
         self._numbers, self._lists, self._arrived = np.zeros(2, np.int64), [0, 0], [0, 0]
-        self._sweep_at = [-FOREVER, -FOREVER]
-        self._names, self._rooms = [memory.name("promises") for _ in Side], [1, 1]
-        if image is None:
-            self._tables = [self._new_table(side) for side in Side]
-            return
-        self._names, self._rooms, self._sweep_at = image["tables"], image["rooms"], image["sweep_at"]
-        layouts = zip(self._names, self._rooms, strict=True)
-        self._tables = [Table(*memory.arrays(name, table_layout(room))) for name, room in layouts]
-        for side in Side:
-            self._held[side].extend(Held.open(memory, held, HELD) for held in image["held"][side])
-        self.recall(image["meta"])
+        self._promised = [Promised(memory, image and image["promised"][side]) for side in Side]
+        if image:
+            for side in Side:
+                self._held[side].extend(Held.open(memory, held, HELD) for held in image["held"][side])
+            self.recall(image["meta"])
 
     def change(self, join: SharedJoin) -> None:
         """Go on with other queries over the same streams and key."""
@@ -130,9 +127,18 @@ class Promises:
         """Whether rows that no query wants have to be looked at as well: they may break a promise, or make one."""
         return self._sides[side] is not None
 
-    def is_unique(self, side: Side) -> bool:
-        """Whether of rows with the same key and time the first one counts."""
-        return bool(self._unique[side])
+    @property
+    def unique(self) -> list[bool]:
+        """Of which sides, of rows with the same key and time, the first one counts."""
+        return [bool(unique) for unique in self._unique]
+
+    @property
+    def lacking(self) -> set[str]:
+        """Queries that, where they are new, do not find all pairs that they begin with.
+
+        Who looks at live pairs keeps the rows of those that are to come (`change`); before, rows may have been freed.
+        """
+        return {query.name for query in self.join.queries if query.looks_at_live_pairs}
 
     # -- arrivals -------------------------------------------------------------------------------------------------
 
@@ -205,7 +211,7 @@ class Promises:
         events, order, marks = self._events(rows, host.release, ranged)
         for side in Side:
             own = int((rows.side == side).sum()) if self._unique[side] else 0
-            self._reserve(side, marks[side] + own, before)
+            self._promised[side].reserve(marks[side] + own, before, int(self._binding[side]))
         total, count = len(order), len(rows.ts)
         out = _outcome(total)
         stays = np.concatenate([stay, np.zeros(total - count, np.int64)])[order]
@@ -294,8 +300,11 @@ class Promises:
         self._families = len(host.finals.states)
         self.pending.retell(lambda side, *keys: self._lasts(host, side)(*keys))
 
-    def ends(self, host: Host, fresh: Sequence[Fresh], before: int) -> list[Ends]:
-        """For each family that is told once, the keys that are over, as far as this has become certain."""
+    def ends(self, host: Host, fresh: Sequence[Fresh], before: int, end: int | None) -> list[Ends]:
+        """For each family that is told once, the keys that are over, as far as this has become certain.
+
+        Where the streams have come to their `end`, all of them are so by then.
+        """
         found = []
         for n, state in enumerate(host.finals.states):
             windows = [[lane.queries[0].window.side(side) for side in Side] for lane in state.family.lanes]
@@ -305,7 +314,8 @@ class Promises:
                 for lane in range(len(windows)):
                     over = new.h1[new.quiet], new.h2[new.quiet], new.tp[new.quiet]
                     parts.append((*over, np.full(len(over[0]), lane)))
-            found.append(Ends.of(parts))
+            ends = Ends.of(parts)
+            found.append(ends if end is None else ends._replace(at=np.minimum(ends.at, end)))
         return found
 
     def _note(self, host: Host, side: Side, fresh: Fresh, first: int, rows: Rows, made: Int64s, puts: Puts) -> None:
@@ -364,48 +374,31 @@ class Promises:
         """For each query, the keys of which its output brings no more, as far as this has become certain."""
         return self.pending.due(self.join, self.keys, self._tables, before, host.release)
 
-    def tidy(self, host: Host) -> None:
-        """Give back the keys that no chunk needs, and promises that have lapsed: at most half a binding time late."""
+    def tidy(self, host: Host, needed: Sequence[Mapping[int, int]]) -> None:
+        """Give back the keys that no chunk needs, and promises that have lapsed: at most half a binding time late.
+
+        `needed` is the first row number needed in each range of each side.
+        """
         for side in Side:
+            self.dead.forget(side, needed[side])
             bases = [base for kind, s, base, _ in host.chunks if s is side and kind in PROMISED]
             self.keys[side].forget({0: min(bases)} if bases else {})
-            if host.release >= self._sweep_at[side] and self._tables[side].used[0]:
-                self._rebuild(side, 0, host.release)
+            self._promised[side].sweep(host.release, int(self._binding[side]))
         self.ranges.forget(host.release)
 
-    # -- tables ---------------------------------------------------------------------------------------------------
+    @property
+    def _tables(self) -> list[Table]:
+        return [promised.table for promised in self._promised]
 
     @property
     def count(self) -> list[int]:
         """Promises of each side that are remembered."""
-        return [int(table.used[0]) for table in self._tables]
+        return [len(promised) for promised in self._promised]
 
     @property
     def nbytes(self) -> int:
-        tables = sum(a.nbytes for table in self._tables for a in table)
+        tables = sum(promised.nbytes for promised in self._promised)
         return tables + sum(keys.nbytes for keys in self.keys) + self.pending.nbytes + self.dead.nbytes
-
-    def _new_table(self, side: Side) -> Table:
-        table = Table(*self._memory.allocate(self._names[side], table_layout(self._rooms[side])))
-        clear_table(table)
-        return table
-
-    def _reserve(self, side: Side, more: int, now: int) -> None:
-        """Make room for so many promises; what has lapsed goes first."""
-        table = self._tables[side]
-        if 2 * (int(table.used[0]) + more) > len(table.keys):
-            self._rebuild(side, more, now)
-
-    def _rebuild(self, side: Side, more: int, now: int) -> None:
-        """Copy what still binds into a table that fits it: each promise is copied a bounded number of times."""
-        old, name = self._tables[side], self._names[side]
-        lasting = int(((old.info[:, TP] != NONE) & (old.info[:, BINDS_UNTIL] >= now)).sum())
-        self._rooms[side] = lasting + max(more, lasting // 2, 1)
-        self._names[side] = self._memory.name("promises")
-        self._tables[side] = self._new_table(side)
-        carry_over(old, self._tables[side], now)
-        self._memory.discard(name)
-        self._sweep_at[side] = now + max(1, int(self._binding[side]) // 2)
 
     # -- durability -----------------------------------------------------------------------------------------------
 
@@ -423,9 +416,7 @@ class Promises:
         """What another process needs to go on with these promises, beside the memory."""
         return {
             "keys": [keys.image for keys in self.keys],
-            "tables": self._names,
-            "rooms": self._rooms,
-            "sweep_at": self._sweep_at,
+            "promised": [promised.image for promised in self._promised],
             "held": [[run.image for run in runs] for runs in self._held],
             "pending": self.pending.image,
             "dead": self.dead.image,
@@ -491,7 +482,7 @@ class Promises:
         order = np.argsort(events.ts, kind="stable")
         events, last = Events._make(column[order] for column in events), np.concatenate(lasts)[order]
         for side in Side:
-            self._reserve(side, int((events.side == side).sum()), -FOREVER)
+            self._promised[side].reserve(int((events.side == side).sum()), -FOREVER, int(self._binding[side]))
         out, recent = _outcome(len(order)), Table(*(np.zeros(s, k) for s, k in table_layout(0)))
         clear_table(recent)
         how = np.zeros(2, bool), self._binding, np.zeros(2, bool), self._numbers.copy()

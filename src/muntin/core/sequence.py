@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from muntin.core.held import Held, pass_all
-from muntin.core.memory import Layout, Memory
+from muntin.core.memory import Layout, Memory, flat
 
 Int64s = npt.NDArray[np.int64]
-KINDS = ("int64", "int64")
+COLUMNS = flat("int64", "int64")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Sequencer:
         self._memory = memory
         self.counted = image["counted"] if image else 0
         self.arrived = image["arrived"] if image else 0
-        self._held = [Held.open(memory, held, KINDS) for held in image["held"]] if image else []
+        self._held = [Held.open(memory, held, COLUMNS) for held in image["held"]] if image else []
         self._recent = Recent(memory, image["recent"] if image else None)
 
     @property
@@ -134,7 +134,7 @@ class Sequencer:
         return int(ts[-window - 1]) if len(ts) > window else -(1 << 62)
 
     def _passed(self, until: int) -> tuple[Int64s, Int64s]:
-        ts, arrivals = pass_all(self._held, until, KINDS)
+        ts, arrivals = pass_all(self._held, until, COLUMNS)
         order = np.lexsort((arrivals, ts))
         return ts[order], arrivals[order]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from muntin.core.batch import Counters
-from muntin.core.memory import Memory
+from muntin.core.memory import Heap, Memory
 from muntin.core.policy import LimitError, Policy
 from muntin.core.selection import Selections, per_class, slicing
+from muntin.core.streams import FOREVER
 from muntin.kernels.index import (
     CLASS_BITS,
     CLASS_MASK,
@@ -78,6 +80,8 @@ Int64s = npt.NDArray[np.int64]
 Judge = Callable[[Pairs], Pairs]
 JUDGED = 1 << 20
 """Pairs that are judged at a time where a predicate has to be evaluated on each."""
+AGAIN = 1 << 15
+"""Rows that are joined at a time to find pairs again."""
 RUNS = (1 << 7, 1 << 13)
 """Least and most rows after which stale ones are looked for, where rows stay for different times."""
 FEW = 4096
@@ -340,6 +344,13 @@ class JoinState:
         joined = [np.concatenate(both) for both in zip(*sides, strict=True)]
         order = np.argsort(joined[1], kind="stable")
         return Rows._make(column[order] for column in joined)
+
+    def pairs_again(self, policy: Policy, judge: Judge | None = None) -> Iterator[Pairs]:
+        """The pairs of the rows kept, found once more, a part at a time; for time axes."""
+        policy = replace(policy, fan_out=FOREVER)
+        again, rows = JoinState(self.join, self.selections, policy, Heap()), self.stored()
+        for start in range(0, len(rows.ts), AGAIN):
+            yield again.insert(Rows._make(column[start : start + AGAIN] for column in rows), Counters(), judge)
 
     def reclass(self, side: Side, by_number: Callable[[Int64s], Int32s]) -> None:
         """Give the rows of a side the classes that they have by number."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from muntin.generate.arrivals import START_US, Times, delayed, poisson
 from muntin.generate.files import Generated, quoted, refuse_used, write_stream
-from muntin.model import UsageError
+from muntin.generate.options import DisorderedOptions
 
 Int64s = npt.NDArray[np.int64]
 ROUND, PEOPLE, AUCTIONS = 50, 1, 3
@@ -39,32 +39,16 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Nexmark:
+class Nexmark(DisorderedOptions):
     """Options of the workload. `rate` counts the events of all three streams per second; an auction is open for half
     to one and a half times `auction_s`."""
 
     rate: float = 500.0
-    duration_s: float = 600.0
     auction_s: float = 60.0
-    files: int = 10
-    disorder_s: float = 0.0
-    seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("rate", "duration_s", "auction_s", "files"):
-            if getattr(self, name) <= 0:
-                raise UsageError(f"{name} must be greater than zero, not {getattr(self, name)}")
-        for name in ("disorder_s", "seed"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} must not be negative, not {getattr(self, name)}")
-
-    @property
-    def duration_us(self) -> int:
-        return round(self.duration_s * 1_000_000)
-
-    @property
-    def disorder_us(self) -> int:
-        return round(self.disorder_s * 1_000_000)
+        super().__post_init__()
+        self.check_positive("auction_s")
 
 
 def generate_nexmark(folder: Path, options: Nexmark) -> Generated:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from muntin.generate.arrivals import START_US, poisson
 from muntin.generate.files import Generated, quoted, refuse_used, write_stream
+from muntin.generate.options import Options
 from muntin.model import UsageError
 
 Int64s = npt.NDArray[np.int64]
@@ -33,7 +34,7 @@ AHEAD = 20
 
 
 @dataclass(frozen=True)
-class Punctuated:
+class Punctuated(Options):
     """Options of the workload: the pattern of each stream, and the mean rate of both in rows per second.
 
     `irrelevant`: punctuations come as often, but are about values that no row has.
@@ -41,26 +42,14 @@ class Punctuated:
 
     a: str = "punct-asc-100-40"
     b: str = "punct-asc-100-40"
-    rate: float = 100.0
-    duration_s: float = 600.0
     irrelevant: bool = False
-    files: int = 10
-    seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("rate", "duration_s", "files"):
-            if getattr(self, name) <= 0:
-                raise UsageError(f"{name} must be greater than zero, not {getattr(self, name)}")
+        super().__post_init__()
         for pattern in (self.a, self.b):
             if not PATTERN.fullmatch(pattern):
                 hint = "write punct-asc-100-40, cluster-random-30 or uniform-15000"
                 raise UsageError(f"there is no arrival pattern {pattern}", hint=hint)
-        if self.seed < 0:
-            raise UsageError(f"seed must not be negative, not {self.seed}")
-
-    @property
-    def duration_us(self) -> int:
-        return round(self.duration_s * 1_000_000)
 
 
 def generate_punctuated(folder: Path, options: Punctuated) -> Generated:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from muntin.generate.arrivals import START_US, Times, delayed, poisson
 from muntin.generate.files import Generated, quoted, refuse_used, write_stream
-from muntin.model import UsageError
+from muntin.generate.options import DisorderedOptions
 
 COLUMNS = "ts TIMESTAMP, LocationId BIGINT, Value DOUBLE"
 
@@ -52,33 +52,15 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Sensors:
+class Sensors(DisorderedOptions):
     """Options of the workload. `rate` is in rows per second and stream; `humidity_rate` differs from it if given."""
 
-    rate: float = 100.0
     humidity_rate: float | None = None
     locations: int = 1000
-    duration_s: float = 600.0
-    files: int = 10
-    disorder_s: float = 0.0
-    seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("rate", "locations", "duration_s", "files"):
-            if getattr(self, name) <= 0:
-                raise UsageError(f"{name} must be greater than zero, not {getattr(self, name)}")
-        if self.disorder_s < 0 or (self.humidity_rate is not None and self.humidity_rate <= 0):
-            raise UsageError("disorder_s must not be negative and humidity_rate must be greater than zero")
-        if self.seed < 0:
-            raise UsageError(f"seed must not be negative, not {self.seed}")
-
-    @property
-    def duration_us(self) -> int:
-        return round(self.duration_s * 1_000_000)
-
-    @property
-    def disorder_us(self) -> int:
-        return round(self.disorder_s * 1_000_000)
+        super().__post_init__()
+        self.check_positive("humidity_rate", "locations")
 
     def rate_of(self, stream: str) -> float:
         return self.humidity_rate if stream == "Humidity" and self.humidity_rate is not None else self.rate

@@ -9,7 +9,6 @@ import numpy as np
 
 from muntin.model import JobSpec, Query, Side, UsageError
 from muntin.plan.choose import make_plan
-from muntin.plan.punctuation import promising
 from muntin.plan.regions import Predicates
 from muntin.plan.share import (
     MOST_JOINS,
@@ -135,14 +134,10 @@ def _reporting(plan: Plan, joins: Sequence[SharedJoin], elsewhere: Collection[st
 def covers(join: SharedJoin, query: Query) -> bool:
     """Whether a join has kept, on both sides, all rows that a query over it wants, for as long as it wants them.
 
-    Whoever is told of a key's whole life wants pairs that nobody has kept.
+    Whoever is told of a key's whole life wants pairs that nobody has kept. What promises have freed, only those know
+    who heard them (`Promises.lacking`).
     """
-    if query.final:
-        return False
-    freed = query.looks_at_live_pairs and any(promising(join, side) for side in Side)
-    if freed and not any(q.looks_at_live_pairs for q in join.queries):
-        return False  # promises have freed rows whose pairs the aggregates want
-    return all(_covers(join, query, side) for side in Side)
+    return not query.final and all(_covers(join, query, side) for side in Side)
 
 
 def _covers(join: SharedJoin, query: Query, side: Side) -> bool:

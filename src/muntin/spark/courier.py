@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.core.limits import too_many_pairs
 from muntin.core.operator import Operator
 from muntin.core.outbox import Delivery, merged
 from muntin.core.policy import LimitError
@@ -118,7 +119,7 @@ def deliver(operator: Operator, courier: Courier) -> None:
             parcel.came_to(range(done.unit.first, done.unit.last), int(work.rows.ts[work.span(done.unit.run)[1] - 1]))
             parcel.send_if_due()
     except LimitError as error:
-        raise operator.explained(error) from None
+        raise too_many_pairs(operator, error) from None
     parcel.send()
     courier.done()
 

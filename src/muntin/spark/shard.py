@@ -23,12 +23,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.core.accept import FRONTIER, IDLE, LIMIT
 from muntin.core.batch import ARRIVAL, TS, Arrivals, Spans, row_schema
-from muntin.core.operator import FOREVER, FRONTIER, IDLE, LIMIT, Changed, Operator, Step, fits
+from muntin.core.limits import top_key
+from muntin.core.operator import Operator, fits
 from muntin.core.promises import REASON
 from muntin.core.propagate import told
 from muntin.core.results import counted
-from muntin.core.streams import united
+from muntin.core.step import Changed, Step
+from muntin.core.streams import FOREVER, united
 from muntin.model import MuntinError, Side
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
@@ -383,7 +386,7 @@ def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, 
         "filter_order": operator.filter_order,
         "ahead": max(operator.joined) > operator.release,
         "idle": operator.streams.idle,
-        "behind": int(operator.behind),
+        "behind": int(operator.progress.behind),
         "span": [operator.streams.min_ts, max(operator.streams.max_ts)],
         "classes": [s.tally for s in operator.selections],
         "top_keys": [_top_key(operator, side) for side in Side],
@@ -391,5 +394,5 @@ def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, 
 
 
 def _top_key(operator: Operator, side: Side) -> dict[str, Any]:
-    rows, key = operator.top_key(side)
+    rows, key = top_key(operator, side)
     return {"rows": rows, "key": {name: str(value)[:100] for name, value in key.items()}}

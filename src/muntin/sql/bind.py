@@ -15,9 +15,10 @@ from sqlglot import exp
 from muntin.model import Axis, Expr, JobSpec, KeyPair, Output, Query, Side, SqlError, Stream, Window, common_type
 from muntin.model.types import Field
 from muntin.sql.aggregates import Grouped, is_aggregate
-from muntin.sql.dialect import WINDOW_HINT, Duration, RowCount, StreamRef
+from muntin.sql.dialect import WINDOW_HINT
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
+from muntin.sql.tree import Duration, RowCount, StreamRef
 
 _MODIFIERS = {
     "with_": "WITH (a common table expression)",

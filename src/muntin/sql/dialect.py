@@ -9,7 +9,8 @@
     DROP QUERY name
 
 Here is only form. What the language has but this version does not (`IF EXISTS`, ...) is recognised here when no tree
-could hold it, and refused by name. Every expression gets its extent in the text (`places.mark`).
+could hold it, and refused by name. Expressions are those of Spark (sql/marking.py), the nodes for what is ours are in
+sql/tree.py.
 """
 
 from __future__ import annotations
@@ -19,150 +20,47 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
 from muntin.model import UsageError
 from muntin.model.types import TYPES
 from muntin.sql.amounts import RATE_HINT, RATE_SECONDS, is_row_count, parse_rate, parse_rows
 from muntin.sql.duration import DURATION_HINT, parse_duration_us
+from muntin.sql.marking import GrammarError, MarkingParser, marking
 from muntin.sql.places import Span, mark
-
-MAX_NESTING = 25
-"""How deep expressions may nest: the parser takes about 18 Python frames for each level."""
+from muntin.sql.tree import (
+    ColumnType,
+    CreateQuery,
+    CreateStream,
+    DropQuery,
+    Duration,
+    Emit,
+    Option,
+    PunctuationClause,
+    Rate,
+    RowCount,
+    SetOption,
+    StreamRef,
+    Unique,
+)
 
 _LATER = "leave it out for now"
 WINDOW_HINT = "write WINDOW 1 min or WINDOW 100 ROWS"
 _T = TypeVar("_T")
 
 
-class GrammarError(ParseError):
-    """A parse error that knows its extent and a hint; a ParseError, so that sqlglot's own backtracking still works."""
-
-    def __init__(self, message: str, span: Span, hint: str | None = None):
-        super().__init__(message)
-        self.description = message
-        self.span = span
-        self.hint = hint
-
-
 class UnknownStatement(GrammarError):
     """A statement that there is not; what could stand in its place, the reader of the text knows."""
 
 
-class Duration(exp.Expression):
-    """`us` microseconds; the sign is checked where the duration is used."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"us": True}
-
-
-class RowCount(exp.Expression):
-    """A window of the last `rows` rows."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"rows": True}
-
-
-class Emit(exp.Expression):
-    """When an aggregate sends rows: every `us` microseconds, once when a group is `final`; else at every change."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"us": False, "final": False}
-
-
-class Rate(exp.Expression):
-    """Rows per second to expect of a stream."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"per_second": True}
-
-
-class StreamRef(exp.Table):
-    """A stream in FROM with its own window: `Stream [RANGE d] alias`, `Stream [ROWS n] alias`."""
-
-    arg_types: ClassVar[dict[str, bool]] = {**exp.Table.arg_types, "range": True}
-
-
-class SetOption(exp.Expression):
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
-
-
-class ColumnType(exp.Expression):
-    """A column of CREATE STREAM."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "type": True}
-
-
-class Option(exp.Expression):
-    """`key = 'value'` of WITH: both as literals."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
-
-
-class Unique(exp.Expression):
-    """`UNIQUE (column, ...)` among the columns of CREATE STREAM."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
-
-
-class PunctuationClause(exp.Expression):
-    """`PUNCTUATION WHEN this FOR columns`, with the values of a list or the ends of a range as `expressions`."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "columns": False, "pattern": False, "expressions": False}
-
-
-class CreateStream(exp.Expression):
-    arg_types: ClassVar[dict[str, bool]] = {
-        "this": True,
-        "expressions": True,
-        "time": False,
-        "lateness": False,
-        "idle": False,
-        "rate": False,
-        "punctuation": False,
-        "binding": False,
-        "unique": False,
-        "options": False,
-    }
-
-
-class CreateQuery(exp.Expression):
-    """A named SELECT; with `replace` it may take the place of a query of that name."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "replace": False}
-
-
-class DropQuery(exp.Expression):
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
-
-
-def _marking(parse: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[str, Any]]:
-    """A query modifier's parser that marks the clause from its keyword on, so that a refusal points there."""
-
-    def parse_and_mark(parser: Any) -> tuple[str, Any]:
-        start = parser._curr.start
-        key, node = parse(parser)
-        for item in node if isinstance(node, list) else [node]:
-            if isinstance(item, exp.Expr):
-                mark(item, start, parser._prev.end + 1)
-        return key, node
-
-    return parse_and_mark
-
-
-class MuntinParser(SparkParser):
+class MuntinParser(MarkingParser):
     RANGE_PARSERS: ClassVar[dict[TokenType, Any]] = {  # after a condition, FOR says what a punctuation is about
-        token: parse for token, parse in SparkParser.RANGE_PARSERS.items() if token != TokenType.FOR
+        token: parse for token, parse in MarkingParser.RANGE_PARSERS.items() if token != TokenType.FOR
     }
     QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Any]] = {
-        token: _marking(parse)
-        for token, parse in {
-            **SparkParser.QUERY_MODIFIER_PARSERS,
-            TokenType.WINDOW: lambda self: ("windows", self._parse_window_clause()),
-        }.items()
+        **MarkingParser.QUERY_MODIFIER_PARSERS,
+        TokenType.WINDOW: marking(lambda self: ("windows", self._parse_window_clause())),
     }
-
-    def reset(self) -> None:
-        super().reset()
-        self._nesting = 0
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
         statements = super().parse(raw_tokens, sql)
@@ -190,34 +88,10 @@ class MuntinParser(SparkParser):
         assert isinstance(found, CreateStream)
         return found
 
-    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        at = token or self._curr or self._prev
-        span = Span(at.start, at.end + 1) if at else Span(0, 0)
-        if not token and not self._curr:
-            span = Span(span.end, span.end)  # something is missing after the last token
-        raise GrammarError(message, span)
-
-    def _warn_unsupported(self) -> None:
-        """What sqlglot cannot parse is refused by name later; no warning on the way."""
-
-    def _fail(self, message: str, hint: str, start: Token | None = None) -> NoReturn:
-        first, last = start or self._curr or self._prev, self._curr or self._prev
-        raise GrammarError(message, Span(first.start, last.end + 1), hint)
-
     def _refuse(self, what: str, hint: str = _LATER, start: Token | None = None) -> NoReturn:
         self._fail(f"{what} is not supported yet", hint, start)
 
-    def _is_word(self, *words: str) -> bool:
-        return bool(self._curr) and self._curr.token_type != TokenType.STRING and self._curr.text.upper() in words
-
     # statements
-
-    def _parse_statement(self) -> exp.Expr | None:
-        start = self._curr
-        statement = super()._parse_statement()
-        if statement is not None and start:
-            mark(statement, start.start, self._prev.end + 1)
-        return statement
 
     def _parse_set(self, unset: bool = False, tag: bool = False) -> Any:
         name = self._parse_name("a setting after SET")
@@ -440,15 +314,6 @@ class MuntinParser(SparkParser):
         except UsageError as error:
             self._fail_since(start, error.message, error.hint)
 
-    def _fail_since(self, start: Token, message: str, hint: str | None) -> NoReturn:
-        """Point from `start` to the last token that was read."""
-        raise GrammarError(message, Span(start.start, self._prev.end + 1), hint)
-
-    def _marked(self, start: Token, instance: Any) -> Any:
-        node = self.expression(instance)
-        mark(node, start.start, self._prev.end + 1)
-        return node
-
     # aggregates
 
     def _parse_query_modifiers(self, this: Any) -> Any:
@@ -538,75 +403,6 @@ class MuntinParser(SparkParser):
             self._fail("expected a number of rows", "write Stream [ROWS 100] alias", start)
         text = self.sql[start.start : self._prev.end + 1]
         return self._marked(start, RowCount(rows=self._read(start, parse_rows, f"{text} ROWS")))
-
-    # expressions
-
-    def expression(self, instance: Any, token: Token | None = None, comments: list[str] | None = None) -> Any:
-        node = super().expression(instance, token, comments)
-        if isinstance(node, exp.Distinct) and self._prev:
-            mark(node, self._prev.start, self._prev.end + 1)
-        return node
-
-    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        start = self._curr
-        node = super()._parse_select(*args, **kwargs)
-        if node is not None and start and self._prev.end >= start.start:
-            mark(node, start.start, self._prev.end + 1)
-        return node
-
-    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        start = self._curr
-        node = super()._parse_types(*args, **kwargs)
-        if isinstance(node, exp.DataType) and start:
-            mark(node, start.start, self._prev.end + 1)
-        return node
-
-    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
-        """As sqlglot's, without its patience for commas that separate nothing."""
-        items: list[Any] = []
-        while True:
-            item = parse_method()
-            if item is None and (items or (self._curr and self._curr.token_type == sep)):
-                self._fail("something is missing beside the comma", "take the comma out, or add what is missing")
-            if item is None:
-                return items
-            items.append(item)
-            if not self._match(sep):
-                return items
-
-    def _parse_case(self) -> exp.Expr | None:
-        start, index = self._prev, self._index
-        node = super()._parse_case()
-        words = [t.token_type for t in self._tokens[index : self._index]]
-        if words.count(TokenType.WHEN) != words.count(TokenType.THEN):  # sqlglot does not insist on THEN
-            self._fail("a WHEN without THEN", "write CASE WHEN condition THEN value ELSE value END", start)
-        return node
-
-    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
-        node = super()._parse_alias(this, explicit)
-        if node is this and self._prev.token_type == TokenType.ALIAS:
-            self._fail("AS without a name", "write expression AS name", self._prev)
-        return node
-
-    def _parse_unary(self) -> exp.Expr | None:
-        start = self._curr
-        self._nesting += 1
-        try:
-            if self._nesting > MAX_NESTING:
-                self._fail(f"nested more than {MAX_NESTING} levels deep", "write it flatter, or as several queries")
-            node = super()._parse_unary()
-        finally:
-            self._nesting -= 1
-        if node is not None and start and self._prev.end >= start.start:
-            mark(node, start.start, self._prev.end + 1)
-        return node
-
-    def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = True) -> exp.Expr | None:
-        start = self._curr
-        node = super()._parse_range(this, parse_is)
-        if node is not None and this is None and start and self._prev.end >= start.start:
-            mark(node, start.start, self._prev.end + 1)
-        return node
 
 
 class Muntin(Spark):

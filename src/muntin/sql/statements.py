@@ -14,19 +14,12 @@ from muntin.model import Change, Field, JobSpec, Query, Schema, Settings, SqlErr
 from muntin.sql.amounts import BYTES_HINT, parse_bytes
 from muntin.sql.bind import bind_query
 from muntin.sql.casts import type_name
-from muntin.sql.dialect import (
-    CreateQuery,
-    CreateStream,
-    DropQuery,
-    GrammarError,
-    Muntin,
-    MuntinParser,
-    SetOption,
-    UnknownStatement,
-)
+from muntin.sql.dialect import Muntin, MuntinParser, UnknownStatement
 from muntin.sql.duration import parse_duration_us
+from muntin.sql.marking import GrammarError
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 from muntin.sql.punctuate import bind_punctuation, bind_unique
+from muntin.sql.tree import CreateQuery, CreateStream, DropQuery, SetOption
 
 MAX_TEXT = 1_000_000
 MAX_NAME = 100

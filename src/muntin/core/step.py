@@ -1,0 +1,63 @@
+"""What one micro-batch, or a change of queries, did to one shard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from muntin.core.batch import Counters
+from muntin.core.groups import Values
+from muntin.core.propagate import Fresh
+from muntin.core.results import Found
+from muntin.model import Side
+
+
+@dataclass
+class Step:
+    """What one micro-batch did to one shard."""
+
+    run: Found
+    late: tuple[pa.Table, pa.Table]
+    """Late rows: payload, the frontier they missed, whether it is that of the other stream."""
+    ahead: tuple[pa.Table, pa.Table]
+    """Rows too far ahead: payload and the latest event time that was believed."""
+    puts: dict[str, pa.Table]
+    deletes: list[str]
+    counters: Counters
+    span: tuple[int, int] | None
+    """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
+    values: Sequence[Values]
+    """What the queries with aggregates learn; `run` has the pairs of the others only."""
+    refused: Sequence[tuple[Side, pa.Table]]
+    """Punctuations that say nothing and rows that broke a promise, with the reason."""
+    punctuations: Mapping[str, pa.Table]
+    """For each query, the keys of which its output brings no more rows."""
+
+
+@dataclass
+class Taken:
+    """What a micro-batch has brought and done so far, before it is a `Step`."""
+
+    before: int
+    """The release point before it."""
+    puts: dict[str, pa.Table] = field(default_factory=dict)
+    late: list[pa.Table] = field(default_factory=list)
+    ahead: list[pa.Table] = field(default_factory=list)
+    refused: list[tuple[Side, pa.Table]] = field(default_factory=list)
+    fresh: Sequence[Fresh] = ()
+    """Promises that have come into force."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What a change of queries did to one shard."""
+
+    applied_from: int
+    """Results from this event time on follow the new queries."""
+    complete_from: dict[str, int | None]
+    """For each new query, the event time from which it gets all its rows; None where that cannot be foretold."""
+    freed_rows: int
+    freed_bytes: int
+    """Their share of what the state took."""
