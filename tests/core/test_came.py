@@ -12,7 +12,7 @@ from muntin.core.arrival import shard_rows
 from muntin.core.batch import Arrivals
 from muntin.core.local import _span, _timed
 from muntin.core.operator import Operator
-from muntin.core.results import Run, routed
+from muntin.core.results import Run, counted, routed
 from muntin.model import Side
 from muntin.plan import share
 from muntin.sql import parse_job
@@ -43,11 +43,14 @@ def test_every_pair_counts_from_the_later_arrival(batches, lateness):
         arrivals = Arrivals((parts[0], parts[1]), (low, low2), (high, high2), ended, moment=n)
         step = operator.advance(arrivals)
         run = Run.from_bytes(join, step.run.whole().to_bytes())
+        times = {}
         for query, places in routed(join, run):
             ids = [run.rows[side]["id"].to_numpy()[run.pairs[side][places]] for side in Side]
             want = [max(moments[0][a], moments[1][b]) for a, b in zip(*(i.tolist() for i in ids), strict=True)]
             assert run.moments(places).tolist() == want, query.name
-            assert run.arrivals(places) == {m: want.count(m) for m in set(want)}
+            times[query.name] = {m: want.count(m) for m in set(want)}
+            assert run.arrivals(places) == times[query.name]
+        assert counted(step.run) == times
         log.update(step.puts)
         for name in step.deletes:
             del log[name]

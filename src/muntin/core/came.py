@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from muntin.core.payload import RANGE_BITS, RANGES
+from muntin.kernels.route import both_before
 from muntin.model import Side
 
 Int64s = npt.NDArray[np.int64]
@@ -48,6 +49,15 @@ class Came:
     def of(self, side: Side, rows: Int64s) -> Int64s:
         """When rows with ascending numbers came; one number where all came together."""
         return np.array([self.moment]) if self.together else self._look(side, rows)
+
+    def before(self, pairs: Int64s) -> Int64s:
+        """Which pairs of rows, by their numbers, had come before this micro-batch; both of their rows had to wait."""
+        firsts = np.full((len(Side), RANGES), np.iinfo(np.int64).max)
+        for side, base, moment in self._known:
+            if moment == self.moment:
+                at = side, base >> RANGE_BITS
+                firsts[at] = min(firsts[at], base)
+        return both_before(pairs, RANGE_BITS, firsts)
 
     def _look(self, side: Side, rows: Int64s) -> Int64s:
         """The moments of rows; 0 for those of long ago."""

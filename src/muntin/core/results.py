@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 
@@ -101,19 +102,27 @@ class Run:
         verdicts = verdicts[order] if len(verdicts) else verdicts
         return cls(merged.join, merged.rows, wants, (lefts[order], rights[order]), tags[order], verdicts, came)
 
-    def arrivals(self, chosen: Int64s | None = None) -> dict[int, int]:
+    def arrivals(self, chosen: Int64s) -> dict[int, int]:
         """When these pairs were complete, each with the arrival of its later-arriving row; how many at each moment."""
-        total = len(self) if chosen is None else len(chosen)
-        if len(self.came[0]) == len(self.came[1]) == 1:
-            return {int(max(self.came[0][0], self.came[1][0])): total} if total else {}
-        moments = self.moments(chosen)
-        return {int(m): int(n) for m, n in zip(*np.unique(moments, return_counts=True), strict=True)}
+        moments, which = self._moments
+        rows = np.bincount(which[chosen], minlength=1) if len(which) else np.array([len(chosen)])
+        return {int(moments[n]): int(rows[n]) for n in np.flatnonzero(rows)}
 
-    def moments(self, chosen: Int64s | None = None) -> Int64s:
+    def moments(self, chosen: Int64s) -> Int64s:
         """The same for each pair."""
-        sides = [self.pairs[side] if chosen is None else self.pairs[side][chosen] for side in Side]
-        left, right = (c[places] if len(c) > 1 else c for c, places in zip(self.came, sides, strict=True))
-        return np.broadcast_to(np.maximum(left, right), len(sides[0]))
+        moments, which = self._moments
+        return moments[which[chosen]] if len(which) else np.broadcast_to(moments, len(chosen))
+
+    @cached_property
+    def _moments(self) -> tuple[Int64s, Int32s]:
+        """Moments in order, and which of them each pair was complete at; empty where there is one."""
+        moments = np.unique(np.concatenate(self.came))
+        if len(moments) == 1:
+            return moments, np.zeros(0, np.int32)
+        left, right = (np.searchsorted(moments, came).astype(np.int32) for came in self.came)
+        return moments, np.maximum(
+            left[self.pairs[0]] if len(left) > 1 else left, right[self.pairs[1]] if len(right) > 1 else right
+        )
 
 
 def ipc(table: pa.Table) -> bytes:
@@ -174,16 +183,16 @@ class Found:
         return self.payload[side].class_by_number()(self.pairs.rows[side])
 
     def whole(self) -> Run:
-        return self._run(slice(None))
+        return self.pick(slice(None))
 
     def split(self, parts: int, span: tuple[int, int] | None) -> list[Run]:
         """The pairs cut at `parts` equal ranges of `span`, the same cuts in every shard; each run stands alone."""
         if parts == 1 or len(self) == 0 or span is None:
-            return [self.whole(), *(self._run(slice(0)) for _ in range(parts - 1))]
+            return [self.whole(), *(self.pick(slice(0)) for _ in range(parts - 1))]
         low, high = span
         cuts = [low + (high + 1 - low) * n // parts for n in range(1, parts)]
         ends = [0, *np.searchsorted(self.pairs.ts, cuts), len(self)]
-        return [self._run(slice(a, b)) for a, b in pairwise(ends)]
+        return [self.pick(slice(a, b)) for a, b in pairwise(ends)]
 
     def without_aggregates(self, run: Run) -> Found:
         """The pairs that some query wants as they are; `run` is all of them."""
@@ -198,10 +207,12 @@ class Found:
         pairs = Pairs(self.pairs.rows[:, kept], self.pairs.ts[kept], self.pairs.tag[kept], verdict)
         return Found(self.join, self.payload, wants, pairs, self.came)
 
-    def _run(self, part: slice) -> Run:
+    def pick(self, part: slice | Int64s) -> Run:
+        """Some of the pairs, which then stand alone."""
         (left, lefts), (right, rights) = (distinct(self.pairs.rows[side, part]) for side in Side)
         rows = self.payload[0].take(left), self.payload[1].take(right)
-        tags, verdicts = self.pairs.tag[part].copy(), self.pairs.verdict[part].copy()
+        verdicts = self.pairs.verdict[part].copy() if len(self.pairs.verdict) else self.pairs.verdict
+        tags = self.pairs.tag[part].copy()
         came = self.came.of(Side.LEFT, left), self.came.of(Side.RIGHT, right)
         return Run(self.join, rows, self.wants, (lefts, rights), tags, verdicts, came)
 
@@ -237,11 +248,14 @@ def _classes(found: Run | Found, side: Side) -> Int32s:
 
 
 def counted(found: Found) -> dict[str, dict[int, int]]:
-    """Rows per query by when they arrived, without making them."""
-    if found.came.together:
-        return {name: {found.came.moment: rows} for name, rows in count(found).items() if rows}
-    run = found.whole()
-    return {query.name: run.arrivals(places) for query, places in routed(found.join, run)}
+    """Rows per query by when they arrived, without making them, but for those of rows that had waited both."""
+    waited: dict[str, dict[int, int]] = {}
+    if not found.came.together:
+        run = found.pick(found.came.before(found.pairs.rows))
+        waited = {query.name: run.arrivals(places) for query, places in routed(found.join, run)}
+    fresh = {name: rows - sum(waited.get(name, {}).values()) for name, rows in count(found).items()}
+    now = {name: {found.came.moment: rows} for name, rows in fresh.items() if rows}
+    return {name: now.get(name, {}) | waited.get(name, {}) for name in fresh if name in now or name in waited}
 
 
 def route(join: SharedJoin, run: Run) -> Iterator[tuple[Query, pa.Table]]:

@@ -59,6 +59,19 @@ def tally(left, right, tags, verdicts, counts):
 
 
 @numba.njit(cache=True)
+def both_before(pairs, shift, firsts):
+    """The places of pairs of numbers that are both below the first of their range of `1 << shift` numbers."""
+    places = np.empty(pairs.shape[1], np.int64)
+    count = 0
+    for n in range(pairs.shape[1]):
+        left, right = pairs[0, n], pairs[1, n]
+        if left < firsts[0, left >> shift] and right < firsts[1, right >> shift]:
+            places[count] = n
+            count += 1
+    return places[:count]
+
+
+@numba.njit(cache=True)
 def look_up(numbers, bases, starts, values, out):
     """The value of each number: those from `bases[i]` on lie in `values` from `starts[i]` on. Neighbours are quick."""
     table, low, high = 0, np.int64(0), np.int64(-1)
