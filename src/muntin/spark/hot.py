@@ -7,11 +7,9 @@ and a micro-batch costs what it brings.
 The state store is the truth; a hot state may be lost at any moment and is never believed without proof:
 
 - *claimed*: a task takes the folder by renaming it, which only one can do, and puts it back by renaming when it is
-done.
-  A task that dies in between leaves a folder that nobody will take again.
+  done. A task that dies in between leaves a folder that nobody will take again.
 - *stamped*: the stamp names the nonce of the durable state it belongs to; a retried or repeated micro-batch finds
-another
-  nonce in the store and builds anew.
+  another nonce in the store and builds anew.
 - *whole*: the stamp lists every file with its size, and carries a checksum of itself.
 """
 
