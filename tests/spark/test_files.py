@@ -41,7 +41,7 @@ def test_files_are_made_without_a_process_for_each(spark: Any, local: Any, tmp_p
     assert len(list((tmp_path / "folder").glob(".*.crc"))) == 20, "the sums are still written"
 
 
-@pytest.mark.parametrize("bits", [0o600, 0o644, 0o751])
+@pytest.mark.parametrize("bits", [0o600, 0o644, 0o751, 0o1777])
 def test_permissions_are_those_that_were_asked_for(spark: Any, local: Any, tmp_path: Path, bits: int):
     file = tmp_path / "file"
     file.touch()

@@ -36,6 +36,10 @@ public class LocalFiles extends LocalFileSystem {
 
     public static class Raw extends RawLocalFileSystem {
         public void setPermission(Path path, FsPermission permission) throws IOException {
+            if (permission.getStickyBit()) {
+                super.setPermission(path, permission);
+                return;
+            }
             String bits = permission.getUserAction().SYMBOL + permission.getGroupAction().SYMBOL
                 + permission.getOtherAction().SYMBOL;
             Files.setPosixFilePermissions(pathToFile(path).toPath(), PosixFilePermissions.fromString(bits));
