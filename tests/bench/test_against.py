@@ -8,7 +8,7 @@ import pytest
 
 from muntin.bench import against, flink
 from muntin.bench.against import Contender
-from muntin.bench.peers import OUT_OF_TIME, Heard
+from muntin.bench.peers import OUT_OF_TIME, Heard, Round
 from muntin.bench.workload import EVERYTHING, expected
 from muntin.cli import main
 from muntin.model import MuntinError
@@ -25,7 +25,7 @@ def contender(name, seconds, batches=20, more=0, everything=False):
         rows = whole if everything else rows
         found = {query: number + more for query, number in rows.items()}
         ended = {} if batches == load.batches else {"ended": OUT_OF_TIME}
-        return Heard(dict.fromkeys(range(batches), seconds), found, **ended)
+        return Heard([Round(dict.fromkeys(range(batches), seconds))], found, **ended)
 
     return Contender(name, run)
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from muntin.bench.peers import DONE, OUT_OF_TIME, Heard, Ledger, Terms, listen
+from muntin.bench.peers import DONE, OUT_OF_TIME, Heard, Ledger, Round, Terms, listen
 
 HELLO = "import json; print(json.dumps({'batch': 0, 'seconds': 1.5, 'rows': {'q': 3}, 'cores': 2}), flush=True)"
 
@@ -43,7 +43,18 @@ def test_what_was_said_counts_when_it_fails():
     ],
 )
 def test_before_the_steady_state_the_last_micro_batch_is_a_lower_bound(batches, found):
-    assert Heard(seconds=batches).steady_s(warm=2) == found
+    assert Heard([Round(batches)]).steady_s(warm=2) == found
+
+
+def test_of_several_rounds_all_steady_micro_batches_count():
+    heard = Heard()
+    for seconds, used in ((3.0, 10.0), (1.0, 100.0)):
+        for batch in range(4):
+            heard.take({"batch": batch, "seconds": 9.0 if batch < 2 else seconds}, used + batch * seconds)
+    assert len(heard.rounds) == 2
+    assert heard.seconds == {0: 9.0, 1: 9.0, 2: 1.0, 3: 1.0}
+    assert heard.steady_s(warm=2) == (2.0, True)
+    assert heard.busy_s(warm=2) == 2.0
 
 
 def test_of_what_a_failure_leaves_on_stderr_the_error_counts():

@@ -13,7 +13,7 @@ import pytest
 
 from muntin.bench import against, flink, workload
 from muntin.bench.parts import parts
-from muntin.bench.peers import DONE, OUT_OF_TIME, Heard
+from muntin.bench.peers import DONE, OUT_OF_TIME, Heard, Round
 from muntin.bench.workload import EVERYTHING, STREAMS, WORKLOADS, Workload, expected, part, selections, uniform, write
 from muntin.core import results
 from muntin.core.local import LocalJob
@@ -115,7 +115,7 @@ def folder(tmp_path_factory):
 
 def outcome(folder, rows, ended=DONE):
     """Of a contender that took a second for each of its 20 micro-batches."""
-    heard = Heard(dict.fromkeys(range(SMALL.batches), 1.0), rows, ended=ended)
+    heard = Heard([Round(dict.fromkeys(range(SMALL.batches), 1.0))], rows, ended=ended)
     return against.result(SMALL, folder, against.Contender("muntin", lambda load, folder, limit: heard), 60.0)
 
 
@@ -132,7 +132,7 @@ def test_a_contender_whose_rows_are_right_has_no_fault(folder):
 def test_a_contender_may_report_in_smaller_steps_than_ours(folder, kind, files, seconds):
     """Flink in five steps for each of our files; its windows are full after 60."""
     steps = {n: seconds / 5 if n >= 50 or files == 10 else 99.0 for n in range(5 * files)}
-    heard = Heard(steps, {EVERYTHING: expected(SMALL, folder, "parquet", files)[EVERYTHING]})
+    heard = Heard([Round(steps)], {EVERYTHING: expected(SMALL, folder, "parquet", files)[EVERYTHING]})
     seen = partial(flink.part_of, kind)
     found = against.result(SMALL, folder, against.Contender("x", lambda *_: heard, sees=seen), 60.0)
     assert (found["seconds"], found["steady"], found["rows_agree"]) == (seconds, kind == "one", True)

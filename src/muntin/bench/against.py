@@ -153,7 +153,7 @@ def result(load: Workload, folder: Path, contender: Contender, limit_s: float) -
         "core_s": None if busy_s is None else busy_s * steps,
         "rows_per_s": load.batch_rows / seconds if seconds else None,
         "rows_out_per_s": rows_out / seconds if rows_out is not None and seconds and steady else None,
-        "micro_batches": list(heard.seconds.values()),
+        "micro_batches": [s for played in heard.rounds for s in played.seconds.values()],
         "rows": heard.rows,
         "rows_agree": agree,
         "ended": heard.ended,

@@ -2,7 +2,8 @@
 
 A contender prints one line of JSON per thing it has to say, on stdout: `{"batch": n, "seconds": s}` after each
 micro-batch, `{"rows": {query: n}}` for what it has delivered so far, anything else as it likes. One that takes longer
-than its time is stopped; what it said until then counts.
+than its time is stopped; what it said until then counts. A quick one may go through the micro-batches several times:
+a few seconds on a machine that others share say little.
 """
 
 from __future__ import annotations
@@ -38,25 +39,51 @@ def say(**what: Any) -> None:
 
 
 @dataclass
-class Heard:
-    """All that a contender has said, and how it ended."""
+class Round:
+    """One way through the micro-batches."""
 
     seconds: dict[int, float] = field(default_factory=dict)
     """Of each micro-batch."""
-    rows: dict[str, int] = field(default_factory=dict)
-    """Of each query, over the micro-batches that `seconds` has."""
     cores_s: dict[int, float] = field(default_factory=dict)
-    """Seconds of a core that all its processes together had used after each micro-batch; empty where not known."""
+    """Seconds of a core that all processes together had used after each micro-batch; empty where not known."""
+
+    def steady(self, warm: int) -> list[float]:
+        return [s for n, s in self.seconds.items() if n >= warm]
+
+    def busy_s(self, warm: int) -> float | None:
+        """Seconds of a core that a steady micro-batch took, on average, or else the last one."""
+        if len(self.cores_s) < 2:
+            return None
+        last = max(self.cores_s)
+        first = warm - 1 if last >= warm and warm - 1 in self.cores_s else last - 1
+        return (self.cores_s[last] - self.cores_s[first]) / (last - first)
+
+
+@dataclass
+class Heard:
+    """All that a contender has said, and how it ended."""
+
+    rounds: list[Round] = field(default_factory=lambda: [Round()])
+    rows: dict[str, int] = field(default_factory=dict)
+    """Of each query, over the micro-batches of the last round."""
     facts: dict[str, Any] = field(default_factory=dict)
     phases: list[Mapping[str, float]] = field(default_factory=list)
     ended: str = DONE
     """Or out of time, or what went wrong."""
 
+    @property
+    def seconds(self) -> dict[int, float]:
+        """Of each micro-batch of the last round."""
+        return self.rounds[-1].seconds
+
     def take(self, said: dict[str, Any], cores_s: float | None = None) -> None:
         if "batch" in said:
-            self.seconds[said["batch"]] = said["seconds"]
+            batch = said["batch"]
+            if batch in self.seconds:
+                self.rounds.append(Round())
+            self.seconds[batch] = said["seconds"]
             if cores_s is not None:
-                self.cores_s[said["batch"]] = cores_s
+                self.rounds[-1].cores_s[batch] = cores_s
             self.phases.append(said.get("phases", {}))
         self.rows = said.get("rows", self.rows)
         self.facts |= {k: v for k, v in said.items() if k not in ("batch", "seconds", "phases", "rows")}
@@ -67,18 +94,15 @@ class Heard:
         Before it is, windows are still filling and micro-batches still become slower: the last one is a lower bound,
         unless it is the first, in which Spark starts.
         """
-        steady = [s for n, s in self.seconds.items() if n >= warm]
+        steady = [s for played in self.rounds for s in played.steady(warm)]
         if steady:
             return statistics.fmean(steady), True
         return (self.seconds[max(self.seconds)] if len(self.seconds) > 1 else None), False
 
     def busy_s(self, warm: int) -> float | None:
         """Seconds of a core that the same micro-batches took, on average, of all processes together."""
-        if len(self.cores_s) < 2:
-            return None
-        last = max(self.cores_s)
-        first = warm - 1 if last >= warm and warm - 1 in self.cores_s else last - 1
-        return (self.cores_s[last] - self.cores_s[first]) / (last - first)
+        busy = [took for played in self.rounds if (took := played.busy_s(warm)) is not None]
+        return statistics.fmean(busy) if busy else None
 
 
 def listen(command: Sequence[str], limit_s: float, env: Mapping[str, str] | None = None) -> Heard:
