@@ -105,7 +105,8 @@ class FamilyState(GroupState):
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
         self._ints, self._doubles = whole_numbers(family), sums_of_doubles(family)
         windows = np.array([lane.window for lane in family.lanes], np.int64)
-        counts = [self._ints.index(measures.count_name(arg)) for arg in self._doubles]
+        counted = {name: measures.count_name(arg) for arg in self._doubles for name in measures.double_names(arg)}
+        counts = [self._ints.index(count) for count in list(counted.values())[::2]]
         shape = Shape(windows, len(self._ints), np.array(counts, np.int64), len(family.extremes))
         within = Shape(windows, 1, np.zeros(0, np.int64), 0)
         super().__init__(join, family, memory, Layer(shape, memory, image and image["main"]), image)
@@ -214,8 +215,8 @@ class FamilyState(GroupState):
     def _table(self, out: Out) -> pa.Table:
         columns: dict[str, Any] = {"lane": out.lane, TIME: self._times(out), **self._named(out.slot)}
         columns |= {name: out.ints[:, n] for n, name in enumerate(self._ints)}
-        for n, arg in enumerate(self._doubles):
-            columns |= {name: out.doubles[:, 2 * n + half] for half, name in enumerate(measures.double_names(arg))}
+        doubles = (name for arg in self._doubles for name in measures.double_names(arg))
+        columns |= {name: out.doubles[:, n] for n, name in enumerate(doubles)}
         for n, call in enumerate(self.family.extremes):
             found: pa.Array = pa.array(out.keys[:, n], mask=~out.has[:, n])
             if call.arg is not None and call.arg.sql in self._labels:
@@ -257,7 +258,7 @@ def measured(
 
     Keys of texts are made by `labelled`.
     """
-    rows, names, added = len(places[0]), whole_numbers(family), [arg.sql for arg in sums_of_doubles(family)]
+    rows, names, added = len(places[0]), whole_numbers(family), _doubles_by_sum(family)
     ints, doubles = np.zeros((rows, len(names)), np.int64), np.zeros((rows, len(added)))
     keys, has = np.zeros((rows, len(family.extremes)), np.int64), np.zeros((rows, len(family.extremes)), bool)
     summed = [arg.sql for arg in family.summed]
@@ -271,8 +272,8 @@ def measured(
             first = names.index(measures.sum_names(arg)[0])
             for n, column in enumerate(whole):
                 ints[:, first + n] = column
-            for sums in double:
-                doubles[:, added.index(arg.sql)] = sums
+            for n, column in enumerate(double):
+                doubles[:, added.index(arg.sql) + n] = column
         if extremes := extremes_of(family, arg.sql):
             key = labelled(arg, values) if labelled and arg.type in TEXTS else measures.keys(values)
             for n, call in extremes:
@@ -288,6 +289,11 @@ def extremes_of(family: Family, sql: str) -> list[tuple[int, Call]]:
 def sums_of_doubles(family: Family) -> list[Expr]:
     """The expressions whose sums are doubles."""
     return [arg for arg in family.summed if measures.double_names(arg)]
+
+
+def _doubles_by_sum(family: Family) -> list[str]:
+    """The expression of each sum of two halves that is kept."""
+    return [arg.sql for arg in sums_of_doubles(family) for _ in measures.double_names(arg)[::2]]
 
 
 def whole_numbers(family: Family) -> list[str]:

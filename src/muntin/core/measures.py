@@ -5,7 +5,9 @@ Numbers that a layer keeps have names, so that whoever receives them can find th
     n                        pairs
     count X                  pairs in which X is not NULL
     sum X 0, sum X 1, ...    limbs of 32 bits of the sum of X, whole numbers and decimals: exact, and never too large
-    high X, low X            the sum of X's finite values, doubles: together exact as long as 106 bits are enough
+    high X, low X            the sum of X's finite doubles: together exact as long as 106 bits are enough
+    large high X, large low X    the same of those from 2^970 on, which are kept apart and scaled down: their sum
+                             cannot leave the range, and nothing of them stays with the others when they have gone
     nan X, +inf X, -inf X    how often these occur
     distinct X               different values of X
     max X, min X             the greatest key of X; keys are in the order of the values, of MIN in the reverse order;
@@ -22,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.kernels.aggregate import add_wide
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import words
 from muntin.model import Call, Expr, Function
@@ -35,6 +38,10 @@ PAIRS = "n"
 LIMB = 32
 LOW = (1 << LIMB) - 1
 SIGN = np.int64((1 << 63) - 1)
+LARGE = 2.0**970
+"""Doubles from here on are kept apart: 2^53 smaller ones together stay within the range."""
+SCALED = 2.0**-200
+"""What large doubles are multiplied by."""
 
 
 def count_name(arg: Expr) -> str:
@@ -51,8 +58,9 @@ def extreme_name(call: Call) -> str:
 
 
 def double_names(arg: Expr) -> list[str]:
-    """The two halves of a sum of doubles; none where whole numbers do."""
-    return [f"high {arg.sql}", f"low {arg.sql}"] if _is_double(arg) else []
+    """The sums of doubles, ordinary and large, in two halves each; none where whole numbers do."""
+    halves = ("high", "low", "large high", "large low")
+    return [f"{half} {arg.sql}" for half in halves] if _is_double(arg) else []
 
 
 def sum_names(arg: Expr) -> list[str]:
@@ -85,11 +93,14 @@ def _is_double(arg: Expr) -> bool:
 
 
 def summands(arg: Expr, values: pa.ChunkedArray) -> tuple[list[Int64s], list[Floats]]:
-    """What each value adds to the whole numbers and to the double of its sum; NULL adds nothing."""
+    """What each value adds to the whole numbers and to the doubles of its sum; NULL adds nothing."""
     if _is_double(arg):
         doubles = np.asarray(values.cast(pa.float64()).fill_null(0.0))
         odd = [np.isnan(doubles), np.isposinf(doubles), np.isneginf(doubles)]
-        return [flags.astype(np.int64) for flags in odd], [np.where(np.isfinite(doubles), doubles, 0.0)]
+        finite = np.where(np.isfinite(doubles), doubles, 0.0)
+        large = np.abs(finite) >= LARGE
+        parts = [np.where(large, 0.0, finite), np.where(large, finite * SCALED, 0.0)]
+        return [flags.astype(np.int64) for flags in odd], parts
     low, high = words(_one(values))
     low = np.where(_valid(values), low, 0)
     if high is None:
@@ -142,13 +153,13 @@ def result(
             total = total / np.where(none, 1, numbers[count_name(call.arg)])
         return pa.array(total, mask=none), fine
     limbs = [numbers[name] for name in sum_names(call.arg)]
-    if call.function is Function.AVG:
-        return _average(call, limbs, numbers[count_name(call.arg)], none), fine
+    if call.function is Function.AVG and len(limbs) == 2:
+        return _average(limbs, numbers[count_name(call.arg)], none), fine
     if len(limbs) == 2:
         high = limbs[1] + (limbs[0] >> LIMB)
         too_large = (high < -(1 << 31)) | (high >= 1 << 31)
         return pa.array((high << LIMB) | (limbs[0] & LOW), mask=none | too_large), too_large
-    return _decimal(call, limbs, none)
+    return _decimal(call, limbs, numbers[count_name(call.arg)], none)
 
 
 def _extreme(call: Call, found: Int64s, present: Bools) -> pa.Array:
@@ -165,34 +176,75 @@ def _extreme(call: Call, found: Int64s, present: Bools) -> pa.Array:
 
 
 def _double(arg: Expr, numbers: Numbers) -> Floats:
-    high, low = (numbers[name] for name in double_names(arg))
+    high, low, large_high, large_low = (np.asarray(numbers[name], np.float64) for name in double_names(arg))
     nan, above, below = (numbers[name] > 0 for name in sum_names(arg))
-    total = (high + low).astype(np.float64)
+    all_high, all_low = add_wide(large_high, large_low, high * SCALED, low * SCALED)
+    with np.errstate(over="ignore"):  # past the range is an infinity
+        total = np.where(large_high == 0, high + low, (all_high + all_low) / SCALED)
     total = np.where(above, np.inf, np.where(below, -np.inf, total))
     return np.where(nan | (above & below), np.nan, total)
 
 
-def _average(call: Call, limbs: list[Int64s], count: Int64s, none: Bools) -> pa.Array:
-    """Computed in double, as Spark does for whole numbers; of decimals exact to 15 digits."""
+def _average(limbs: list[Int64s], count: Int64s, none: Bools) -> pa.Array:
+    """The mean of whole numbers: a double, as in Spark."""
+    total = limbs[1].astype(np.float64) * 2.0**LIMB + limbs[0].astype(np.float64)
+    return pa.array(total / np.where(none, 1, count), mask=none)
+
+
+def _decimal(call: Call, limbs: list[Int64s], count: Int64s, none: Bools) -> tuple[pa.Array, Bools]:
+    """The sum or the mean of decimals, exact, the mean rounded once, half away from zero; where it does not fit."""
     assert call.arg is not None
-    scale = (decimal_parts(call.arg.type) or (0, 0))[1]
-    total = sum(limb.astype(np.float64) * 2.0 ** (LIMB * n) for n, limb in reversed(list(enumerate(limbs))))
-    mean = total / np.where(none, 1, count) / 10.0**scale
-    return pa.array(mean, mask=none).cast(arrow_type(call.type))
-
-
-def _decimal(call: Call, limbs: list[Int64s], none: Bools) -> tuple[pa.Array, Bools]:
-    parts, carry = [], np.zeros_like(limbs[0])
-    for limb in limbs:
-        whole = limb + carry
-        parts.append(whole & LOW)
-        carry = whole >> LIMB
-    kind = arrow_type(call.type)
-    top = limbs[3] + (limbs[2] + (limbs[1] + (limbs[0] >> LIMB) >> LIMB) >> LIMB)
-    size = np.abs(top.astype(np.float64) * 2.0**96 + parts[2].astype(np.float64) * 2.0**64)
-    too_large = size >= 10.0**kind.precision
-    low, high = parts[1] << LIMB | parts[0], parts[3] << LIMB | parts[2]
+    kind, digits = arrow_type(call.type), decimal_parts(call.arg.type)
+    assert digits is not None
+    negative, size = _magnitude(limbs)
+    if call.function is Function.AVG:
+        size = _divided(_multiplied(size, 10 ** (kind.scale - digits[1])), np.where(none, 1, count))
+    too_large = ~_is_less(size, 10**kind.precision)
+    low, high = size[1] << LIMB | size[0], size[3] << LIMB | size[2]
+    low, high = np.where(negative, -low, low), np.where(negative, ~high + (low == 0), high)
     return _from_words(np.stack([low, high], axis=1), kind, none | too_large), too_large
+
+
+def _magnitude(limbs: list[Int64s]) -> tuple[Bools, list[Int64s]]:
+    """Where a sum is below zero, and its size in limbs that are not, each below 2^32, one more than it came in."""
+    whole = _carried([*limbs, np.zeros_like(limbs[0])])
+    negative = whole[-1] < 0
+    turned = _carried([np.where(negative, -limb, limb) for limb in whole])
+    return negative, turned
+
+
+def _carried(limbs: list[Int64s]) -> list[Int64s]:
+    """The same number with limbs from 0 to below 2^32, but for the last, which has the sign."""
+    found, carry = [], np.zeros_like(limbs[0])
+    for limb in limbs[:-1]:
+        found.append(limb + carry & LOW)
+        carry = limb + carry >> LIMB
+    return [*found, limbs[-1] + carry]
+
+
+def _multiplied(size: list[Int64s], factor: int) -> list[Int64s]:
+    """A size times a factor below 2^31, in one limb more."""
+    return _carried([*(limb * factor for limb in size), np.zeros_like(size[0])])
+
+
+def _divided(size: list[Int64s], count: Int64s) -> list[Int64s]:
+    """A size divided by a count below 2^31, rounded to the nearest, half up: long division, limb by limb."""
+    quotient, rest = [], np.zeros_like(count)
+    for limb in reversed(size):
+        whole = rest << LIMB | limb
+        quotient.append(whole // count)
+        rest = whole % count
+    quotient[-1] = quotient[-1] + (2 * rest >= count)
+    return _carried(quotient[::-1])
+
+
+def _is_less(size: list[Int64s], bound: int) -> Bools:
+    """Where a size is below a bound; the first limb that differs decides."""
+    less = np.zeros(len(size[0]), bool)
+    for n, limb in enumerate(size):
+        part = bound >> LIMB * n & LOW
+        less = (limb < part) | ((limb == part) & less)
+    return less
 
 
 def _from_words(halves: Int64s, kind: pa.DataType, missing: Bools) -> pa.Array:

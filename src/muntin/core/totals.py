@@ -43,14 +43,15 @@ class Measures:
     """What a family adds up: whole numbers, sums of doubles in two halves, least and greatest values."""
 
     def __init__(self, family: Family):
-        self.ints, self.doubles, self.extremes = whole_numbers(family), sums_of_doubles(family), family.extremes
+        self.ints, self.extremes = whole_numbers(family), family.extremes
+        self.doubles = [name for arg in sums_of_doubles(family) for name in measures.double_names(arg)]
 
     def columns(self, lanes: int) -> Layout:
         """How the totals of a group lie, by lane."""
         extremes = len(self.extremes)
         return [
             ((lanes, len(self.ints)), "int64"),
-            ((lanes, 2 * len(self.doubles)), "float64"),
+            ((lanes, len(self.doubles)), "float64"),
             ((lanes, extremes), "int64"),
             ((lanes, extremes), "bool"),
         ]
@@ -58,9 +59,7 @@ class Measures:
     def named(self, totals: Totals) -> dict[str, Any]:
         """Totals by the names that they are known by (core/measures.py)."""
         found: dict[str, Any] = {name: totals.ints[:, n] for n, name in enumerate(self.ints)}
-        for n, arg in enumerate(self.doubles):
-            halves = enumerate(measures.double_names(arg))
-            found |= {name: totals.doubles[:, 2 * n + half] for half, name in halves}
+        found |= {name: totals.doubles[:, n] for n, name in enumerate(self.doubles)}
         for n, call in enumerate(self.extremes):
             found[measures.extreme_name(call)] = pa.array(totals.keys[:, n], mask=~totals.has[:, n])
         return found
@@ -74,6 +73,5 @@ class Measures:
 
         extremes = [measures.extreme_name(call) for call in self.extremes]
         has = [np.asarray(table[f"{windows} {name}"].is_valid()) for name in extremes]
-        doubles = [half for arg in self.doubles for half in measures.double_names(arg)]
         present = np.stack(has, axis=1) if has else np.zeros((table.num_rows, 0), bool)
-        return Totals(numbers(self.ints, np.int64), numbers(doubles, float), numbers(extremes, np.int64), present)
+        return Totals(numbers(self.ints, np.int64), numbers(self.doubles, float), numbers(extremes, np.int64), present)

@@ -87,6 +87,8 @@ def _together(asked: Aggregation, parts: Sequence[Values]) -> Told:
     wanted, first = np.unique(key, return_index=True)
     added: dict[str, npt.NDArray[Any]] = {}
     present = {name: np.zeros(len(wanted), bool) for name in valid}
+    summed = [c.arg for c in asked.calls if c.arg is not None and c.function in (Function.SUM, Function.AVG)]
+    doubles = list(dict.fromkeys(name for arg in summed for name in measures.double_names(arg)))
     for n in range(len(parts)):
         mine = order[source[order] == n]
         there, at = last(key[mine], wanted, len(instants), exact=not asked.tells_changes)
@@ -98,14 +100,12 @@ def _together(asked: Aggregation, parts: Sequence[Values]) -> Told:
                 old = added.get(name, more)
                 added[name] = np.where(has & present[name], np.maximum(old, more), np.where(has, more, old))
                 present[name] |= has
-            elif not name.startswith(("high ", "low ")):
+            elif name not in doubles:
                 added[name] = added[name] + more if n else more
-        for arg in [c.arg for c in asked.calls if c.arg is not None and c.function in (Function.SUM, Function.AVG)]:
-            halves = measures.double_names(arg)
-            if halves:
-                mine_too = [np.where(there, numbers[name][rows], 0.0) for name in halves]
-                both = add_wide(*(added[name] for name in halves), *mine_too) if n else mine_too
-                added |= dict(zip(halves, both, strict=True))
+        for halves in zip(doubles[::2], doubles[1::2], strict=True):
+            mine_too = [np.where(there, numbers[name][rows], 0.0) for name in halves]
+            both = add_wide(*(added[name] for name in halves), *mine_too) if n else mine_too
+            added |= dict(zip(halves, both, strict=True))
     return Told(table, first, group[first], time[first], added, present, texts)
 
 

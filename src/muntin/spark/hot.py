@@ -32,7 +32,7 @@ import pyarrow as pa
 from muntin.core.memory import Arrays, Layout
 
 STAMP = "stamp.json"
-FORMAT = 6
+FORMAT = 7
 """Of images and arrays; a hot state of another format, left by another version, is built anew."""
 ABANDONED_S = 7 * 86_400
 """A folder that nobody has touched for so long belongs to no running job."""

@@ -15,7 +15,7 @@ from muntin.spark.address import Address
 from muntin.spark.plans import Epoch, plan_log
 from muntin.spark.shards import group_id
 
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 """What lies in the state store; a checkpoint of another format is refused."""
 
 

@@ -209,6 +209,4 @@ class Grouped:
         precision, scale = digits
         if function is Function.SUM:
             return f"decimal({min(MAX_PRECISION, precision + 10)},{scale})"
-        whole = precision - scale
-        scale = min(scale + 4, max(MAX_PRECISION - whole, min(scale + 4, 6)))
-        return f"decimal({min(MAX_PRECISION, whole + scale)},{scale})"
+        return f"decimal({min(MAX_PRECISION, precision + 4)},{min(MAX_PRECISION, scale + 4)})"
