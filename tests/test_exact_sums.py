@@ -66,7 +66,7 @@ def nearest(number: Fraction) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 # -- jobs ------------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def digits(number: int) -> tuple[int, ...]:
 
 ORDINARY = st.integers(-(2**40), 2**40).map(lambda n: n / 1024)
 LARGE = st.sampled_from([LARGEST, -LARGEST, LARGEST / 2, -1e307, 1.5 * 2.0**1023, 2.0**1000 + 2.0**950, -(2.0**972)])
-ODD = st.sampled_from([math.inf, -math.inf, math.nan, 0.0, -0.0, 5e-324, 0.1, -0.3])
+ODD = st.sampled_from([math.inf, -math.inf, math.nan, 0.0, -0.0, 0.1, -0.3])
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from muntin.model import Axis, Side, Window
+from muntin.model.event_time import EARLIEST_US, LATEST_US
 
 Row = Mapping[str, Any]
 Key = Callable[[Row], Sequence[Any]]
@@ -47,11 +48,14 @@ def admit(
         for row in batch:
             if row[time] is None:
                 letters.append(DeadLetter(row, "null_time"))
+            elif not EARLIEST_US <= row[time] <= LATEST_US:
+                letters.append(DeadLetter(row, "time_range"))
             elif frontier is not None and row[time] < frontier:
                 letters.append(DeadLetter(row, "late", frontier))
             else:
                 accepted.append(row)
-        newest = max((row[time] for row in batch if row[time] is not None), default=None)
+        times = [row[time] for row in batch if row[time] is not None]
+        newest = max((ts for ts in times if EARLIEST_US <= ts <= LATEST_US), default=None)
         if newest is not None:
             frontier = newest - lateness_us if frontier is None else max(frontier, newest - lateness_us)
     return accepted, letters

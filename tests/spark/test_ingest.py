@@ -98,3 +98,14 @@ def test_batches_of_a_partition_are_gathered(topology: Topology, monkeypatch: py
     assert list(gather([])) == []
     out = list(as_batches([(1, b"x"), (2, b"y")]))
     assert [batch.schema for batch in out] == [ingest.SCHEMA]
+
+
+def test_times_outside_of_the_calendar_become_letters_and_move_no_frontier(topology: Topology):
+    far = [(1 << 62) + 5, (1 << 63) - 1, -(1 << 63), 253_402_300_800_000_000]
+    frames = packed(topology, rows([7, *far], [1, 2, 3, 4, 5]))
+    (letters,) = (f for _, f in frames if f.kind == Kind.LETTERS)
+    listed = letters.table().to_pylist()
+    assert [row["reason"].split(":")[0] for row in listed] == ["time_range"] * 4
+    assert listed[-1]["reason"] == "time_range: ts is +10000-01-01T00:00:00, outside of the years 1 to 9999"
+    assert [json.loads(row["row"])["ts"] for row in listed] == far and {row["ts"] for row in listed} == {None}
+    assert {(f.header["min_ts"], f.header["max_ts"]) for _, f in frames if f.kind == Kind.ROWS} == {(7, 7)}

@@ -28,6 +28,7 @@ from muntin.core.groups import G1, G2, TIME, GroupState, Values, Wanted, of_lane
 from muntin.core.labels import OCTETS, Labels, Moved
 from muntin.core.layer import Layer, Pairs, Shape, in_order
 from muntin.core.memory import Memory
+from muntin.core.policy import EVERY_ROWS
 from muntin.core.results import Columns, Run
 from muntin.core.top import TopState
 from muntin.kernels.aggregate import BEFORE, Events, Out
@@ -46,11 +47,17 @@ V1, V2 = "_v1", "_v2"
 class Aggregates:
     """All families of a join."""
 
-    def __init__(self, join: SharedJoin, memory: Memory, image: Sequence[Mapping[str, Any]] | None = None):
-        self._memory = memory
+    def __init__(
+        self,
+        join: SharedJoin,
+        memory: Memory,
+        image: Sequence[Mapping[str, Any]] | None = None,
+        every_rows: int = EVERY_ROWS,
+    ):
+        self._memory, self._every_rows = memory, every_rows
         found = families(join)
         images = image if image is not None else [None] * len(found)
-        self.states = [_state(join, f, memory, kept) for f, kept in zip(found, images, strict=True)]
+        self.states = [self._state(join, f, kept) for f, kept in zip(found, images, strict=True)]
 
     def __bool__(self) -> bool:
         return bool(self.states)
@@ -85,7 +92,7 @@ class Aggregates:
         for family in families(join):
             state = before.pop(family, None)
             if state is None:
-                state = _state(join, family, self._memory)
+                state = self._state(join, family)
                 new.append(state)
             state.join = join
             self.states.append(state)
@@ -93,10 +100,11 @@ class Aggregates:
             state.discard()
         return new
 
-
-def _state(join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None) -> GroupState:
-    kind = FamilyState if family.top is None else TopState
-    return kind(join, family, memory, image)
+    def _state(self, join: SharedJoin, family: Family, image: Mapping[str, Any] | None = None) -> GroupState:
+        kind = FamilyState if family.top is None else TopState
+        state = kind(join, family, self._memory, image)
+        state.most = self._every_rows
+        return state
 
 
 class FamilyState(GroupState):
@@ -202,9 +210,11 @@ class FamilyState(GroupState):
     def _rows(self, layer: Layer, events: Events, since: int, until: int, silent: bool) -> Out:
         """Rows for all instants; where groups are put together later, with what each had before."""
         if silent:
-            return layer.ticks(events, until, until, 1)
+            return layer.ticks(events, until, until, 1, self.most)
         if self.family.every is not None:
-            return layer.ticks(events, since, until, self.family.every)
+            out = layer.ticks(events, since, until, self.family.every, self.most)
+            self._check_ticks(len(out.slot))
+            return out
         if not combined(self.join, self.family.first):
             return layer.changes(events, since)
         before, out = layer.standing(since), layer.changes(events, since)

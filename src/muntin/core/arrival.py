@@ -13,6 +13,7 @@ from muntin.core.batch import ARRIVAL, H1, H2, KEPT, MARK, TS, Spans, row_schema
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.hashing import hash_keys, shard_of
 from muntin.model import Pattern, Side, Stream
+from muntin.model.event_time import EARLIEST_US, LATEST_US
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import is_range, promising
 
@@ -29,6 +30,11 @@ def spans_of(times: npt.NDArray[np.int64], gap: int) -> Spans:
     starts = np.concatenate([[0], starts[-MOST_SPANS + 1 :]]) if len(starts) > MOST_SPANS else starts
     ends = np.append(starts[1:], len(ordered))
     return [(int(ordered[a]), int(ordered[b - 1]), int(b - a)) for a, b in zip(starts, ends, strict=True)]
+
+
+def outside_calendar(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which event times lie outside of the years 1 to 9999: their rows are turned away."""
+    return pc.or_(pc.less(times, EARLIEST_US), pc.greater(times, LATEST_US))
 
 
 def key_columns(join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.ChunkedArray]:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from muntin.core.batch import CLASS, Counters
 from muntin.core.layer import Layer
 from muntin.core.memory import Memory
+from muntin.core.policy import EVERY_ROWS, LimitError
 from muntin.core.results import Columns, Run, ipc
 from muntin.core.slots import Slotted
 from muntin.core.streams import FOREVER
@@ -98,6 +99,9 @@ class Placed(NamedTuple):
 class GroupState(ABC):
     """One family: its groups, and what is kept of their pairs."""
 
+    most = EVERY_ROWS
+    """Rows that may be told at the instants of `EVERY d` at once."""
+
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, main: Layer, image: Mapping[str, Any] | None):
         self.join, self.family, self.main = join, family, main
         self._groups = Groups(family.groups, memory, image["groups"] if image else ())
@@ -127,6 +131,19 @@ class GroupState(ABC):
     @abstractmethod
     def advance(self, until_us: int, counters: Counters, silent: bool = False) -> list[Values]:
         """Come to an instant, and tell of all up to it, unless `silent`."""
+
+    def _check_ticks(self, rows: int) -> None:
+        """Stop where the instants of `EVERY d` have more rows than a micro-batch may bring."""
+        if rows > self.most:
+            largest = self.family.lanes[-1]
+            names = ", ".join(query.name for query in self.family.queries)
+            seconds = [panes * self.family.pane / 1e6 for panes in (self.family.every or 1, largest.window)]
+            raise LimitError(
+                f"query {names}: EVERY {seconds[0]:g} s over windows of up to {seconds[1]:g} s tells more than "
+                f"{self.most:,} rows in one micro-batch of one shard",
+                hint="let EVERY be longer or the window shorter, write EMIT CHANGES, or raise SET fan_out_limit; then "
+                "run the job again: nothing is lost",
+            )
 
     def _placed(self, columns: Columns, chosen: Int64s) -> Placed | None:
         """Those of the pairs chosen that are live at some instant, new groups taken in; None where there are none."""

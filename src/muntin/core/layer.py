@@ -275,18 +275,22 @@ class Layer(Slotted):
             parts.append(Out._make(a[:found] for a in out))
         return self._joined(parts)
 
-    def ticks(self, events: Events, since: int, until: int, every: int) -> Out:
-        """Go through the events; rows for each slot and lane with pairs at each multiple of `every`."""
+    def ticks(self, events: Events, since: int, until: int, every: int, most: int) -> Out:
+        """Go through the events; rows for each slot and lane with pairs at each multiple of `every`.
+
+        Stops when there are more than `most` rows, a block of them at the most.
+        """
         self._reserve(events)
-        shape, parts = self.shape, []
+        shape, parts, found = self.shape, list[Out](), 0
         cursor = np.array([0, (since // every + 1) * every, 0], np.int64)
         done = False
-        while not done:
+        while not done and found <= most:
             out = self._out(max(BLOCK, self.shape.lanes * self._room))
             cursor[2] = 0
             args = (shape.windows, shape.counts, every, until, cursor, self.sums, self.slots.control, out)
             done = sweep_ticks(events, *args)
             parts.append(Out._make(a[: cursor[2]].copy() for a in out))
+            found += int(cursor[2])
         return self._joined(parts)
 
     def presence(self, events: Events) -> tuple[Int64s, Int32s, Int32s, Int64s]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.accept import IDLE
-from muntin.core.arrival import data_of, marked, shard_rows, spans_of
+from muntin.core.arrival import data_of, marked, outside_calendar, shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.groups import Values
 from muntin.core.operator import Operator
@@ -87,6 +87,8 @@ class LocalJob:
         self.shards = [[Shard(j, Operator(j, policy=self._policy)) for _ in range(shards)] for j in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
         self.ahead: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        self.outside: dict[str, list[pa.Table]] = defaultdict(list)
+        """Rows with an event time outside of the calendar."""
         self.faults: dict[str, list[pa.Table]] = defaultdict(list)
         """Of queries with aggregates, the groups whose values did not fit."""
         self.refused: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
@@ -103,7 +105,7 @@ class LocalJob:
         self, batch: Mapping[str, pa.Table], ended: bool = False, idle: Collection[str] = ()
     ) -> dict[str, pa.Table]:
         """One micro-batch; a stream that is missing brought nothing. Event times must not be NULL."""
-        rows = {s.name: marked(s, _timed(s, batch.get(s.name))) for s in self.plan.streams}
+        rows = {s.name: marked(s, self._admitted(s, batch.get(s.name))) for s in self.plan.streams}
         speaks = speakers(self.plan)
         found: dict[str, list[pa.Table]] = defaultdict(list)
         values: dict[str, list[Values]] = defaultdict(list)
@@ -155,6 +157,12 @@ class LocalJob:
             found[name].append(table)
             self.faults[name].append(faults)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
+
+    def _admitted(self, stream: Stream, table: pa.Table | None) -> pa.Table:
+        rows = _timed(stream, table)
+        outside = outside_calendar(rows[TS])
+        self.outside[stream.name].append(rows.filter(outside))
+        return rows.filter(pc.invert(outside))
 
     def change(self, spec: JobSpec) -> dict[str, Changed]:
         """Go on with other queries; for each that is new, what the change did in its join."""

@@ -114,7 +114,7 @@ class Operator:
         self.streams, self.payload = self.progress.streams, self.intake.payload
         self.state = JoinState(join, self.selections, policy, memory, image and image["state"])
         self._hold = HoldBuffer(memory, self.asked.judges, meta["out"], image["pairs"] if image else ())
-        self.aggregates = Aggregates(join, memory, image["aggregates"] if image else None)
+        self.aggregates = Aggregates(join, memory, image["aggregates"] if image else None, policy.every_rows)
         self.finals = Finals(join, memory, image and image["finals"])
         self.promises = None
         if are_used(join, policy.punctuations):

@@ -11,6 +11,10 @@ from muntin.plan.ordering import SYNC_FILTER
 FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
 
+EVERY_ROWS = 5_000_000
+"""Rows that `EVERY d` may tell in one micro-batch and shard where the job sets no limit: one takes ten times the memory
+of a pair."""
+
 
 class LimitError(MuntinError):
     """A job stops before it takes more than it was given; what it has committed stays, and it can be run again."""
@@ -22,6 +26,7 @@ class Policy:
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT
+    every_rows: int = EVERY_ROWS
     eager: bool = False
     """Whether results are delivered while a micro-batch is still at work, in the order of the scheduler."""
     scheduler: str = "auto"
@@ -40,6 +45,7 @@ class Policy:
             resolve(settings.invalidation),
             settings.state_limit_bytes and settings.state_limit_bytes // operators,
             settings.fan_out_limit or FAN_OUT,
+            settings.fan_out_limit or EVERY_ROWS,
             settings.delivery == "eager",
             settings.scheduler,
             settings.ordering,

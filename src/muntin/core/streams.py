@@ -22,6 +22,11 @@ SEVERAL = 2
 """Rows that it takes, at least, for a stream to jump: one alone may be a mistake."""
 
 
+def is_event_time(us: int) -> bool:
+    """Whether this is a time that rows, windows and lateness lead to, and not the beginning or the end of all."""
+    return abs(us) < FOREVER // 2
+
+
 class Streams:
     max_ts: list[int]
     min_ts: int

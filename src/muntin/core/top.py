@@ -60,14 +60,19 @@ class Band(Layer):
             parts.append(Lists(*sweep_lists(events, start, stop, *args)))
         return _joined(parts)
 
-    def tick_lists(self, events: Events, since: int, until: int, every: int) -> Lists:
-        """Go through the events; the lists of all slots and lanes with pairs at each multiple of `every`."""
+    def tick_lists(self, events: Events, since: int, until: int, every: int, most: int) -> Lists:
+        """Go through the events; the lists of all slots and lanes with pairs at each multiple of `every`.
+
+        Stops when there are more than `most` pairs on them.
+        """
         cursor, parts = np.array([(since // every + 1) * every], np.int64), []
         rows = len(events.time)
         for start, stop in pairwise([*range(0, rows, BLOCK), rows, rows]):
             self._reserve(Events._make(column[start:stop] for column in events))
-            args = (self.shape.windows, self.depths, every, until, cursor, self.sums, self.slots.control)
+            args = (self.shape.windows, self.depths, every, until, cursor, self.sums, self.slots.control, most)
             parts.append(Lists(*sweep_ticks(events, start, stop, *args)))
+            if sum(len(part.labels) for part in parts) > most:
+                break
         return _joined(parts)
 
     def standing_lists(self, since: int) -> Lists:
@@ -148,9 +153,11 @@ class TopState(GroupState):
     def _lists(self, events: Events, since: int, until: int, silent: bool) -> Lists:
         """Lists for all instants; where groups are put together later, with what each was before."""
         if silent:
-            return self.main.tick_lists(events, until, until, 1)
+            return self.main.tick_lists(events, until, until, 1, self.most)
         if self.family.every is not None:
-            return self.main.tick_lists(events, since, until, self.family.every)
+            lists = self.main.tick_lists(events, since, until, self.family.every, self.most)
+            self._check_ticks(len(lists.labels))
+            return lists
         if not combined(self.join, self.family.first):
             return self.main.lists(events)
         before, found = self.main.standing_lists(since), self.main.lists(events)

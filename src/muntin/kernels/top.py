@@ -168,10 +168,11 @@ def sweep_lists(events, start, stop, windows, depths, base, sums, control):
 
 
 @numba.njit(cache=True)
-def sweep_ticks(events, start, stop, windows, depths, every, until, cursor, sums, control):
+def sweep_ticks(events, start, stop, windows, depths, every, until, cursor, sums, control, most):
     """Go through the events, and write at each multiple of `every` the lists of all slots and lanes with pairs.
 
-    `cursor[0]` is the next such instant; where there are no events, all up to `until` are written.
+    `cursor[0]` is the next such instant; where there are no events, all up to `until` are written. Stops after the
+    instant at which there are more than `most` labels.
     """
     time, slots, lo, hi, anchor, ints, _, keys, has = events
     kept, _, _, live, spots, steps = sums
@@ -195,7 +196,9 @@ def sweep_ticks(events, start, stop, windows, depths, every, until, cursor, sums
                         heads[found, LENGTH] = end - heads[found, START]
                         found += 1
             cursor[0] += every
-        if n == stop:
+            if end > most:
+                break
+        if n == stop or end > most:
             break
         own = np.int64(slots[n])
         for lane in range(lo[n], hi[n]):

@@ -1,8 +1,8 @@
 """Ingest: the rows of one input partition become one Arrow frame per (join, side, shard).
 
 Every shard gets a frame from every partition, an empty one too, with the least and the greatest event time of the
-whole partition: so all shards compute the same frontiers from the same micro-batch. Rows without an event time, and
-lines that the source could not parse, become dead letters here.
+whole partition: so all shards compute the same frontiers from the same micro-batch. Rows without an event time, those
+with one outside of the years 1 to 9999, and lines that the source could not parse become dead letters here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrival import data_of, marked, shard_rows, spans_of
+from muntin.core.arrival import data_of, marked, outside_calendar, shard_rows, spans_of
 from muntin.core.batch import MARK, TS, stream_schema
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
@@ -129,6 +129,10 @@ def admit(stream: Stream, table: pa.Table, max_ahead_us: int | None = None) -> t
         turned_away.append(letters.null_time(stream, table.filter(missing)))
         table = table.filter(pc.invert(missing))
     rows = table.add_column(0, pa.field(TS, pa.int64(), nullable=False), letters.event_times(stream, table))
+    outside = outside_calendar(rows[TS])
+    if pc.any(outside).as_py():
+        turned_away.append(letters.time_range(stream, rows.filter(outside)))
+        rows = rows.filter(pc.invert(outside))
     if max_ahead_us is not None and now is not None:
         far = pc.greater(rows[TS], now + max_ahead_us)
         if pc.any(far).as_py():

@@ -1,9 +1,9 @@
 """Dead letters: rows that were turned away, with the reason and the row itself as JSON.
 
-A reason begins with its class, before the colon: `null_time`, `late`, `ended`, `ahead`, `malformed`, `punctuation` (one
-that says nothing), `broken` (a row that its stream had promised not to send) or, for a row of a query's output whose
-value does not fit into its type, `overflow`; status counts by class. Such a row has the query's name in place of the
-stream's.
+A reason begins with its class, before the colon: `null_time`, `time_range` (an event time outside of the years 1 to
+9999), `late`, `ended`, `ahead`, `malformed`, `punctuation` (one that says nothing), `broken` (a row that its stream had
+promised not to send) or, for a row of a query's output whose value does not fit into its type, `overflow`; status
+counts by class. Such a row has the query's name in place of the stream's.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from muntin.core.batch import TS
 from muntin.core.results import OUTPUT_TS
 from muntin.core.values import FAULT
 from muntin.kernels.evaluate import rows_as_json
 from muntin.model import Query, Stream
+from muntin.model.event_time import time_text
 
 NAME = "_dead_letters"
 SCHEMA = pa.schema(
@@ -36,6 +37,16 @@ ENDED_US = 1 << 61
 def null_time(stream: Stream, rows: pa.Table) -> pa.Table:
     reason = f"null_time: {stream.time} is NULL"
     return _letters(stream, [reason] * rows.num_rows, rows_as_json(rows), pa.nulls(rows.num_rows, pa.int64()))
+
+
+def time_range(stream: Stream, rows: pa.Table) -> pa.Table:
+    """Rows, with `_ts`, whose event time is outside of the calendar. In the row it is a number of microseconds: not
+    every reader of timestamps can take it. The letter itself has no time."""
+    times = rows[TS].to_pylist()
+    why = [f"time_range: {stream.time} is {time_text(us)}, outside of the years 1 to 9999" for us in times]
+    at = rows.column_names.index(stream.time)
+    shown = rows.set_column(at, stream.time, rows[TS]).drop_columns([TS])
+    return _letters(stream, why, rows_as_json(shown), pa.nulls(rows.num_rows, pa.int64()))
 
 
 def malformed(stream: Stream, texts: pa.ChunkedArray) -> pa.Table:
@@ -96,11 +107,7 @@ def _late_reason(ts: int, frontier: int) -> str:
 
 def iso(us: int) -> str:
     """A time in microseconds as people read it, in UTC."""
-    try:
-        seconds, rest = divmod(us, 1_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest).isoformat()
-    except (OverflowError, ValueError, OSError):
-        return f"{us} us"
+    return f"{time_text(us)}+00:00"
 
 
 def _letters(

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.core.latency import Latency
+from muntin.core.streams import is_event_time
 from muntin.model import Settings, Side, UsageError
 from muntin.plan import SharedJoin
 from muntin.plan.adapt import Move
@@ -48,8 +49,6 @@ from muntin.spark.watch import Orderings
 FILE = "status.json"
 MIGRATIONS = 20
 """How many are remembered."""
-A_LIFETIME = 1 << 32
-"""Seconds of event time that no micro-batch brings: the release point has come from nowhere, or gone to the end."""
 
 
 def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
@@ -319,7 +318,8 @@ class LegStatus:
         now = sum(r["counters"]["comparisons"] for r in reports), min((r["release"] for r in reports), default=0)
         before, self._done[join.index] = self._done.get(join.index), now
         seconds = (now[1] - before[1]) / known.SECOND_US if before else 0
-        return round((now[0] - before[0]) / seconds, 1) if before and 0 < seconds < A_LIFETIME else None
+        real = before is not None and is_event_time(before[1]) and is_event_time(now[1])
+        return round((now[0] - before[0]) / seconds, 1) if before and real and seconds > 0 else None
 
 
 def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:
@@ -368,7 +368,7 @@ def _held(reports: known.Reports) -> dict[str, int]:
 
 def event_time(ts: int | None) -> str | None:
     """An event time as text; None where it stands for the beginning or the end of all streams."""
-    return None if ts is None or abs(ts) > A_LIFETIME * known.SECOND_US else iso(ts)
+    return iso(ts) if ts is not None and is_event_time(ts) else None
 
 
 def _fullest_key(reports: known.Reports, side: Side) -> dict[str, Any] | None:

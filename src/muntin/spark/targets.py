@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.model import UsageError
+from muntin.model.event_time import EARLIEST_US, LATEST_US, time_text
 
 SCHEME = "tcp://"
 
@@ -110,10 +111,35 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return ["null" if v is None else v for v in column.cast(pa.string()).to_pylist()]
+    if pa.types.is_temporal(kind) and not _has_four_digit_years(column):
+        return ["null" if us is None else _time_text(us, kind) for us in _microseconds(column)]
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         texts = pc.strftime(column.cast(pa.timestamp("us", "UTC")), "%Y-%m-%dT%H:%M:%SZ").to_pylist()
         return ["null" if v is None else f'"{v}"' for v in texts]
     return [json.dumps(_value(v)) for v in column.to_pylist()]
+
+
+DAY_US = 86_400_000_000
+
+
+def _microseconds(column: pa.ChunkedArray) -> list[int | None]:
+    """Times as whole numbers; those of dates may be too large for int64."""
+    if pa.types.is_date(column.type):
+        return [None if day is None else day * DAY_US for day in column.cast(pa.int32()).to_pylist()]
+    return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+
+
+def _has_four_digit_years(column: pa.ChunkedArray) -> bool:
+    """Whether Arrow and Python can write all of these times; both have an end."""
+    ends = pc.min_max(column.cast(pa.int32() if pa.types.is_date(column.type) else pa.int64())).as_py()
+    unit = DAY_US if pa.types.is_date(column.type) else 1
+    return ends["min"] is None or (ends["min"] * unit >= EARLIEST_US and ends["max"] * unit <= LATEST_US)
+
+
+def _time_text(us: int, kind: pa.DataType) -> str:
+    if pa.types.is_date(kind):
+        return f'"{time_text(us).partition("T")[0]}"'
+    return f'"{time_text(us, "T", "microseconds")}Z"' if kind.tz is not None else f'"{time_text(us, " ")}"'
 
 
 def _value(value: Any) -> Any:
