@@ -73,7 +73,7 @@ times = st.lists(st.sampled_from(INSIDE * 2 + OUTSIDE), min_size=1, max_size=5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=EXAMPLES // 2, deadline=None)
+@settings(max_examples=EXAMPLES // 4, deadline=None)
 @given(st.sampled_from(list(WINDOWS)), times, times, st.data(), st.integers(1, 3))
 def test_every_kind_of_query_answers_from_the_first_to_the_last_time(kind, window, left, right, data, shards):
     sides = [rows_of(ts, data.draw(st.lists(st.integers(1, 2), min_size=len(ts), max_size=len(ts))))
@@ -103,7 +103,7 @@ def test_instants_without_end_stop_the_job_with_the_query_and_what_to_do(select)
     local = LocalJob(parse_job(STREAMS.format(late=0) + f"CREATE QUERY dense AS {query};"))
     table = pa.Table.from_pylist(rows_of([0], [1]), ROW)
     local.push({"A": table, "B": table})
-    with pytest.raises(LimitError, match="query dense: EVERY 1 s over windows of up to 3.15576e.09 s") as error:
+    with pytest.raises(LimitError, match=r"query dense: EVERY 1 s over windows of up to 3.15576e\+09 s") as error:
         local.push({}, ended=True)
     assert "raise SET fan_out_limit" in str(error.value.hint)
 
@@ -123,7 +123,7 @@ def test_as_many_instants_as_the_limit_has_are_told(rows):
 def test_status_knows_all_times_from_the_beginning_and_the_end():
     assert event_time(IN_2106) == "2112-09-17T23:53:47.370496+00:00"
     assert event_time(LATEST_US) == "9999-12-31T23:59:59.999999+00:00"
-    assert event_time(LATEST_US + LIMIT_US) == "+10100-01-01T23:59:59.999999+00:00"
+    assert event_time(LATEST_US + LIMIT_US) == "+10099-12-31T23:59:59.999999+00:00"
     assert event_time(EARLIEST_US) == "0001-01-01T00:00:00+00:00"
     assert [event_time(ts) for ts in (None, -FOREVER, 1 - FOREVER, FOREVER, FOREVER - 1)] == [None] * 5
 

@@ -282,8 +282,8 @@ def measured(
             first = names.index(measures.sum_names(arg)[0])
             for n, column in enumerate(whole):
                 ints[:, first + n] = column
-            for n, column in enumerate(double):
-                doubles[:, added.index(arg.sql) + n] = column
+            for n, part in enumerate(double):
+                doubles[:, added.index(arg.sql) + n] = part
         if extremes := extremes_of(family, arg.sql):
             key = labelled(arg, values) if labelled and arg.type in TEXTS else measures.keys(values)
             for n, call in extremes:
