@@ -92,7 +92,8 @@ def run_job(
 
 def told_of_stop(signal: str, status: dict[str, Any]) -> str:
     """One line for whoever stopped the run, or finds it stopped."""
-    done = f"after {status['batches']:,} micro-batches" if status else "before it began"
+    batches = status.get("batches", 0)
+    done = f"after {batches:,} micro-batch{'' if batches == 1 else 'es'}" if status else "before it began"
     return f"stopped by {signal} {done}; started again with the same checkpoint, the job goes on"
 
 
