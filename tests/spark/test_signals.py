@@ -65,7 +65,7 @@ class Started:
         return any(self.status.parent.glob("commits/*.json")) or self.process.poll() is not None
 
     def ended(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=120)
+        out, err = self.process.communicate(timeout=300)
         assert wait_for(lambda: not processes(self.tag), 30), processes(self.tag)
         return self.process.returncode, out, err
 
@@ -88,7 +88,7 @@ def is_in_good_order(result: tuple[int, str, str], by: str, wanted: int = 0) -> 
 
 def test_a_signal_to_the_group_in_the_middle_of_a_micro_batch_stops_the_run_in_good_order(folder):
     run = Started(folder)
-    assert wait_for(run.has_committed, 120)
+    assert wait_for(run.has_committed, 300)
     os.killpg(run.process.pid, signal.SIGTERM)
     is_in_good_order(run.ended(), "SIGTERM")
 
@@ -100,13 +100,13 @@ def test_what_timeout_sends_while_spark_starts_stops_the_run_before_it_began(fol
 
 def test_every_process_of_a_run_ends_when_its_java_or_its_python_is_killed(folder):
     run = Started(folder)
-    assert wait_for(run.has_committed, 120)
+    assert wait_for(run.has_committed, 300)
     (java,) = run.java()
     os.kill(java, signal.SIGKILL)
     code, _, err = run.ended()
     assert code == 1 and "Traceback" not in err
     assert "muntin: Java, which Spark runs in, was killed by signal 9\n  hint: " in err
     run = Started(folder)
-    assert wait_for(lambda: any("daemon" in line for line in processes(run.tag).values()), 120)
+    assert wait_for(lambda: any("daemon" in line for line in processes(run.tag).values()), 300)
     run.process.kill()
     assert run.ended()[0] == -signal.SIGKILL
