@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from muntin.cli.bench import BENCHES
+from muntin.cli.main import COMMANDS, parser
 from muntin.model import Window
 from muntin.oracle import answer, columns
 
 ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", "ARCHITECTURE.md", "docs/papers.md", "docs/performance.md", "docs/semantics.md"]
 PATH = re.compile(r"(?:src|tests|docs|examples|\.ci)/[\w./-]*|[\w-]+\.(?:md|toml|lock|sql)")
 EXAMPLE_FOLDERS = ("data", "out", "ckpt", "warm-out", "warm-ckpt")
 """What the README's commands make, as seen from the folder in which they run."""
@@ -38,9 +42,7 @@ def tables(name: str) -> list[list[list[str]]]:
 # -- paths ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "ARCHITECTURE.md", "docs/papers.md", "docs/performance.md", "docs/semantics.md"]
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_every_path_named_in_the_documentation_exists(page):
     code = " ".join(re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", read(page), flags=re.DOTALL | re.MULTILINE)))
     words = [w.rstrip(".,") for w in code.split() if w.split("/")[0] not in EXAMPLE_FOLDERS]
@@ -101,6 +103,29 @@ def test_the_alternatives_that_the_readme_shows_are_those_of_a_golden_text():
 
 def commands() -> list[str]:
     return [line for block in blocks("README.md", "bash") for line in block.splitlines()]
+
+
+EXAMPLES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "examples").glob("*.sql"))
+
+
+def shown_commands(page: str) -> list[list[str]]:
+    """Every command of Muntin's that a page shows, in its text, its blocks and its comments; one in quotes goes on
+    over several lines."""
+    found = re.findall(
+        r"`muntin ([^`\n]+)`|^(?:\$ |-- +)?muntin ([a-z][^\n\"]*(?:\"[^\"]*\")?)", read(page), re.MULTILINE
+    )
+    lines = [inline or line for inline, line in found]
+    return [shlex.split(line) for line in lines if line.split()[0] in COMMANDS]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES])
+def test_every_command_that_is_shown_is_one_that_muntin_takes(page):
+    shown = shown_commands(page)
+    assert shown or page == "docs/papers.md"
+    for command in shown:
+        if len(command) > 1:  # the others are the names of commands
+            parsed = parser().parse_args(command)
+            assert set(getattr(parsed, "name", [])) <= set(BENCHES) if command[0] == "bench" else True, command
 
 
 def test_every_make_target_in_the_readme_exists():

@@ -217,3 +217,18 @@ def test_explain_says_what_is_promised_and_what_that_frees():
     plain = explain(job(a=MARKS, how="off"))
     assert "over for" not in plain and "told by promises" not in plain
     assert [j["promises"] for j in describe(job())["joins"]] == [[]]
+
+
+@pytest.mark.parametrize(("about", "bound"), [("(7, NULL)", [7]), ("(NULL, id)", [5]), ("(NULL, NULL)", [])])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_list_is_about_its_values_that_are_not_null_and_says_nothing_only_without_any(about, bound, shards):
+    local = LocalJob(job(a=f"{MARKS} FOR k IN {about.replace('NULL', 'CAST(NULL AS BIGINT)')}"), shards)
+    mark = pa.table([pa.array([50]).cast(ROW.field("ts").type), [5], [3], [True]], schema=ROW)
+    after = rows(*((60, key) for key in (3, 5, 7)), (70, 99))
+    local.push({"A": pa.concat_tables([mark, after]), "B": rows((70, 99))})
+    told = [(r["k"], r["id"], r["_reason"].split(":")[0]) for t in local.refused["A"] for r in t.to_pylist()]
+    broken = [k for k, _, reason in told if reason == "broken"]
+    assert broken == bound
+    said_nothing = [(k, i) for k, i, reason in told if reason == "punctuation"]
+    assert said_nothing == ([] if bound else [(3, 5)]), "and the letter has the row as it came"
+    assert sum(c.malformed[0] for c in local.counters()) == len(said_nothing)

@@ -134,6 +134,17 @@ class Judge:
             return [{**row, "k": value} for value in (row["v"], row["k"])]
         return [] if row["v"] is None else [{**row, "k": value} for value in (row["v"], row["v"] + 1)]
 
+    def says_nothing(self, side: int) -> list[int]:
+        """The ids of punctuations about no value, where all queries have one key."""
+        (key,) = {group[1] for group in self.groups}
+        kind = self.world["promises"][side]
+        if key is None or kind not in MARKS or (kind in ("list", "range") and key != ("k",)):
+            return []  # they are about no join's key, which is another fault
+        admitted = oracle.admit([b[side] for b in self.world["batches"]], self.world["lateness"])[0]
+        marks = [r for r in admitted if r["closed"] is True]
+        meant = [(r["id"], [[m[c] for c in key] for m in self._meant(kind, key, r)]) for r in marks]
+        return [i for i, keys in meant if all(None in values for values in keys)]
+
     def answers(self) -> dict[str, list]:
         want = {}
         for group, many in self.groups.items():
@@ -208,6 +219,8 @@ def test_promises_never_change_an_answer_and_broken_ones_are_reported(world):
             found = [r for t in local.refused[name] for r in t["id"].to_pylist()]
             broken = [i for i, reason in zip(found, reasons, strict=True) if reason.startswith("broken")]
             assert sorted(broken) == sorted(r["id"] for r in judge.broken[next(iter(judge.groups))][side])
+            silent = [i for i, reason in zip(found, reasons, strict=True) if reason.startswith("punctuation")]
+            assert sorted(silent) == sorted(judge.says_nothing(side)), "each is told once, whatever the shards"
     for n in range(len(local.plan.joins)):
         for shard, counters in zip(local.shards[n], local.counters(n), strict=True):
             assert counters.state_rows == counters.held_rows == [0, 0] and not shard.log, "an ended job keeps nothing"

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from muntin.model import MuntinError
 from muntin.spark.identity import Lock
 from muntin.spark.runner import read_status
 
@@ -100,3 +101,20 @@ def test_an_empty_stream_gives_folders_without_rows_and_no_error(lab: Any, rows:
     for query in ("short", "long", "hot"):
         table = pq.read_table(lab.output / query)
         assert (table.num_rows, table.column_names) == (0, ["a", "b", "bv", "_ts"])
+
+
+@pytest.mark.parametrize("delivery", ["batch", "eager"])
+def test_a_sink_that_wants_to_exit_fails_the_run_and_a_second_run_goes_on(lab: Any, rows: Any, delivery: str):
+    lab.settings = f"SET delivery = '{delivery}';\n"
+    lab.add_files("A", rows(36, 60), 1)
+    lab.add_files("B", rows(37, 60), 1)
+    received: list[Any] = []
+
+    def leave(*_: Any) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(MuntinError, match=r"the sink raised SystemExit \(3\) with rows of (short|long|hot)"):
+        lab.run(output=None, sink=leave)
+    assert read_status(lab.checkpoint)["state"] == "failed"
+    lab.run(output=None, sink=lambda *call: received.append(call))
+    assert {name for name, _, _ in received} >= {"short", "long", "hot"}

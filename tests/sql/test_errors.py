@@ -120,12 +120,14 @@ QUERIES = [
     (f"SELECT A.ts {AB} {END} ORDER BY A.ts «FETCH FIRST 5 ROWS ONLY»", "LIMIT needs a plain number"),
     (f"SELECT A.ts {AB} {END} ORDER BY «2» LIMIT 5", "ORDER BY 2 is no column of the SELECT list"),
     (f"SELECT A.ts {AB} {END} ORDER BY «A.nope» LIMIT 5".replace("«A.nope»", "A.«nope»"), "has no column nope"),
-    (f"SELECT «A.ts» AS _rank {AB} {END} ORDER BY A.ts LIMIT 5", "_rank is reserved"),
+    (f"SELECT «A.ts AS _rank» {AB} {END} ORDER BY A.ts LIMIT 5", "_rank is reserved"),
     # outputs
     (f"SELECT A.Value, «B.value» {AB} {END}", "two columns are called Value"),
     (f"SELECT A.ts, «B.Value AS TS» {AB} {END}", "two columns are called TS"),
     (f"SELECT «*» {AB} {END}", "two columns are called ts"),
     (f"SELECT «A.ts AS _TS» {AB} {END}", "_ts is reserved"),
+    (f"SELECT «A.ts AS _came» {AB} {END}", "_came is reserved"),
+    (f"SELECT «A.ts AS _query» {AB} {END}", "_query is reserved"),
     (f"SELECT «A.ts AS 5.» {AB} {END}", "not a name"),
     # form
     (f"SELECT A.ts, «FROM» {AB[5:]} {END}", "missing beside the comma"),

@@ -28,6 +28,8 @@ from muntin.sql import parse_job
 SECOND_US = 1_000_000
 START_US = 1_700_000_000 * SECOND_US
 RATE, KEYS, BATCHES = 200, 2_000, 10
+ROWS, QUICK_ROWS = 200_000, 20_000
+"""Of each stream."""
 WINDOWS_S = tuple(10 * n for n in range(1, 13))
 EVERY_S = 10
 STREAMS = "".join(
@@ -101,7 +103,7 @@ def check(base: duckdb.DuckDBPyConnection, window_s: int, got: list[pa.Table]) -
 
 
 def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict[str, Any]:
-    rows = 20_000 if quick else 200_000
+    rows = QUICK_ROWS if quick else ROWS
     tables = streams(rows)
     tell("twelve aggregates shared")
     run(job(), {name: table.slice(0, 1000) for name, table in tables.items()})  # compiles

@@ -33,6 +33,8 @@ WARM = 6
 SELECT = "SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k"
 LASTING = {"w5": ("", 5), "w20": (" AND A.v > 50", 20), "w40": (" AND A.v > 80", 40)}
 """Queries that stay: selection and window in seconds."""
+WHOLE, QUICK = (120, 20, 100), (60, 8, 20)
+"""Seconds under load, queries that come and go meanwhile, and queries added afterwards."""
 PRESENT = 3
 """Added queries that are there at a time."""
 
@@ -87,7 +89,7 @@ def ask(checkpoint: Path, *arguments: str) -> dict[str, Any]:
 
 
 def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, Any]:
-    seconds, count, more = (60, 8, 20) if quick else (120, 20, 100)
+    seconds, count, more = QUICK if quick else WHOLE
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as name:
         folder, taken = Path(name), list[float]()
         for stream in "AB":

@@ -27,6 +27,8 @@ RATE, KEYS, WINDOW_US = 1_000, 50_000, 600_000_000
 """Rows a second of event time and stream, distinct keys, largest window: 16.8 pairs for every row of a stream."""
 BATCH = 50_000
 """Rows of both streams that arrive together."""
+WHOLE, QUICK = (1_000_000, 3), (200_000, 2)
+"""Rows of each stream, and rounds."""
 ZIPF = 1.1
 Int64s = npt.NDArray[np.int64]
 
@@ -163,7 +165,7 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict
     """All figures of the join alone, and what state costs on Spark."""
     from muntin.bench.strategies import invalidation
 
-    rows, rounds = (200_000, 2) if quick else (1_000_000, 3)
+    rows, rounds = QUICK if quick else WHOLE
     figures: dict[str, Any] = {"rows_per_stream": rows, "batch_rows": BATCH, "keys": KEYS, "rate": RATE}
     tell("the join against DuckDB, even keys")
     figures["even"] = against_duckdb(rows, rounds, skewed=False)

@@ -19,6 +19,7 @@ from muntin.sql import parse_job
 
 NAMES = {"pwjoin": "PWJoin", "pjoin": "PJoin", "off": "WJoin"}
 WINDOW_S = 60
+WHOLE, QUICK = Nexmark(rate=1000, auction_s=30), Nexmark(rate=200, duration_s=200, auction_s=30)
 STREAMS = """
 CREATE STREAM Auction (ts TIMESTAMP, id BIGINT, seller BIGINT, UNIQUE (id)) TIMESTAMP BY ts
   WITH (format = 'parquet', path = '{folder}/auction', maxFilesPerTrigger = '1');
@@ -36,7 +37,7 @@ WHERE NOT B.closed AND abs(epoch_us(A.ts) - epoch_us(B.ts)) < {WINDOW_S * 1_000_
 
 def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, Any]:
     """State of the same job under each policy; the last micro-batch, which ends the streams, is not counted."""
-    options = Nexmark(rate=200, duration_s=200, auction_s=30) if quick else Nexmark(rate=1000, auction_s=30)
+    options = QUICK if quick else WHOLE
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         made = generate_nexmark(folder / "data", options)

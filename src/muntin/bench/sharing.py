@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.bench.calibrate import calibrate
-from muntin.core.batch import stream_schema
+from muntin.core.batch import Arrivals, stream_schema
 from muntin.core.local import LocalJob
-from muntin.core.results import count
+from muntin.core.results import Run, count
+from muntin.core.step import Step
 from muntin.model import JobSpec
 from muntin.plan import Plan
 from muntin.plan.chain import Edges, cpu_opt
@@ -102,25 +103,27 @@ def steps(spec: JobSpec, batches: int, keys: int, plan: Plan | None = None) -> I
     local, spent = LocalJob(spec, plan=plan), [0.0, 0.0]
     shards = [shards[0] for shards in local.shards]
     for shard in shards:
-        shard.advance = _timed(shard.advance, spent)  # type: ignore[method-assign]
+        shard.advance = _timed(shard.advance, spent)  # type: ignore[method-assign, assignment]
     for batch in range(batches):
         spent[:] = [0.0, 0.0]
         local.push({s: rows(batch, s, keys) for s in "AB"})
         yield local, spent[0], spent[1]
 
 
-def _timed(advance: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
+def _timed(
+    advance: Callable[[Arrivals], tuple[Step, Run]], spent: list[float]
+) -> Callable[[Arrivals], tuple[Step, Run]]:
     """The step of a shard with its results packed for the sink; the routing is timed apart and done to count only."""
 
-    def timed(arrivals: Any) -> Any:
+    def timed(arrivals: Arrivals) -> tuple[Step, Run]:
         start = time.process_time()
-        run, late = advance(arrivals)
+        step, run = advance(arrivals)
         run.to_bytes()
         joined = time.process_time()
         count(run)
         spent[0] += joined - start
         spent[1] += time.process_time() - joined
-        return run, late
+        return step, run
 
     return timed
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "bench": bench,
 }
 NOT_YET = ("study",)
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MuntinError as error:
         return report(error.render(), error.exit_code, verbose)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return run.INTERRUPTED
     except BrokenPipeError:
         return silence_stdout()
     except OSError as error:

@@ -8,6 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from muntin.model import MuntinError
+
+INTERRUPTED = 130
 SUMMARY = "run a job: all its queries as one Spark streaming job"
 EXAMPLE = """\
 examples:
@@ -39,9 +42,12 @@ def execute(args: argparse.Namespace) -> int:
     check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
     began = time.monotonic()
     with Progress() as progress:
-        status = run_job(args.job, args.output, args.checkpoint, mode(args), args.master, progress)
-    summarise(status, time.monotonic() - began)
-    return 0
+        status, stopped_by = run_job(args.job, args.output, args.checkpoint, mode(args), args.master, progress)
+    if status:
+        summarise(status, time.monotonic() - began)
+    if stopped_by:
+        print(told_of_stop(stopped_by, status), file=sys.stderr)
+    return INTERRUPTED if stopped_by and mode(args) != "endless" else 0
 
 
 def mode(args: argparse.Namespace) -> str:
@@ -50,24 +56,45 @@ def mode(args: argparse.Namespace) -> str:
 
 def run_job(
     job: Path, output: str, checkpoint: Path | None, mode: str, master: str | None, progress: Any
-) -> dict[str, Any]:
-    """Start the job and stay with it to its end; Ctrl-C stops it after the micro-batch under way."""
+) -> tuple[dict[str, Any], str | None]:
+    """Start the job and stay with it to its end: its status, and the signal that stopped it before that.
+
+    SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
+    """
     from muntin.spark.runner import Job
     from muntin.spark.session import open_session
+    from muntin.spark.signals import StopSignals
 
-    spark = open_session(master)
-    try:
-        run = Job.from_file(spark, str(job)).start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
-        tell_differences(run.differences)
+    with StopSignals() as signals:
+        status: dict[str, Any] = {}
         try:
-            run.await_termination()
-        except KeyboardInterrupt:
-            run.stop()
-            if mode != "endless":
+            spark = open_session(master)
+        except MuntinError:
+            if signals.caught is None:
                 raise
-        return dict(run.status())
-    finally:
-        spark.stop()
+            return status, signals.caught
+        signals.hold()  # PySpark has taken SIGINT
+        try:
+            if signals.caught is None:
+                started = Job.from_file(spark, str(job))
+                run = started.start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
+                tell_differences(run.differences)
+                try:
+                    run.await_termination()
+                except KeyboardInterrupt as stop:
+                    signals.caught = signals.caught or str(stop) or "SIGINT"
+                    run.stop()
+                status = dict(run.status())
+        finally:
+            spark.stop()
+        return status, signals.caught
+
+
+def told_of_stop(signal: str, status: dict[str, Any]) -> str:
+    """One line for whoever stopped the run, or finds it stopped."""
+    batches = status.get("batches", 0)
+    done = f"after {batches:,} micro-batch{'' if batches == 1 else 'es'}" if status else "before it began"
+    return f"stopped by {signal} {done}; started again with the same checkpoint, the job goes on"
 
 
 def tell_differences(lines: list[str]) -> None:

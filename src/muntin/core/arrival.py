@@ -82,23 +82,30 @@ def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tup
 def _shard_marks(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> list[pa.Table]:
     """Punctuations by shard; one about a list goes there once for each value, with that value in its key columns.
 
-    One without a value says nothing; shard 0 reports it.
+    Values of a list that are NULL are nobody's key. One without any value says nothing; shard 0 reports it as it came.
     """
     punctuation = join.streams[side].punctuation
     assert punctuation is not None
-    parts = [marks]
     if punctuation.pattern is Pattern.RANGE:
         return _everywhere_ranges(join, side, marks, shards)
+    parts = [marks]
     if punctuation.pattern is Pattern.LIST:
         parts = [_about(join, side, marks, value.sql) for value in punctuation.values]
-    found = [row_schema(join, side).empty_table()]
-    numbers = [np.zeros(0, np.int32)]
+    says_nothing = np.ones(marks.num_rows, bool)
+    found = []
     for part in parts:
         h1, h2, valid = hash_keys(key_columns(join, side, part))
-        own = {H1: pa.array(h1, mask=~valid), H2: pa.array(h2, mask=~valid), MARK: part[MARK]}
-        found.append(_dressed(join, side, part, own))
-        numbers.append(np.where(valid, shard_of(h1, h2, shards), 0 if join.reports[side] else shards))
-    return _split(pa.concat_tables(found), np.concatenate(numbers).astype(np.int32), shards)
+        own = {H1: pa.array(h1), H2: pa.array(h2), MARK: part[MARK]}
+        numbers = np.where(valid, shard_of(h1, h2, shards), shards).astype(np.int32)
+        found.append(_split(_dressed(join, side, part, own), numbers, shards))
+        says_nothing &= ~valid
+    if join.reports[side] and says_nothing.any():
+        silent = marks.filter(pa.array(says_nothing))
+        none = pa.nulls(silent.num_rows, pa.int64())
+        found[0][0] = pa.concat_tables(
+            [found[0][0], _dressed(join, side, silent, {H1: none, H2: none, MARK: silent[MARK]})]
+        )
+    return [pa.concat_tables(of_shard) for of_shard in zip(*found, strict=True)]
 
 
 def range_ends(join: SharedJoin, side: Side, marks: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -61,11 +62,16 @@ class Fresh:
 
 
 def key_names(join: SharedJoin) -> list[str]:
-    """How the columns of a join's key are called in its punctuations."""
+    """How the columns of a join's key are called in its punctuations: as on the left stream, or by a number where they
+    are expressions, occur twice, or are called as the rule is."""
+    wanted = [pair.left.column[1] if pair.left.column else None for pair in join.keys]
     names: list[str] = []
-    for n, pair in enumerate(join.keys):
-        bare = pair.left.column
-        names.append(bare[1] if bare and bare[1] not in names else f"key{n + 1}")
+    for name in wanted:
+        taken = {RULE, *(other.lower() for other in names)}
+        if name is None or name.lower() in taken:
+            taken |= {other.lower() for other in wanted if other is not None}
+            name = next(number for n in count(len(names) + 1) if (number := f"key{n}") not in taken)
+        names.append(name)
     return names
 
 

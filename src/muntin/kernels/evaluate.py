@@ -97,13 +97,29 @@ def evaluate(table: pa.Table, expressions: Sequence[tuple[str, str]]) -> list[pa
 
 
 def rows_as_json(table: pa.Table) -> pa.Array:
-    """Each row as one JSON object, for the dead letters."""
+    """Each row as one JSON object, for the dead letters; what JSON has no number for (NaN, infinity) as text."""
     if table.num_rows == 0:
         return pa.array([], pa.string())
+    plain = [f"c{n}" for n in range(table.num_columns)]  # a user's name could mean something else in SQL
+    members = ", ".join(
+        f"{_quoted(field.name)}, {_json_value(name, field.type)}"
+        for name, field in zip(plain, table.schema, strict=True)
+    )
     con = connection()
-    con.register("_rows", table)
+    con.register("_rows", table.rename_columns(plain))
     try:
-        result = con.sql("SELECT CAST(to_json(t) AS VARCHAR) AS j FROM _rows t").to_arrow_table()
+        result = con.sql(f"SELECT CAST(json_object({members}) AS VARCHAR) AS j FROM _rows").to_arrow_table()
     finally:
         con.unregister("_rows")
     return result["j"].combine_chunks().cast(pa.string())
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _json_value(column: str, kind: pa.DataType) -> str:
+    if not pa.types.is_floating(kind):
+        return column
+    spelled = f"CASE WHEN isnan({column}) THEN 'NaN' WHEN {column} > 0 THEN 'Infinity' ELSE '-Infinity' END"
+    return f"CASE WHEN isnan({column}) OR isinf({column}) THEN to_json({spelled}) ELSE to_json({column}) END"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -12,6 +12,8 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 TYPES = (*INTEGERS, "boolean", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz")
 """All column types but `decimal(p,s)`, which carries its numbers."""
 
+LONGEST_NAME = 255
+_UNFIT = re.compile(r'["`.\x00-\x1f]')
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 MAX_PRECISION = 38
@@ -52,6 +54,20 @@ def _common_number(left: str, right: str) -> str:
     scale = max(s for _, s in parts)
     whole = max(p - s for p, s in parts)
     return f"decimal({whole + scale},{scale})" if whole + scale <= MAX_PRECISION else "double"
+
+
+def column_name_fault(name: str, before: Collection[str]) -> tuple[str, str] | None:
+    """What is wrong with the name of a stream's column, and a hint; `before` are the names of those before it.
+
+    Columns of ours begin with _, and expressions name a column with its side and a dot before it.
+    """
+    if name.startswith("_"):
+        return f"the name {name} is reserved", "a column cannot begin with _"
+    if not name or len(name) > LONGEST_NAME or _UNFIT.search(name):
+        return f"{name!r} cannot name a column", "leave out quotes and dots"
+    if name.lower() in {other.lower() for other in before}:
+        return f"the column {name} is already there", "names differ by more than case"
+    return None
 
 
 @dataclass(frozen=True)

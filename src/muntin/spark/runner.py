@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,14 @@ from muntin.plan import Plan, reporting
 from muntin.spark import identity, known, sink, source
 from muntin.spark.changes import Asked, Changes
 from muntin.spark.failure import explain_failure
+from muntin.spark.gateway import java_failure
 from muntin.spark.leg import Host, Leg, Turns, sweep
 from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Publisher, last_manifest
 from muntin.spark.requests import Answer
 from muntin.spark.routing import Router, assign, differences, with_pending
 from muntin.spark.session import default_shards, prepare_session
+from muntin.spark.signals import StopSignals
 from muntin.spark.status import StatusBoard, read_status
 from muntin.spark.targets import SCHEME
 from muntin.spark.topology import STATE_FORMAT
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "Run", "read_status"]
 
+GIVE_UP_S = 3.0
+"""How long a run may take to end by itself after Java has."""
 LISTEN_S = 0.1
 """How often a run looks for requests."""
 MODES = ("endless", "available-now", "bounded")
@@ -376,7 +380,15 @@ class Run:
         """The user's callable is called by one leg at a time."""
         assert self._callback is not None
         with self._handing:
-            self._callback(name, table, batch)
+            try:
+                self._callback(name, table, batch)
+            except Exception:
+                raise
+            except BaseException as error:  # Spark waits for ever for a thread that is left in this way
+                raise MuntinError(
+                    f"the sink raised {type(error).__name__}{f' ({error})' if str(error) else ''} with rows of {name}",
+                    hint="a sink stops the run with an ordinary exception; run.stop() stops it from another thread",
+                ) from error
 
     def _reported(self) -> None:
         if self._progress:
@@ -444,14 +456,15 @@ class Run:
 
         Ctrl-C and SIGTERM stop the run cleanly and then raise KeyboardInterrupt.
         """
-        with _Signals() as signals:
-            waited = 0.0
+        with StopSignals() as signals:
+            until = None if timeout is None else time.monotonic() + timeout
             while not self._done.wait(0.1):
-                waited += 0.1
                 if signals.caught:
                     self.stop()
-                    raise KeyboardInterrupt
-                if timeout is not None and waited >= timeout:
+                    raise KeyboardInterrupt(signals.caught)
+                if (failure := java_failure()) is not None:
+                    self._give_up(failure)
+                if until is not None and time.monotonic() >= until:
                     return False
         if self._error is not None and not self._stopping.is_set():
             raise self._error
@@ -464,7 +477,17 @@ class Run:
             legs = list(self._active)
         for leg in legs:
             leg.stop()
-        self._done.wait()
+        while not self._done.wait(0.1):
+            if (failure := java_failure()) is not None:
+                self._give_up(failure)
+
+    def _give_up(self, failure: MuntinError) -> None:
+        """Java has ended: what waits for it in this process may wait for ever, so the run ends without it."""
+        if self._done.wait(GIVE_UP_S):
+            self._error = failure
+            return
+        self._error = failure
+        self._finish()
 
     def add(self, sql: str) -> Answer:
         """Add or replace a query: `CREATE [OR REPLACE] QUERY name AS ...`; returns when it is in force."""
@@ -485,22 +508,3 @@ class Run:
         if answer.state != "in force":
             raise MuntinError("the run ended before the change was in force", hint="it takes effect with the next run")
         return answer
-
-
-class _Signals:
-    """SIGINT and SIGTERM as a flag, while somebody waits in the main thread (PySpark's own handler cancels jobs)."""
-
-    def __enter__(self) -> _Signals:
-        self.caught = False
-        self._before: dict[signal.Signals, Any] = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._catch)
-        return self
-
-    def _catch(self, *_: Any) -> None:
-        self.caught = True
-
-    def __exit__(self, *_: Any) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from muntin.model import MuntinError, Stream, UsageError
 from muntin.spark.files import without_processes
+from muntin.spark.gateway import java_failure, start_java
 from muntin.spark.java import ensure_java
 
 if TYPE_CHECKING:
@@ -103,12 +104,14 @@ def open_session(
     try:
         if master.startswith("local"):
             settings = without_processes(settings)
+        start_java(settings)
         builder = SparkSession.builder.master(master).appName(app)
         for name, value in settings.items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
     except Exception as error:
-        raise MuntinError(f"Spark does not start: {str(error).splitlines()[0]}") from error
+        why = java_failure() or MuntinError(f"Spark does not start: {str(error).splitlines()[0]}")
+        raise why from error
     if log_level == "off":
         _silence_workers(spark)
     prepare_session(spark)

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from muntin.model import Field, Schema, Stream, UsageError
-from muntin.model.types import TYPES, decimal_parts
+from muntin.model.types import TYPES, column_name_fault, decimal_parts
 from muntin.spark.ingest import CORRUPT
 
 if TYPE_CHECKING:
@@ -51,7 +51,13 @@ def check_source(stream: Stream) -> None:
 def schema_of(name: str, frame: DataFrame) -> Schema:
     """The columns of a user's DataFrame in the model's types."""
     fields = tuple(Field(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
-    for field in fields:
+    for n, field in enumerate(fields):
+        fault = column_name_fault(field.name, [other.name for other in fields[:n]])
+        if fault is not None:
+            raise UsageError(
+                f"stream {name}: {fault[0]}",
+                hint=f"{fault[1]}; rename it first, for example df.withColumnRenamed({field.name!r}, ...)",
+            )
         if field.type not in TYPES and decimal_parts(field.type) is None:
             raise UsageError(
                 f"stream {name}: column {field.name} has type {field.type}, which a stream cannot carry",

@@ -36,7 +36,7 @@ _MODIFIERS = {
 _CLAUSES = {"from_", "joins", "where", "windows", "group", "having", "order", "limit", "emit"}
 _HANDLED = {"expressions", "distinct", *_CLAUSES}
 MAX_OUTPUTS = 1000
-RESERVED = "_ts"
+RESERVED = "_"
 
 
 @dataclass(frozen=True)
@@ -311,9 +311,9 @@ class _Binder:
                 if name.lower() in outputs:
                     hint = f"give one of them another name: ... AS {names.sides[0].alias.lower()}_{name}"
                     raise self.text.error(f"two columns are called {name}", at, hint)
-                if name.lower() == RESERVED:
-                    hint = "the output timestamp is called _ts; give this column another name"
-                    raise self.text.error(f"the name {RESERVED} is reserved", at, hint)
+                if name.startswith(RESERVED):
+                    hint = "columns that begin with _ are ours, such as _ts, the output timestamp; call it otherwise"
+                    raise self.text.error(f"the name {name.lower()} is reserved", at, hint)
                 if len(outputs) >= MAX_OUTPUTS:
                     raise self.text.error(f"more than {MAX_OUTPUTS} columns", at, "select fewer columns")
                 outputs[name.lower()] = name, node

@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from muntin.model import Change, Field, JobSpec, Query, Schema, Settings, SqlError, Stream, UsageError
+from muntin.model.types import column_name_fault
 from muntin.sql.amounts import BYTES_HINT, parse_bytes
 from muntin.sql.bind import bind_query
 from muntin.sql.casts import type_name
@@ -389,14 +390,8 @@ class _Job:
         fields: dict[str, Field] = {}
         for column in statement.expressions:
             name = column.this.name
-            if name.startswith("_"):
-                raise self.sql.error(f"the name {name} is reserved", column.this, "a column cannot begin with _")
-            if not name or len(name) > 255 or re.search(r'["`.\x00-\x1f]', name):
-                raise self.sql.error(f"{name!r} cannot name a column", column.this, "leave out quotes and dots")
-            if name.lower() in fields:
-                raise self.sql.error(
-                    f"the column {name} is already there", column.this, "names differ by more than case"
-                )
+            if (fault := column_name_fault(name, fields)) is not None:
+                raise self.sql.error(fault[0], column.this, fault[1])
             fields[name.lower()] = Field(name, type_name(self.sql, column.args["type"]))
         return Schema(tuple(fields.values()))
 

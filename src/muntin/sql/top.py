@@ -27,10 +27,6 @@ def bind_top(
 ) -> tuple[tuple[Output, ...], Top]:
     """The output columns, and what they are made of."""
     limit = _limit(text, select)
-    for name, node in items:
-        if name.lower() == RANK:
-            hint = "the place among the first is called _rank; give this column another name"
-            raise text.error(f"the name {RANK} is reserved", node, hint)
     order = tuple(_order(text, pairs, node, items) for node in select.args["order"].expressions)
     columns = tuple(pairs.expression(node) for _, node in items)
     names = [(name, f"t.{n}", column.type) for n, ((name, _), column) in enumerate(zip(items, columns, strict=True))]
