@@ -94,7 +94,10 @@ def test_a_signal_to_the_group_in_the_middle_of_a_micro_batch_stops_the_run_in_g
 
 
 def test_what_timeout_sends_while_spark_starts_stops_the_run_before_it_began(folder):
-    run = Started(folder, "timeout", "--preserve-status", "-s", "INT", "3")
+    run = Started(folder, "timeout", "--preserve-status", "-s", "INT", "300")
+    assert run.process.stderr is not None
+    assert run.process.stderr.readline() == "starting Spark\n"
+    run.process.send_signal(signal.SIGINT)  # `timeout` passes it on to its group
     is_in_good_order(run.ended(), "SIGINT")
 
 

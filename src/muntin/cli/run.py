@@ -6,9 +6,12 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muntin.model import MuntinError
+
+if TYPE_CHECKING:
+    from muntin.spark.signals import StopSignals
 
 INTERRUPTED = 130
 SUMMARY = "run a job: all its queries as one Spark streaming job"
@@ -35,19 +38,24 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from muntin.cli.jobfile import read_job
-    from muntin.cli.screen import Progress
-    from muntin.spark.runner import check_job
+    from muntin.spark.signals import StopSignals
 
-    check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
-    began = time.monotonic()
-    with Progress() as progress:
-        status, stopped_by = run_job(args.job, args.output, args.checkpoint, mode(args), args.master, progress)
+    with StopSignals() as signals:
+        from muntin.cli.jobfile import read_job
+        from muntin.cli.screen import Progress
+        from muntin.spark.runner import check_job
+
+        check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
+        began, status = time.monotonic(), dict[str, Any]()
+        if signals.caught is None:
+            with Progress() as progress:
+                status = run_job(args.job, args.output, args.checkpoint, mode(args), args.master, progress, signals)
     if status:
         summarise(status, time.monotonic() - began)
-    if stopped_by:
-        print(told_of_stop(stopped_by, status), file=sys.stderr)
-    return INTERRUPTED if stopped_by and mode(args) != "endless" else 0
+    if signals.caught:
+        print(told_of_stop(signals.caught, status), file=sys.stderr)
+        return 0 if mode(args) == "endless" else INTERRUPTED  # what has an end was not brought to it
+    return 0
 
 
 def mode(args: argparse.Namespace) -> str:
@@ -55,39 +63,42 @@ def mode(args: argparse.Namespace) -> str:
 
 
 def run_job(
-    job: Path, output: str, checkpoint: Path | None, mode: str, master: str | None, progress: Any
-) -> tuple[dict[str, Any], str | None]:
-    """Start the job and stay with it to its end: its status, and the signal that stopped it before that.
+    job: Path,
+    output: str,
+    checkpoint: Path | None,
+    mode: str,
+    master: str | None,
+    progress: Any,
+    signals: StopSignals,
+) -> dict[str, Any]:
+    """Start the job and stay with it to its end; returns its status.
 
     SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
     """
     from muntin.spark.runner import Job
     from muntin.spark.session import open_session
-    from muntin.spark.signals import StopSignals
 
-    with StopSignals() as signals:
-        status: dict[str, Any] = {}
+    try:
+        spark = open_session(master)
+    except MuntinError:
+        if signals.caught is None:
+            raise
+        return {}
+    signals.hold()  # PySpark has taken SIGINT
+    try:
+        if signals.caught is not None:
+            return {}
+        started = Job.from_file(spark, str(job))
+        run = started.start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
+        tell_differences(run.differences)
         try:
-            spark = open_session(master)
-        except MuntinError:
-            if signals.caught is None:
-                raise
-            return status, signals.caught
-        signals.hold()  # PySpark has taken SIGINT
-        try:
-            if signals.caught is None:
-                started = Job.from_file(spark, str(job))
-                run = started.start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
-                tell_differences(run.differences)
-                try:
-                    run.await_termination()
-                except KeyboardInterrupt as stop:
-                    signals.caught = signals.caught or str(stop) or "SIGINT"
-                    run.stop()
-                status = dict(run.status())
-        finally:
-            spark.stop()
-        return status, signals.caught
+            run.await_termination()
+        except KeyboardInterrupt as stop:
+            signals.caught = signals.caught or str(stop) or "SIGINT"
+            run.stop()
+        return dict(run.status())
+    finally:
+        spark.stop()
 
 
 def told_of_stop(signal: str, status: dict[str, Any]) -> str:
