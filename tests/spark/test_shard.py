@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 from collections import Counter
@@ -18,6 +17,7 @@ from muntin.plan import share
 from muntin.spark import shard
 from muntin.spark.codec import FrameError, Kind, decode, encode
 from muntin.spark.control import copies
+from muntin.spark.durable import FileKind, to_line
 from muntin.spark.ingest import pack
 from muntin.spark.sink import SinkTask
 from muntin.spark.topology import Topology
@@ -83,7 +83,8 @@ class OneShard:
         return self.step(frames[::-1])
 
     def end(self) -> list[Any]:
-        line = json.dumps({"sequence": 1, "type": "end", "streams": ["A", "B"]})
+        message = {"sequence": 1, "type": "end", "streams": ["A", "B"]}
+        line = to_line(FileKind.CONTROL, "0000000001", message, self.topology.checkpoint_id)
         return self.step([frame for _, frame in copies(self.topology, [line])])
 
     def rows(self, frames: list[Any]) -> list[tuple[Any, ...]]:

@@ -164,10 +164,10 @@ class Eager:
     hub: Hub
     target: Target
 
-    def complete(self, reports: list[dict[str, Any]]) -> None:
-        """The tasks are done: all that they found has been handed over."""
+    def complete(self, reports: list[dict[str, Any]]) -> list[str]:
+        """The tasks are done: all that they found has been handed over; the files that this made."""
         self.hub.finish((r["join"], r["shard"]) for r in reports if not r.get("gone"))
-        self.target.commit()
+        return self.target.commit()
 
     def close(self) -> None:
         self.hub.close()
@@ -203,11 +203,14 @@ class Sink:
             if self._eager and (failure := self._eager.hub.failed()) is not None:
                 raise failure from None
             raise
+        written: list[str] = []
         if self._eager:
-            self._eager.complete([message["operator"] for message, _ in messages if message["type"] == "operator"])
+            written = self._eager.complete(
+                [message["operator"] for message, _ in messages if message["type"] == "operator"]
+            )
         if new:
             self._hand_over(messages, batch)
-        manifest = self._publish([message for message, _ in messages], batch)
+        manifest = self._publish([message for message, _ in messages], batch, written)
         if new:
             self._note([message for message, _ in messages], time.time_ns() // 1000)
         if staging:
@@ -234,7 +237,7 @@ class Sink:
                 moments = {int(moment): rows for moment, rows in came.items()}
                 self.latency.setdefault(name, Latency()).add_since(moments, now)
 
-    def _publish(self, messages: list[dict[str, Any]], batch: int) -> Manifest:
+    def _publish(self, messages: list[dict[str, Any]], batch: int, written: list[str]) -> Manifest:
         rows: Counter[str] = Counter(self._eager.hub.rows if self._eager else {})
         turned_away: Counter[str] = Counter()
         for message in messages:
@@ -248,6 +251,7 @@ class Sink:
             rows,
             turned_away,
             {f"{r['join']}/{r['shard']}": r for r in reports},
+            written,
         )
 
 
