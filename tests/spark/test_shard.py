@@ -150,6 +150,10 @@ def test_damaged_or_missing_state_is_named():
     one.chunks[name] = (whole[0][:-3] + b"xyz",)
     with pytest.raises(FrameError, match=f"the state chunk {name[0]} is damaged"):
         one.push(1)
+    other = next(key for key in one.chunks if key != name)
+    one.chunks[name] = one.chunks[other]
+    with pytest.raises(FrameError, match=f"the state chunk {name[0]} is damaged: it is {other[0]}"):
+        one.push(1)
     del one.chunks[name]
     with pytest.raises(Exception, match=f"chunk {name[0]} is missing"):
         one.push(1)

@@ -18,6 +18,9 @@ Each query's rows land in DIR/<query>/ as Parquet files whose names sort in outp
 in DIR/_dead_letters/. Started again with the same checkpoint, the job goes on where it was, with the queries that the
 job file has then."""
 
+WARNINGS = 10
+"""How many are shown."""
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.sql", help="the job file")
@@ -28,6 +31,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--bounded", action="store_true", help="what is there now; then the streams are ended")
     until.add_argument("--available-now", action="store_true", help="what is there now; a later run goes on")
+    parser.add_argument(
+        "--truncate-output",
+        action="store_true",
+        help="remove from the output what is newer than the checkpoint, after that was restored from a back-up",
+    )
     parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
 
 
@@ -39,7 +47,9 @@ def execute(args: argparse.Namespace) -> int:
     check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
     began = time.monotonic()
     with Progress() as progress:
-        status = run_job(args.job, args.output, args.checkpoint, mode(args), args.master, progress)
+        status = run_job(
+            args.job, args.output, args.checkpoint, mode(args), args.master, progress, args.truncate_output
+        )
     summarise(status, time.monotonic() - began)
     return 0
 
@@ -49,7 +59,13 @@ def mode(args: argparse.Namespace) -> str:
 
 
 def run_job(
-    job: Path, output: str, checkpoint: Path | None, mode: str, master: str | None, progress: Any
+    job: Path,
+    output: str,
+    checkpoint: Path | None,
+    mode: str,
+    master: str | None,
+    progress: Any,
+    truncate_output: bool = False,
 ) -> dict[str, Any]:
     """Start the job and stay with it to its end; Ctrl-C stops it after the micro-batch under way."""
     from muntin.spark.runner import Job
@@ -57,8 +73,11 @@ def run_job(
 
     spark = open_session(master)
     try:
-        run = Job.from_file(spark, str(job)).start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
+        run = Job.from_file(spark, str(job)).start(
+            output=output, checkpoint=checkpoint, mode=mode, progress=progress, truncate_output=truncate_output
+        )
         tell_differences(run.differences)
+        tell_warnings(run.warnings)
         try:
             run.await_termination()
         except KeyboardInterrupt:
@@ -74,6 +93,12 @@ def tell_differences(lines: list[str]) -> None:
     """What the job file has otherwise than the run before."""
     if lines:
         print("changed since the last run:", *(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
+
+
+def tell_warnings(lines: list[str]) -> None:
+    """What of the output is not there any more; of many lines, the first."""
+    for line in [*lines[:WARNINGS], *([f"and {len(lines) - WARNINGS} more"] if len(lines) > WARNINGS else [])]:
+        print(f"warning: {line}", file=sys.stderr)
 
 
 def summarise(status: dict[str, Any], seconds: float) -> None:

@@ -149,6 +149,11 @@ def leg_folder(checkpoint: Path, number: int) -> Path:
     return checkpoint if number == 0 else checkpoint / LEGS / f"{number:03d}"
 
 
+def leg_prefix(number: int) -> str:
+    """How the names of files begin that a leg publishes; nothing for the first."""
+    return f"l{number:03d}-" if number else ""
+
+
 def leg_numbers(checkpoint: Path) -> list[int]:
     """The legs that a job has had."""
     return [0, *sorted(int(p.name) for p in (checkpoint / LEGS).glob("*") if p.name.isdigit())]
@@ -177,15 +182,19 @@ def check_checkpoint(checkpoint: Path, job: dict[str, Any]) -> None:
         claim_checkpoint(checkpoint, job)
 
 
-def claim_output(output: Path, checkpoint_id: str) -> None:
-    """Bind an output folder to a checkpoint: two jobs must not mix their files."""
+def check_output(output: Path, checkpoint_id: str) -> None:
+    """Refuse an output folder that is bound to another checkpoint: two jobs must not mix their files."""
     owner = output / OWNER
-    if owner.exists():
-        if read_json(owner, FileKind.OWNER)["checkpoint"] != checkpoint_id:
-            raise UsageError(f"{output} holds the output of another checkpoint", hint="name another --output")
-        return
-    output.mkdir(parents=True, exist_ok=True)
-    write_json(owner, FileKind.OWNER, {"checkpoint": checkpoint_id})
+    if owner.exists() and read_json(owner, FileKind.OWNER)["checkpoint"] != checkpoint_id:
+        raise UsageError(f"{output} holds the output of another checkpoint", hint="name another --output")
+
+
+def claim_output(output: Path, checkpoint_id: str) -> None:
+    """Bind an output folder to a checkpoint, or check that it is."""
+    check_output(output, checkpoint_id)
+    if not (output / OWNER).exists():
+        output.mkdir(parents=True, exist_ok=True)
+        write_json(output / OWNER, FileKind.OWNER, {"checkpoint": checkpoint_id})
 
 
 class Lock:

@@ -52,6 +52,10 @@ class PlanLog:
         """The epochs that are kept."""
         return sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit())
 
+    def check(self, number: int) -> None:
+        """Refuse a file that is not what was written, also where its streams are declared no more."""
+        self._stored(number)
+
     def latest(self) -> int | None:
         """The number of the last epoch, None for a job that has none."""
         return max(self.numbers(), default=None)

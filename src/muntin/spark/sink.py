@@ -33,6 +33,7 @@ from muntin.plan.punctuation import are_used
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
 from muntin.spark.daemon import set_aside
+from muntin.spark.durable import WHAT_TO_DO, DamageError, FileKind, from_line, to_line
 from muntin.spark.hub import Hub
 from muntin.spark.publish import Manifest, Publisher, Staged
 from muntin.spark.targets import Target
@@ -152,9 +153,10 @@ class SinkTask:
 
 
 def write_parquet(table: pa.Table, file: Path) -> None:
-    """Dictionaries for texts only: for numbers they took six times as long to write and more room."""
+    """Dictionaries for texts only: for numbers they took six times as long to write and more room. Pages have
+    checksums, so that readers can tell a damaged one."""
     texts = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
-    pq.write_table(table, file, compression=COMPRESSION, use_dictionary=texts or False)
+    pq.write_table(table, file, compression=COMPRESSION, use_dictionary=texts or False, write_page_checksum=True)
 
 
 @dataclass(frozen=True)
@@ -272,18 +274,32 @@ def prepare_output(output: Path, plan: Plan, punctuations: str, eager: bool = Fa
     for name, schema in {**schemas, letters.NAME: letters.SCHEMA}.items():
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / SCHEMA_FILE).exists() or pq.read_schema(folder / SCHEMA_FILE) != schema:
+        if _schema_of(folder) != schema:
             types = columns_ever(folder) | {field.name: str(field.type) for field in schema}
             aside = folder / f".{uuid.uuid4().hex}.tmp"
-            pq.write_table(schema.with_metadata({COLUMNS: json.dumps(types)}).empty_table(), aside)
+            noted = to_line(FileKind.COLUMNS, folder.name, types)
+            pq.write_table(schema.with_metadata({COLUMNS: noted}).empty_table(), aside)
             os.replace(aside, folder / SCHEMA_FILE)
 
 
 def columns_ever(folder: Path) -> dict[str, str]:
     """The types of all columns that a query's files have had, by name: it may have been replaced."""
+    schema = _schema_of(folder)
+    if schema is None:
+        return {}
+    noted = (schema.metadata or {}).get(COLUMNS, b"")
+    return dict(from_line(noted, FileKind.COLUMNS, folder.name, None, str(folder / SCHEMA_FILE)))
+
+
+def _schema_of(folder: Path) -> pa.Schema | None:
+    """The schema that a query's folder shows its readers, None where it shows none yet."""
     file = folder / SCHEMA_FILE
-    noted = (pq.read_schema(file).metadata or {}).get(COLUMNS) if file.exists() else None
-    return dict(json.loads(noted)) if noted else {}
+    try:
+        return pq.read_schema(file)
+    except FileNotFoundError:
+        return None
+    except (OSError, pa.ArrowException):
+        raise DamageError(f"{file} is damaged: it is not Parquet", hint=WHAT_TO_DO[FileKind.COLUMNS]) from None
 
 
 def check_columns(output: Path, query: Query) -> None:
