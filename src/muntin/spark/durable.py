@@ -95,7 +95,7 @@ def from_line(data: bytes, kind: FileKind, name: str | None, job: str | None, wh
     if name is not None and found["name"] != name:
         raise _damaged(where, kind, f"it is the {kind} {found['name']}, copied here")
     if job is not None and found["job"] != job:
-        raise _damaged(where, kind, f"it belongs to checkpoint {found['job']}, this one is {job}")
+        raise _damaged(where, kind, f"it is of checkpoint {found['job']}, job.json says {job}: one was copied here")
     return found["content"]
 
 

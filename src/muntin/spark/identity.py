@@ -185,8 +185,9 @@ def check_checkpoint(checkpoint: Path, job: dict[str, Any]) -> None:
 def check_output(output: Path, checkpoint_id: str) -> None:
     """Refuse an output folder that is bound to another checkpoint: two jobs must not mix their files."""
     owner = output / OWNER
-    if owner.exists() and read_json(owner, FileKind.OWNER)["checkpoint"] != checkpoint_id:
-        raise UsageError(f"{output} holds the output of another checkpoint", hint="name another --output")
+    if owner.exists() and job_of(owner, FileKind.OWNER) != checkpoint_id:
+        message = f"{output} holds the output of another checkpoint, as its {OWNER} says"
+        raise UsageError(message, hint="name another --output")
 
 
 def claim_output(output: Path, checkpoint_id: str) -> None:
@@ -194,7 +195,7 @@ def claim_output(output: Path, checkpoint_id: str) -> None:
     check_output(output, checkpoint_id)
     if not (output / OWNER).exists():
         output.mkdir(parents=True, exist_ok=True)
-        write_json(output / OWNER, FileKind.OWNER, {"checkpoint": checkpoint_id})
+        write_json(output / OWNER, FileKind.OWNER, {}, checkpoint_id)
 
 
 class Lock:

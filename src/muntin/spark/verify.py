@@ -22,7 +22,7 @@ from muntin.model import JobSpec, MuntinError
 from muntin.spark import control, identity
 from muntin.spark.durable import WHAT_TO_DO, DamageError, FileKind, MissingError, write_json
 from muntin.spark.plans import PlanLog
-from muntin.spark.publish import Manifest, fingerprint, manifests, mark_file, published
+from muntin.spark.publish import Manifest, fingerprint, last_manifest, manifests, mark_file, published
 
 RESTORE = WHAT_TO_DO[FileKind.MANIFEST]
 PUBLISHED = re.compile(r"((?:l\d{3}-)?b)(\d{10})(?:-\d{3}\.parquet|\.jsonl)")
@@ -206,7 +206,7 @@ def truncate_output(checkpoint: Path, output: Path) -> list[str]:
     if not output.is_dir():
         return []
     prefixes, removed = _prefixes(checkpoint), list[str]()
-    lasts = {prefix: next(manifests(folder), Manifest(-1)) for prefix, folder in prefixes.items()}
+    lasts = {prefix: last_manifest(folder) for prefix, folder in prefixes.items()}
     for file, prefix, batch in _published_files(output):
         if batch > (lasts[prefix].batch if prefix in lasts else -1):
             file.unlink()
