@@ -74,10 +74,11 @@ PREDICTING = {
 @pytest.fixture
 def spark(monkeypatch):
     """A runner that remembers how it was called and finishes at once."""
-    calls = SimpleNamespace(started=None, stopped=0, waits=lambda: None, shown=STATUS, differences=[])
+    calls = SimpleNamespace(started=None, stopped=0, waits=lambda: None, shown=STATUS, differences=[], warnings=[])
 
     class Run:
         differences = property(lambda self: calls.differences)
+        warnings = property(lambda self: calls.warnings)
 
         def await_termination(self):
             calls.waits()
@@ -136,6 +137,14 @@ def test_run_says_at_its_start_what_was_edited_since_the_last_run(spark, capsys)
     out, err = capsys.readouterr()
     assert err.count("changed since the last run:\n  query warm: changed\n  query mild: gone\n") == 1
     assert "mild" not in out
+
+
+def test_run_says_what_is_missing_from_the_output_and_truncates_it_only_when_asked(spark, capsys):
+    spark.warnings = [f"line {n}" for n in range(12)]
+    assert started_with(spark, "--output", "out")["truncate_output"] is False
+    err = capsys.readouterr().err
+    assert "warning: line 0\n" in err and "line 10" not in err and "warning: and 2 more\n" in err
+    assert started_with(spark, "--output", "out", "--truncate-output")["truncate_output"] is True
 
 
 def test_an_interrupt_ends_an_endless_run_in_good_order(spark, capsys):

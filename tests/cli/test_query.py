@@ -12,6 +12,7 @@ import pytest
 from muntin.cli import query
 from muntin.cli.main import main
 from muntin.spark import requests
+from muntin.spark.durable import FileKind, write_json
 from muntin.spark.requests import Answer
 
 HOT = "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 min"
@@ -33,8 +34,8 @@ class Job:
         self.status("running")
 
     def status(self, state, **queries):
-        text = json.dumps({"state": state, "pid": os.getpid(), "queries": queries})
-        requests.write_atomically(self.checkpoint / "muntin" / "status.json", text)
+        content = {"state": state, "pid": os.getpid(), "queries": queries}
+        write_json(self.checkpoint / "muntin" / "status.json", FileKind.STATUS, content)
 
     def answers(self, *answers, then=lambda: None):
         """Take every request from now on, give these answers one after the other, and do what comes then."""

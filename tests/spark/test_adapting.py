@@ -16,7 +16,7 @@ from muntin.plan.traffic import Knowledge
 from muntin.spark import control
 from muntin.spark.adapting import LOOK_EVERY, Adapter
 from muntin.spark.changes import Changes
-from muntin.spark.known import constants_file, to_json
+from muntin.spark.known import keep_constants
 from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Manifest
 from muntin.sql import parse_job
@@ -66,8 +66,7 @@ def test_a_job_goes_over_to_the_chain_that_suits_its_traffic(lab: Any, rows: Any
     lab.per_trigger = 1
     for stream, seed in (("A", 81), ("B", 82)):
         lab.add_files(stream, rows(seed, 800), 8)
-    constants_file(lab.checkpoint).parent.mkdir(parents=True)
-    constants_file(lab.checkpoint).write_text(to_json(DEAR))
+    keep_constants(lab.checkpoint, DEAR)
     status = lab.run()
     (moved, *_) = status["migrations"]
     assert (moved["kind"], moved["leg"], moved["slices"]) == ("migrated", 0, {"0": [1, 1]}) and moved["gain"] > 0.1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import datetime
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from muntin.core.local import LocalJob
 from muntin.spark.hot import forget_hot
+from muntin.spark.identity import checkpoint_id
 from muntin.spark.runner import Job
 from muntin.sql import parse_job
 
@@ -63,7 +63,7 @@ def test_aggregates_come_in_order_and_once_whatever_the_restarts(lab: Any, rows:
     lab.add_files("A", left.slice(0, 90), 2)
     lab.add_files("B", right.slice(0, 80), 2)
     run(lab, "available-now")
-    forget_hot(json.loads((lab.checkpoint / "muntin" / "job.json").read_text())["id"])
+    forget_hot(checkpoint_id(lab.checkpoint))
     lab.add_files("A", left.slice(90), 1)
     lab.add_files("B", right.slice(80), 2)
     status = run(lab, "bounded")

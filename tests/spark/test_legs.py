@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pytest
 
 from muntin.model import MuntinError, UsageError, Window
 from muntin.oracle import answer, columns
+from muntin.spark.identity import stored_job
 
 from .test_changes import SELECT, rows_done, start, until, wanted
 
@@ -90,7 +90,7 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
     assert sorted(lab.got("beside")) == with_c(lab, 4), "from the beginning of the streams, and nothing twice"
     assert set(lab.got("beside2")) <= set(with_c(lab, 2)) and len(lab.got("beside2")) == len(set(lab.got("beside2")))
     assert set(lab.got("short")) <= set(short) and len(lab.got("short")) > 0.9 * len(short), "but for what is held"
-    assert not (lab.checkpoint / "offsets").exists() and json.loads((lab.checkpoint / "muntin/job.json").read_text())
+    assert not (lab.checkpoint / "offsets").exists() and stored_job(lab.checkpoint)
     with pytest.raises(UsageError, match="there is no"):
         start(lab, text.replace(str(lab.folder("D")), "nowhere") + more)
 

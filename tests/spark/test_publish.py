@@ -53,7 +53,7 @@ def test_a_crash_between_manifest_and_renames_is_completed(place: tuple[Path, Pa
     publisher = Publisher(*place)
     staged = stage(publisher, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(publish.Publisher, "_rename", lambda *_: 1 / 0)
+        patch.setattr(publish.Publisher, "_complete", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             publisher.publish(0, staged, {"q": 4}, {}, {})
     assert not (place[1] / "q").exists()

@@ -13,6 +13,7 @@ import pytest
 
 from muntin.model import MuntinError, Place, SqlError
 from muntin.spark import requests
+from muntin.spark.durable import DamageError, FileKind, write_json
 from muntin.spark.requests import Answer
 
 ADDED = Answer("in force", "hot", "added", 3, "2026-01-01T00:00:10Z", "2026-01-01T00:01:10Z")
@@ -65,7 +66,7 @@ def test_a_request_is_a_json_file_whose_name_begins_with_its_time(box):
     id = requests.submit(box, "DROP QUERY ü;")
     stamp, tail = id.split("-")
     assert (len(stamp), len(tail)) == (20, 32)
-    stored = json.loads((box / "muntin" / "requests" / f"{id}.json").read_text())
+    stored = json.loads((box / "muntin" / "requests" / f"{id}.json").read_text())["file"]["content"]
     assert set(stored) == {"id", "sql", "sent"}
     assert (stored["id"], stored["sql"]) == (id, "DROP QUERY ü;")
 
@@ -197,13 +198,16 @@ def test_a_damaged_request_is_refused_and_stops_no_other(box, content):
     assert [request.sql for request in requests.waiting(box)] == ["before", "after"]
     assert [request.id for request in requests.pending(box)] == [before, after]
     answer = requests.read_answer(box, "0-damaged")
-    assert (answer.state, answer.error) == ("refused", "the request 0-damaged.json is damaged")
+    assert (answer.state, answer.error) == ("refused", answer.error)
+    assert "0-damaged.json is damaged" in answer.error and "muntin query" in answer.hint
     assert files(box, "requests") == [f"{before}.json", f"{after}.json"]
 
 
-def test_the_name_of_a_file_is_its_id_whatever_it_says_inside(box):
-    put(box, "1-a", b'{"id": "../../job", "sql": "x", "sent": 1}')
-    assert [request.id for request in requests.pending(box)] == ["1-a"]
+def test_a_request_that_was_copied_to_another_name_is_refused(box):
+    id = requests.submit(box, "x")
+    put(box, "1-a", (box / "muntin" / "requests" / f"{id}.json").read_bytes())
+    assert [request.id for request in requests.pending(box)] == [id]
+    assert f"it is the request {id}, copied here" in requests.read_answer(box, "1-a").error
 
 
 def test_what_is_no_request_file_is_passed_over(box):
@@ -236,7 +240,7 @@ def test_a_request_of_another_user_is_refused(box, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.read_text", closed)
+        patch.setattr("pathlib.Path.read_bytes", closed)
         assert requests.pending(box) == []
     assert "may not read" in requests.read_answer(box, id).error
 
@@ -248,7 +252,7 @@ def test_a_refusal_that_cannot_be_written_is_tried_again(box, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(requests, "write_atomically", full)
+        patch.setattr(requests, "write_json", full)
         assert requests.pending(box) == []
     assert files(box, "requests") == ["1-a.json"]
     assert requests.pending(box) == []
@@ -256,15 +260,19 @@ def test_a_refusal_that_cannot_be_written_is_tried_again(box, monkeypatch):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"state": "maybe"}'])
-def test_a_damaged_answer_is_none(box, content):
+def test_a_damaged_answer_is_named_and_bars_its_request(box, content):
     id = requests.submit(box, "x")
     (box / "muntin" / "answers" / f"{id}.json").write_text(content)
-    assert requests.read_answer(box, id) is None
+    with pytest.raises(DamageError, match=f"{id}.json is damaged"):
+        requests.read_answer(box, id)
+    assert requests.answers(box) == {}
+    assert requests.pending(box) == [], "somebody has taken it"
 
 
 def test_what_a_later_version_adds_to_an_answer_is_passed_over(box):
     id = requests.submit(box, "x")
-    (box / "muntin" / "answers" / f"{id}.json").write_text('{"state": "refused", "error": "no", "mood": "bad"}')
+    more = {"state": "refused", "error": "no", "mood": "bad"}
+    write_json(box / "muntin" / "answers" / f"{id}.json", FileKind.ANSWER, more)
     assert requests.read_answer(box, id) == Answer("refused", error="no")
 
 

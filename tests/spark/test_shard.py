@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 from collections import Counter
@@ -18,6 +17,7 @@ from muntin.plan import share
 from muntin.spark import shard
 from muntin.spark.codec import FrameError, Kind, decode, encode
 from muntin.spark.control import copies
+from muntin.spark.durable import FileKind, to_line
 from muntin.spark.ingest import pack
 from muntin.spark.sink import SinkTask
 from muntin.spark.topology import Topology
@@ -83,7 +83,8 @@ class OneShard:
         return self.step(frames[::-1])
 
     def end(self) -> list[Any]:
-        line = json.dumps({"sequence": 1, "type": "end", "streams": ["A", "B"]})
+        message = {"sequence": 1, "type": "end", "streams": ["A", "B"]}
+        line = to_line(FileKind.CONTROL, "0000000001", message, self.topology.checkpoint_id)
         return self.step([frame for _, frame in copies(self.topology, [line])])
 
     def rows(self, frames: list[Any]) -> list[tuple[Any, ...]]:
@@ -148,6 +149,10 @@ def test_damaged_or_missing_state_is_named():
     whole = one.chunks[name]
     one.chunks[name] = (whole[0][:-3] + b"xyz",)
     with pytest.raises(FrameError, match=f"the state chunk {name[0]} is damaged"):
+        one.push(1)
+    other = next(key for key in one.chunks if key != name)
+    one.chunks[name] = one.chunks[other]
+    with pytest.raises(FrameError, match=f"the state chunk {name[0]} is damaged: it is {other[0]}"):
         one.push(1)
     del one.chunks[name]
     with pytest.raises(Exception, match=f"chunk {name[0]} is missing"):

@@ -24,6 +24,9 @@ Each query's rows land in DIR/<query>/ as Parquet files whose names sort in outp
 in DIR/_dead_letters/. Started again with the same checkpoint, the job goes on where it was, with the queries that the
 job file has then."""
 
+WARNINGS = 10
+"""How many are shown."""
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.sql", help="the job file")
@@ -34,6 +37,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--bounded", action="store_true", help="what is there now; then the streams are ended")
     until.add_argument("--available-now", action="store_true", help="what is there now; a later run goes on")
+    parser.add_argument(
+        "--truncate-output",
+        action="store_true",
+        help="remove from the output what is newer than the checkpoint, after that was restored from a back-up",
+    )
     parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
 
 
@@ -49,7 +57,7 @@ def execute(args: argparse.Namespace) -> int:
         began, status = time.monotonic(), dict[str, Any]()
         if signals.caught is None:
             with Progress() as progress:
-                status = run_job(args.job, args.output, args.checkpoint, mode(args), args.master, progress, signals)
+                status = run_job(args, progress, signals)
     if status:
         summarise(status, time.monotonic() - began)
     if signals.caught:
@@ -62,15 +70,7 @@ def mode(args: argparse.Namespace) -> str:
     return "bounded" if args.bounded else "available-now" if args.available_now else "endless"
 
 
-def run_job(
-    job: Path,
-    output: str,
-    checkpoint: Path | None,
-    mode: str,
-    master: str | None,
-    progress: Any,
-    signals: StopSignals,
-) -> dict[str, Any]:
+def run_job(args: argparse.Namespace, progress: Any, signals: StopSignals) -> dict[str, Any]:
     """Start the job and stay with it to its end; returns its status.
 
     SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
@@ -79,7 +79,7 @@ def run_job(
     from muntin.spark.session import open_session
 
     try:
-        spark = open_session(master)
+        spark = open_session(args.master)
     except MuntinError:
         if signals.caught is None:
             raise
@@ -88,9 +88,15 @@ def run_job(
     try:
         if signals.caught is not None:
             return {}
-        started = Job.from_file(spark, str(job))
-        run = started.start(output=output, checkpoint=checkpoint, mode=mode, progress=progress)
+        run = Job.from_file(spark, str(args.job)).start(
+            output=args.output,
+            checkpoint=args.checkpoint,
+            mode=mode(args),
+            progress=progress,
+            truncate_output=args.truncate_output,
+        )
         tell_differences(run.differences)
+        tell_warnings(run.warnings)
         try:
             run.await_termination()
         except KeyboardInterrupt as stop:
@@ -112,6 +118,12 @@ def tell_differences(lines: list[str]) -> None:
     """What the job file has otherwise than the run before."""
     if lines:
         print("changed since the last run:", *(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
+
+
+def tell_warnings(lines: list[str]) -> None:
+    """What of the output is not there any more; of many lines, the first."""
+    for line in [*lines[:WARNINGS], *([f"and {len(lines) - WARNINGS} more"] if len(lines) > WARNINGS else [])]:
+        print(f"warning: {line}", file=sys.stderr)
 
 
 def summarise(status: dict[str, Any], seconds: float) -> None:

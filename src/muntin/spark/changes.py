@@ -17,6 +17,7 @@ from muntin.model import Change, JobSpec, MuntinError, Query
 from muntin.plan import Plan, covers, evolve, reporting
 from muntin.plan.traffic import Knowledge
 from muntin.spark import control, requests
+from muntin.spark.durable import DamageError
 from muntin.spark.identity import canonical
 from muntin.spark.plans import Epoch, PlanLog
 from muntin.spark.publish import Manifest
@@ -79,7 +80,7 @@ class Changes:
         """Go on with what a run before has written and not finished, or not told."""
         for number in sorted(map(int, last.changes)):
             epoch = self.log.read(number)
-            if epoch.request is not None and _waits(requests.read_answer(self.mailbox, epoch.request)):
+            if epoch.request is not None and self._waits(epoch.request):
                 self._answers[number] = _accepted(epoch)
         sent = {m["epoch"] for m in control.messages(self.folder) if m["type"] == "plan"}
         for epoch in self.pending(last):
@@ -88,6 +89,14 @@ class Changes:
             else:
                 self.send(epoch)
         self.committed(last)
+
+    def _waits(self, request: str) -> bool:
+        """Whether a request has no last answer yet; a damaged one is told anew."""
+        try:
+            answer = requests.read_answer(self.mailbox, request)
+        except DamageError:
+            return True
+        return answer is not None and answer.state == "accepted"
 
     def close(self, last: Manifest) -> None:
         """Answer what the end of the leg settles: it has no queries any more, and nothing runs that could say so."""
@@ -189,10 +198,6 @@ class Changes:
             while self._answers[number].state == "accepted" and alive():
                 self._news.wait(0.1)
             return self._answers[number]
-
-
-def _waits(answer: Answer | None) -> bool:
-    return answer is not None and answer.state == "accepted"
 
 
 def _accepted(epoch: Epoch) -> Answer:

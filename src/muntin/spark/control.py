@@ -10,7 +10,6 @@ were sent:
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Iterator
@@ -21,7 +20,8 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.spark.codec import Kind, encode
-from muntin.spark.durable import write_atomically
+from muntin.spark.durable import FileKind, from_line, read_json, write_json
+from muntin.spark.identity import id_if_claimed
 from muntin.spark.ingest import Packed, as_batches
 from muntin.spark.publish import manifests
 from muntin.spark.topology import Topology
@@ -49,7 +49,8 @@ class ControlIngest:
 def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
     """One frame per message and operator that it concerns: a change of plan those that are there before it or after."""
     for line in lines:
-        message = json.loads(line)
+        where = f"a message in {FOLDER}/ of the checkpoint"
+        message = from_line(line.encode(), FileKind.CONTROL, None, topology.checkpoint_id, where)
         epoch = message["epoch"] if message["type"] == "plan" else topology.latest()
         if message["type"] == "plan" and topology.checkpoint is not None:
             message["seen"] = seen_before(Path(topology.checkpoint), epoch)
@@ -74,7 +75,11 @@ def folder(checkpoint: Path) -> Path:
 
 def messages(checkpoint: Path) -> list[dict[str, Any]]:
     """All messages sent so far, in order."""
-    return [json.loads(p.read_text()) for p in _files(checkpoint)]
+    return [_read(checkpoint, file) for file in _files(checkpoint)]
+
+
+def _read(checkpoint: Path, file: Path) -> dict[str, Any]:
+    return dict(read_json(file, FileKind.CONTROL, id_if_claimed(checkpoint)))
 
 
 def _files(checkpoint: Path) -> list[Path]:
@@ -87,7 +92,7 @@ def send(checkpoint: Path, message: dict[str, Any]) -> dict[str, Any]:
         sequence = max((int(p.stem) for p in _files(checkpoint)), default=0) + 1
         numbered = {"sequence": sequence, **message}
         target = folder(checkpoint) / f"{sequence:010d}.json"
-        write_atomically(target, json.dumps(numbered) + "\n")
+        write_json(target, FileKind.CONTROL, numbered, id_if_claimed(checkpoint))
         return numbered
 
 
@@ -100,7 +105,7 @@ def forget(checkpoint: Path, before: float) -> None:
     number."""
     with _SENDING:
         for file in _files(checkpoint)[:-1]:
-            if file.stat().st_mtime < before and json.loads(file.read_text())["type"] != "end":
+            if file.stat().st_mtime < before and _read(checkpoint, file)["type"] != "end":
                 file.unlink()
 
 

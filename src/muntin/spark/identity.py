@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 
 from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
 from muntin.model.job import Top
-from muntin.spark.durable import write_atomically
+from muntin.spark.durable import FileKind, MissingError, job_of, read_json, write_json
 
 FOLDER = "muntin"
 LEGS = "legs"
@@ -114,30 +113,45 @@ def differences(stored: Any, wanted: Any, where: str = "") -> list[str]:
 
 def claim_checkpoint(checkpoint: Path, job: dict[str, Any]) -> str:
     """Bind a new checkpoint to a job, or check that it is this job's; returns the checkpoint's id."""
-    file = checkpoint / FOLDER / "job.json"
+    file = _job_file(checkpoint)
     if not file.exists():
+        if any((file.parent / name).exists() for name in ("commits", "plans")):
+            raise MissingError(f"{file} is missing", hint="restore it from a back-up of this checkpoint")
         if (checkpoint / "offsets").exists():
             raise UsageError(f"{checkpoint} is the checkpoint of something else", hint="name another --checkpoint")
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps({"id": uuid.uuid4().hex, "job": job}, indent=1))
-    stored = json.loads(file.read_text())
-    found = differences(stored["job"], job)
+        write_json(file, FileKind.JOB, job, uuid.uuid4().hex)
+    found = differences(read_json(file, FileKind.JOB), job)
     if found:
         raise UsageError(
             f"{checkpoint} is the checkpoint of another job:\n" + "\n".join(f"  {line}" for line in found),
             hint="run the job it belongs to, or start anew with another --checkpoint and --output",
         )
-    return str(stored["id"])
+    return checkpoint_id(checkpoint)
+
+
+def _job_file(folder: Path) -> Path:
+    return folder / FOLDER / "job.json"
 
 
 def checkpoint_id(folder: Path) -> str:
     """The id of a leg's folder, that of the job for the first."""
-    return str(json.loads((folder / FOLDER / "job.json").read_text())["id"])
+    return str(job_of(_job_file(folder), FileKind.JOB))
+
+
+def id_if_claimed(folder: Path) -> str | None:
+    """The id of a leg's folder; None for one that no job has claimed."""
+    return checkpoint_id(folder) if _job_file(folder).exists() else None
 
 
 def leg_folder(checkpoint: Path, number: int) -> Path:
     """The folder of a leg, one of the streaming queries of a job: the first has the checkpoint itself."""
     return checkpoint if number == 0 else checkpoint / LEGS / f"{number:03d}"
+
+
+def leg_prefix(number: int) -> str:
+    """How the names of files begin that a leg publishes; nothing for the first."""
+    return f"l{number:03d}-" if number else ""
 
 
 def leg_numbers(checkpoint: Path) -> list[int]:
@@ -152,33 +166,36 @@ def is_over(stored: Mapping[str, Any]) -> bool:
 
 def retire(folder: Path) -> None:
     """Mark a leg as ended."""
-    file = folder / FOLDER / "job.json"
-    stored = json.loads(file.read_text())
-    stored["job"]["streams"] = {}
-    write_atomically(file, json.dumps(stored, indent=1))
+    stored = read_json(_job_file(folder), FileKind.JOB)
+    write_json(_job_file(folder), FileKind.JOB, stored | {"streams": {}}, checkpoint_id(folder))
 
 
 def stored_job(checkpoint: Path) -> dict[str, Any] | None:
     """The identity that a checkpoint was made with, None for a new one."""
-    file = checkpoint / FOLDER / "job.json"
-    return dict(json.loads(file.read_text())["job"]) if file.exists() else None
+    file = _job_file(checkpoint)
+    return dict(read_json(file, FileKind.JOB)) if file.exists() else None
 
 
 def check_checkpoint(checkpoint: Path, job: dict[str, Any]) -> None:
     """The same check without writing anything, for a checkpoint that exists."""
-    if (checkpoint / FOLDER / "job.json").exists() or (checkpoint / "offsets").exists():
+    if any((checkpoint / name).exists() for name in (f"{FOLDER}/job.json", f"{FOLDER}/commits", "offsets")):
         claim_checkpoint(checkpoint, job)
 
 
-def claim_output(output: Path, checkpoint_id: str) -> None:
-    """Bind an output folder to a checkpoint: two jobs must not mix their files."""
+def check_output(output: Path, checkpoint_id: str) -> None:
+    """Refuse an output folder that is bound to another checkpoint: two jobs must not mix their files."""
     owner = output / OWNER
-    if owner.exists():
-        if json.loads(owner.read_text()).get("checkpoint") != checkpoint_id:
-            raise UsageError(f"{output} holds the output of another checkpoint", hint="name another --output")
-        return
-    output.mkdir(parents=True, exist_ok=True)
-    write_atomically(owner, json.dumps({"checkpoint": checkpoint_id}))
+    if owner.exists() and job_of(owner, FileKind.OWNER) != checkpoint_id:
+        message = f"{output} holds the output of another checkpoint, as its {OWNER} says"
+        raise UsageError(message, hint="name another --output")
+
+
+def claim_output(output: Path, checkpoint_id: str) -> None:
+    """Bind an output folder to a checkpoint, or check that it is."""
+    check_output(output, checkpoint_id)
+    if not (output / OWNER).exists():
+        output.mkdir(parents=True, exist_ok=True)
+        write_json(output / OWNER, FileKind.OWNER, {}, checkpoint_id)
 
 
 class Lock:

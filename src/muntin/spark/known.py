@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from muntin.core.selection import Selections, query_flags
-from muntin.model import JobSpec, MuntinError, Side
+from muntin.model import JobSpec, Side
 from muntin.plan import Plan, SharedJoin, evolve, make_plan
 from muntin.plan.adapt import cuts_of, with_cuts
 from muntin.plan.cost import DEFAULT, Constants
@@ -19,6 +19,7 @@ from muntin.plan.predict import JoinLoad, match_seen, predict, predict_join, tra
 from muntin.plan.punctuation import is_without_windows
 from muntin.plan.share import signature
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
+from muntin.spark.durable import FileKind, read_json, write_json
 from muntin.spark.identity import is_over, leg_folder, leg_numbers, stored_job
 from muntin.spark.plans import PlanLog
 from muntin.spark.publish import Manifest, last_manifest
@@ -36,16 +37,21 @@ def to_json(constants: Constants) -> str:
     return json.dumps(asdict(constants), indent=2) + "\n"
 
 
+def keep_constants(checkpoint: Path, constants: Constants) -> Path:
+    """Keep the constants with a job; the file that has them."""
+    path = constants_file(checkpoint)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, FileKind.CONSTANTS, asdict(constants))
+    return path
+
+
 def load_constants(checkpoint: Path) -> Constants | None:
     """The constants kept with a job, None where it was never calibrated."""
     path = constants_file(checkpoint)
     if not path.exists():
         return None
-    try:
-        stored = json.loads(path.read_text())
-        return Constants(**{f.name: float(stored[f.name]) for f in fields(Constants)})
-    except (ValueError, KeyError, TypeError) as error:
-        raise MuntinError(f"{path} does not hold the constants", hint="run muntin calibrate again") from error
+    stored = read_json(path, FileKind.CONSTANTS)
+    return Constants(**{f.name: float(stored[f.name]) for f in fields(Constants)})
 
 
 def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:

@@ -92,7 +92,7 @@ class Leg:
         self._host, self.number = host, number
         self.folder = identity.leg_folder(host.checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
-        self.publisher = Publisher(self.folder, host.output, f"l{number:03d}-" if number else "")
+        self.publisher = Publisher(self.folder, host.output, identity.leg_prefix(number))
         self.changes = Changes(
             self.folder, host.checkpoint, host.spec, PlanLog(self.folder, host.spec), self._knowledge
         )

@@ -13,16 +13,16 @@ all but the first, which says what is read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from muntin.model import Expr, JobSpec, MuntinError, Query, Side
+from muntin.model import Expr, JobSpec, Query, Side
 from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
-from muntin.spark.durable import write_atomically
+from muntin.spark.durable import FileKind, read_json, write_json
+from muntin.spark.identity import id_if_claimed
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class PlanLog:
 
     def __init__(self, checkpoint: Path, spec: JobSpec):
         self.folder = checkpoint / "muntin" / "plans"
+        self._checkpoint = checkpoint
         self._spec = replace(spec, queries={})
         self._read: dict[int, Epoch] = {}
         self._known: dict[tuple[str, str], Query] = {}
@@ -50,6 +51,10 @@ class PlanLog:
     def numbers(self) -> list[int]:
         """The epochs that are kept."""
         return sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit())
+
+    def check(self, number: int) -> None:
+        """Refuse a file that is not what was written, also where its streams are declared no more."""
+        self._stored(number)
 
     def latest(self) -> int | None:
         """The number of the last epoch, None for a job that has none."""
@@ -71,7 +76,7 @@ class PlanLog:
             "predicates": [to_plain(e) for e in dividing.values()],
             "joins": [_stored(join, numbers) for join in plan.joins],
         }
-        write_atomically(self._file(epoch.number), json.dumps(stored))
+        write_json(self._file(epoch.number), FileKind.PLAN, stored, id_if_claimed(self._checkpoint))
         self._read[epoch.number] = epoch
 
     def _file(self, number: int) -> Path:
@@ -80,7 +85,7 @@ class PlanLog:
     def names(self) -> list[str]:
         """The names of the last epoch's queries, also where their streams are declared no more."""
         latest = self.latest()
-        return [] if latest is None else list(json.loads(self._file(latest).read_text())["queries"])
+        return [] if latest is None else list(self._stored(latest)["queries"])
 
     def forget(self, before: int) -> None:
         """Remove the epochs before one, but for the first."""
@@ -92,13 +97,11 @@ class PlanLog:
     def read(self, number: int) -> Epoch:
         """An epoch; each is read once, and each query made once, in a process."""
         if number not in self._read:
-            try:
-                stored = json.loads(self._file(number).read_text())
-            except (OSError, ValueError) as error:
-                message = f"{self._file(number)} is missing or damaged"
-                raise MuntinError(message, hint="restore it, or begin anew with another --checkpoint") from error
-            self._read[number] = self._epoch(number, stored)
+            self._read[number] = self._epoch(number, self._stored(number))
         return self._read[number]
+
+    def _stored(self, number: int) -> dict[str, Any]:
+        return dict(read_json(self._file(number), FileKind.PLAN, id_if_claimed(self._checkpoint)))
 
     def _epoch(self, number: int, stored: Mapping[str, Any]) -> Epoch:
         queries = {name: self._query(name, query) for name, query in stored["queries"].items()}

@@ -10,17 +10,17 @@ nobody fetches go after a day.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 
 from muntin.model import MuntinError
-from muntin.spark.durable import sync_folder, write_atomically
+from muntin.spark.durable import DamageError, FileKind, MissingError, read_json, sync_folder, write_json
 from muntin.spark.identity import FOLDER
 
 REQUESTS, ANSWERS = "requests", "answers"
@@ -76,16 +76,18 @@ def submit(checkpoint: Path, sql: str) -> str:
     _sweep(checkpoint)
     now = time.time_ns()
     request = Request(f"{max(now, _newest(checkpoint) + 1):020d}-{uuid.uuid4().hex}", sql, now / 1e9)
-    write_atomically(folder / f"{request.id}.json", json.dumps(dataclasses.asdict(request)))
+    write_json(folder / f"{request.id}.json", FileKind.REQUEST, dataclasses.asdict(request))
     return request.id
 
 
 def read_answer(checkpoint: Path, id: str) -> Answer | None:
-    """The answer so far; None where there is none yet."""
+    """The answer so far; None where there is none yet. One that is damaged raises `DamageError`."""
     try:
-        return _answer(_answer_file(checkpoint, id).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        found = read_json(_answer_file(checkpoint, id), FileKind.ANSWER)
+    except MissingError:
         return None
+    names = {field.name for field in dataclasses.fields(Answer)}
+    return Answer(**{name: value for name, value in found.items() if name in names})
 
 
 def forget(checkpoint: Path, id: str) -> None:
@@ -100,9 +102,13 @@ def waiting(checkpoint: Path) -> list[Request]:
 
 
 def answers(checkpoint: Path) -> dict[str, Answer]:
-    """The answers that nobody has fetched, in the order of their requests."""
-    read = {file.stem: read_answer(checkpoint, file.stem) for file in _files(checkpoint, ANSWERS)}
-    return {id: found for id, found in read.items() if found is not None}
+    """The answers that nobody has fetched, in the order of their requests; those that are damaged say nothing."""
+    found: dict[str, Answer] = {}
+    for file in _files(checkpoint, ANSWERS):
+        with contextlib.suppress(DamageError):
+            read = read_answer(checkpoint, file.stem)
+            found |= {} if read is None else {file.stem: read}
+    return found
 
 
 # -- who is asked -----------------------------------------------------------------------------------------------------
@@ -124,7 +130,7 @@ def pending(checkpoint: Path) -> list[Request]:
 def answer(checkpoint: Path, id: str, outcome: Answer) -> None:
     """Say what has become of a request; the answer is durable when this returns."""
     folder = _made(checkpoint, ANSWERS)
-    write_atomically(folder / f"{id}.json", json.dumps(dataclasses.asdict(outcome)))
+    write_json(folder / f"{id}.json", FileKind.ANSWER, dataclasses.asdict(outcome))
 
 
 def finish(checkpoint: Path, id: str) -> None:
@@ -184,28 +190,14 @@ def _unanswered(checkpoint: Path) -> Iterator[Path]:
 def _read(file: Path) -> Request | MuntinError | None:
     """A request, or what is wrong with it; None where it has vanished, or cannot be read just now."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        sql, sent = found["sql"], float(found["sent"])
+        found = read_json(file, FileKind.REQUEST)
     except PermissionError:
         return MuntinError(f"the job may not read {file}", hint="send requests as the user that runs the job")
-    except OSError:
+    except (MissingError, OSError):
         return None
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return _damaged(file)
-    return Request(file.stem, sql, sent) if isinstance(sql, str) else _damaged(file)
-
-
-def _damaged(file: Path) -> MuntinError:
-    return MuntinError(f"the request {file.name} is damaged", hint="send it again with `muntin query`")
-
-
-def _answer(text: str) -> Answer:
-    """What `answer` wrote; fields of other versions are passed over."""
-    found: Any = json.loads(text)
-    if not isinstance(found, dict) or found.get("state") not in get_args(State):
-        raise ValueError("not an answer")
-    names = {field.name for field in dataclasses.fields(Answer)}
-    return Answer(**{name: value for name, value in found.items() if name in names})
+    except DamageError as damage:
+        return damage
+    return Request(file.stem, found["sql"], found["sent"])
 
 
 def _newest(checkpoint: Path) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
 from muntin.plan import Plan, reporting
-from muntin.spark import identity, known, sink, source
+from muntin.spark import identity, known, sink, source, verify
 from muntin.spark.changes import Asked, Changes
 from muntin.spark.failure import explain_failure
 from muntin.spark.gateway import java_failure
@@ -116,10 +116,12 @@ class Job:
         sink: sink.Callback | None = None,
         mode: str = "endless",
         progress: Progress | None = None,
+        truncate_output: bool = False,
     ) -> Run:
         """Start the job; what is wrong with the request is said before anything is written or run.
 
         `output` None or "none" counts the rows and discards them; `sink` gets them as Arrow tables instead.
+        `truncate_output` removes from the output what is newer than the checkpoint, which was restored from a back-up.
         """
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
@@ -128,7 +130,7 @@ class Job:
             raise UsageError("rows go to a socket only as they come", hint="SET delivery = 'eager', or name a folder")
         plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self, plan, place, sink, mode, progress)
-        run._begin()
+        run._begin(truncate_output)
         return run
 
     def _frame(self, stream: Stream) -> DataFrame:
@@ -207,10 +209,12 @@ class Run:
         self._error: MuntinError | None = None
         self.differences: list[str] = []
         """What the job has otherwise than the run before on this checkpoint, one line each."""
+        self.warnings: list[str] = []
+        """What was published and is not there any more, and what was removed from the output, one line each."""
 
     # -- start ----------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def _begin(self, truncate_output: bool) -> None:
         spark, spec, checkpoint = self.job.spark, self.job.spec, self.place.checkpoint
         prepare_session(spark)
         self._shards = spec.settings.shards or self._stored_shards() or default_shards(spark)
@@ -220,7 +224,10 @@ class Run:
         self._lock = identity.Lock(checkpoint)
         try:
             checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
+            verify.verify_checkpoint(checkpoint)
             if self.place.output:
+                identity.check_output(self.place.output, checkpoint_id)
+                self._verify_output(self.place.output, truncate_output)
                 identity.claim_output(self.place.output, checkpoint_id)
             for query in spec.queries.values():
                 self._check(query)
@@ -237,6 +244,13 @@ class Run:
                 raise explain_failure(error) from error
             raise
         threading.Thread(target=self._listen, name="muntin-requests", daemon=True).start()
+
+    def _verify_output(self, output: Path, truncate: bool) -> None:
+        """Refuse an output of another moment than the checkpoint, or make it one of the same."""
+        if truncate:
+            removed = verify.truncate_output(self.place.checkpoint, output)
+            self.warnings += [f"removed, being newer than the checkpoint: {output / name}" for name in removed]
+        self.warnings += verify.verify_output(self.place.checkpoint, output)
 
     def _check(self, query: Query) -> None:
         if self._counting and query.aggregation is not None:

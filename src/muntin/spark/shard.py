@@ -36,7 +36,7 @@ from muntin.model import MuntinError, Side
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
 from muntin.spark import letters
-from muntin.spark.codec import Frame, Kind, Payload, decode, encode, table_bytes
+from muntin.spark.codec import Frame, FrameError, Kind, Payload, decode, encode, table_bytes
 from muntin.spark.courier import Courier, deliver
 from muntin.spark.hot import FileMemory, HotState, hot_root
 from muntin.spark.shards import place_of
@@ -87,7 +87,10 @@ class ShardState:
         stored = self._chunks.getValue((name,))
         if stored is None:
             raise MuntinError(f"the state is damaged: chunk {name} is missing")
-        return decode(stored[0], f"the state chunk {name}").table()
+        frame = decode(stored[0], f"the state chunk {name}")
+        if frame.kind != Kind.CHUNK or frame.header["id"] != name:
+            raise FrameError(f"the state chunk {name} is damaged: it is {frame.header.get('id', 'no chunk')}")
+        return frame.table()
 
     def write(self, step: Step, meta: dict[str, Any], epoch: int) -> str:
         """Store what the step added and removed; returns the nonce of this state."""

@@ -33,6 +33,7 @@ from muntin.plan.punctuation import are_used
 from muntin.spark import letters
 from muntin.spark.codec import Frame, Kind, decode, read_table, table_bytes
 from muntin.spark.daemon import set_aside
+from muntin.spark.durable import WHAT_TO_DO, DamageError, FileKind, from_line, to_line
 from muntin.spark.hub import Hub
 from muntin.spark.publish import Manifest, Publisher, Staged
 from muntin.spark.targets import Target
@@ -152,9 +153,10 @@ class SinkTask:
 
 
 def write_parquet(table: pa.Table, file: Path) -> None:
-    """Dictionaries for texts only: for numbers they took six times as long to write and more room."""
+    """Dictionaries for texts only: for numbers they took six times as long to write and more room. Pages have
+    checksums, so that readers can tell a damaged one."""
     texts = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
-    pq.write_table(table, file, compression=COMPRESSION, use_dictionary=texts or False)
+    pq.write_table(table, file, compression=COMPRESSION, use_dictionary=texts or False, write_page_checksum=True)
 
 
 @dataclass(frozen=True)
@@ -164,10 +166,10 @@ class Eager:
     hub: Hub
     target: Target
 
-    def complete(self, reports: list[dict[str, Any]]) -> None:
-        """The tasks are done: all that they found has been handed over."""
+    def complete(self, reports: list[dict[str, Any]]) -> list[str]:
+        """The tasks are done: all that they found has been handed over; the files that this made."""
         self.hub.finish((r["join"], r["shard"]) for r in reports if not r.get("gone"))
-        self.target.commit()
+        return self.target.commit()
 
     def close(self) -> None:
         self.hub.close()
@@ -203,11 +205,14 @@ class Sink:
             if self._eager and (failure := self._eager.hub.failed()) is not None:
                 raise failure from None
             raise
+        written: list[str] = []
         if self._eager:
-            self._eager.complete([message["operator"] for message, _ in messages if message["type"] == "operator"])
+            written = self._eager.complete(
+                [message["operator"] for message, _ in messages if message["type"] == "operator"]
+            )
         if new:
             self._hand_over(messages, batch)
-        manifest = self._publish([message for message, _ in messages], batch)
+        manifest = self._publish([message for message, _ in messages], batch, written)
         if new:
             self._note([message for message, _ in messages], time.time_ns() // 1000)
         if staging:
@@ -234,7 +239,7 @@ class Sink:
                 moments = {int(moment): rows for moment, rows in came.items()}
                 self.latency.setdefault(name, Latency()).add_since(moments, now)
 
-    def _publish(self, messages: list[dict[str, Any]], batch: int) -> Manifest:
+    def _publish(self, messages: list[dict[str, Any]], batch: int, written: list[str]) -> Manifest:
         rows: Counter[str] = Counter(self._eager.hub.rows if self._eager else {})
         turned_away: Counter[str] = Counter()
         for message in messages:
@@ -248,6 +253,7 @@ class Sink:
             rows,
             turned_away,
             {f"{r['join']}/{r['shard']}": r for r in reports},
+            written,
         )
 
 
@@ -268,18 +274,32 @@ def prepare_output(output: Path, plan: Plan, punctuations: str, eager: bool = Fa
     for name, schema in {**schemas, letters.NAME: letters.SCHEMA}.items():
         folder = output / name
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / SCHEMA_FILE).exists() or pq.read_schema(folder / SCHEMA_FILE) != schema:
+        if _schema_of(folder) != schema:
             types = columns_ever(folder) | {field.name: str(field.type) for field in schema}
             aside = folder / f".{uuid.uuid4().hex}.tmp"
-            pq.write_table(schema.with_metadata({COLUMNS: json.dumps(types)}).empty_table(), aside)
+            noted = to_line(FileKind.COLUMNS, folder.name, types)
+            pq.write_table(schema.with_metadata({COLUMNS: noted}).empty_table(), aside)
             os.replace(aside, folder / SCHEMA_FILE)
 
 
 def columns_ever(folder: Path) -> dict[str, str]:
     """The types of all columns that a query's files have had, by name: it may have been replaced."""
+    schema = _schema_of(folder)
+    if schema is None:
+        return {}
+    noted = (schema.metadata or {}).get(COLUMNS, b"")
+    return dict(from_line(noted, FileKind.COLUMNS, folder.name, None, str(folder / SCHEMA_FILE)))
+
+
+def _schema_of(folder: Path) -> pa.Schema | None:
+    """The schema that a query's folder shows its readers, None where it shows none yet."""
     file = folder / SCHEMA_FILE
-    noted = (pq.read_schema(file).metadata or {}).get(COLUMNS) if file.exists() else None
-    return dict(json.loads(noted)) if noted else {}
+    try:
+        return pq.read_schema(file)
+    except FileNotFoundError:
+        return None
+    except (OSError, pa.ArrowException):
+        raise DamageError(f"{file} is damaged: it is not Parquet", hint=WHAT_TO_DO[FileKind.COLUMNS]) from None
 
 
 def check_columns(output: Path, query: Query) -> None:

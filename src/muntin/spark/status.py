@@ -39,7 +39,7 @@ from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
 from muntin.plan.ordering import FILTER_ORDER, SYNC_FILTER, must_wait
 from muntin.spark import known
-from muntin.spark.durable import write_atomically
+from muntin.spark.durable import DamageError, FileKind, MissingError, read_json, write_json
 from muntin.spark.identity import FOLDER
 from muntin.spark.letters import iso
 from muntin.spark.publish import Manifest
@@ -55,8 +55,8 @@ def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     """The status of a job, running or not, from its checkpoint."""
     file = Path(checkpoint) / FOLDER / FILE
     try:
-        found: dict[str, Any] = json.loads(file.read_text())
-    except FileNotFoundError:
+        found: dict[str, Any] = read_json(file, FileKind.STATUS)
+    except MissingError:
         raise UsageError(f"{checkpoint} is not the checkpoint of a job that has run") from None
     if found["state"] == "running" and not _is_alive(found["pid"]):
         found["state"] = "failed"
@@ -74,6 +74,14 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
+def _before(file: Path) -> dict[str, Any]:
+    """The status of the run before. It is a report: where it is damaged, nothing is known of that run."""
+    try:
+        return dict(read_json(file, FileKind.STATUS))
+    except DamageError:
+        return {}
+
+
 class StatusBoard:
     """The status of a running job, made of that of its legs; every change reaches the file."""
 
@@ -82,7 +90,7 @@ class StatusBoard:
         self.invalidation, self.ordering = settings.invalidation, settings.ordering
         self.constants = known.load_constants(checkpoint) or DEFAULT
         self.lock = threading.Lock()
-        self.before: dict[str, Any] = json.loads(self.file.read_text()) if self.file.exists() else {}
+        self.before = _before(self.file)
         """The status of the run before."""
         self._legs: list[LegStatus] = []
         self._over: list[Manifest] = []
@@ -127,7 +135,7 @@ class StatusBoard:
         self._write()
 
     def _write(self) -> None:
-        write_atomically(self.file, json.dumps(self._merged()))
+        write_json(self.file, FileKind.STATUS, self._merged())
 
     def _merged(self) -> dict[str, Any]:
         legs = [leg.status for leg in self._legs]

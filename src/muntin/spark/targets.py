@@ -28,8 +28,8 @@ class Target(Protocol):
     def deliver(self, name: str, table: pa.Table, batch: int) -> None:
         """Rows of a query in timestamp order, after those that came before."""
 
-    def commit(self) -> None:
-        """The micro-batch is complete."""
+    def commit(self) -> list[str]:
+        """The micro-batch is complete; the files that were written for it, relative to the output."""
 
     def close(self) -> None: ...
 
@@ -40,8 +40,8 @@ class Nowhere:
     def deliver(self, name: str, table: pa.Table, batch: int) -> None:
         pass
 
-    def commit(self) -> None:
-        pass
+    def commit(self) -> list[str]:
+        return []
 
     def close(self) -> None:
         pass
@@ -72,12 +72,15 @@ class JsonFiles(Nowhere):
         self._open[name].write(json_lines(table))
         self._open[name].flush()
 
-    def commit(self) -> None:
+    def commit(self) -> list[str]:
+        written = [str(Path(file.name).relative_to(self._folder)) for file in self._open.values()]
+        self.close()
+        return written
+
+    def close(self) -> None:
         for file in self._open.values():
             file.close()
         self._open.clear()
-
-    close = commit
 
 
 class Socket(Nowhere):
