@@ -225,6 +225,11 @@ def wrap(node: exp.Expr) -> exp.Expr:
     return exp.Paren(this=node) if isinstance(node, loose) and not isinstance(node, exp.Paren) else node
 
 
+def attempt(node: exp.Expr) -> exp.Expr:
+    """An operation that can fail for a row, and then is NULL in this place of the expression."""
+    return exp.Anonymous(this="TRY", expressions=[node])
+
+
 def called(node: exp.Expr) -> str:
     """What a user calls a node."""
     names: dict[type[exp.Expr], str] = {
@@ -256,7 +261,7 @@ def called(node: exp.Expr) -> str:
     return type(node).__name__.upper()
 
 
-def as_decimal(value: Value) -> tuple[int, int]:
+def decimal_parts_of(value: Value) -> tuple[int, int]:
     """Precision and scale under which Spark takes a number into decimal arithmetic."""
     digits = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
     integer = value.integer
