@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables of values and templates)
 """Expressions over edge values of every type, written twice: as a user writes them, and for Spark with its `try_` forms.
 
 A fault in one row is NULL in that row, so `a + b` is to be what Spark calls `try_add(a, b)`, `CAST` what it calls

@@ -1,4 +1,4 @@
-"""Expressions mean what Spark SQL means: the same rows, the same texts, values and types side by side in one session."""
+"""Expressions mean what Spark SQL means: the same rows and texts, values and types side by side in one session."""
 
 from __future__ import annotations
 
@@ -124,5 +124,5 @@ def test_random_expressions_have_sparks_types_and_values(spark: Any) -> None:
 def test_the_comparison_itself_finds_a_difference(spark: Any) -> None:
     wrong = [Term("integer", "b + 1", "try_add(b, 2)"), Term("float", "t + 1", "try_add(t, 1L)"), made.column("s")]
     first, second = differences(spark, wrong)
-    assert first.startswith("b + 1: 1, Spark says 2 for {'b': 0}") or "b + 1" in first
+    assert first.startswith("b + 1: ") and "Spark says" in first
     assert second == "t + 1: the type is int, Spark's is bigint"
