@@ -3,10 +3,10 @@
 The SQL that arrives here was produced by the front end from a whitelist; the connection is nevertheless shut off from
 files, extensions and settings, so that a slip in the whitelist cannot reach the machine.
 
-What fails for one row (overflow, a cast that does not work, a division by zero) is NULL for that row: one bad row must not
-stop a shared job. The front end says so at each operation that can fail; the TRY around the whole is for what it missed.
-DuckDB's optimizer is told to leave expressions alone: it would compare `v > 4` where `v + 1 > 5` is written, and so keep
-the row in which `v + 1` overflows.
+What fails for one row (overflow, a cast that does not work, a division by zero) is NULL for that row: one bad row
+must not stop a shared job. The front end says so at each operation that can fail; the TRY around the whole is for what
+it missed. DuckDB's optimizer is told to leave expressions alone: it would compare `v > 4` where `v + 1 > 5` is
+written, and so keep the row in which `v + 1` overflows.
 """
 
 from __future__ import annotations

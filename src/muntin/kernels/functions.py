@@ -1,4 +1,4 @@
-"""Functions that the evaluator adds to DuckDB's own: decimals beyond 38 digits on the way, and letters by all of Unicode.
+"""Functions that the evaluator adds to DuckDB's own: exact wide decimals, and letters by all of Unicode.
 
 An expression names what it needs, and the evaluator declares it to DuckDB when it first meets the name:
 

@@ -1,6 +1,6 @@
 """Arithmetic between decimals: Spark's types, and Spark's digits in them.
 
-Spark computes exactly and rounds once, half up, to the result's scale. DuckDB does so in 128 bits, which is enough where
+Spark computes exactly and rounds once, half up, to the result's scale. DuckDB does so in 128 bits, enough where
 Spark's result type holds every digit there can be; it multiplies in 64 bits unless an operand is wider, it divides in
 doubles, and what needs more than 38 digits on the way is an overflow. Then the evaluator's own functions do it.
 """
