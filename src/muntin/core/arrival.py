@@ -37,13 +37,18 @@ def outside_calendar(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.or_(pc.less(times, EARLIEST_US), pc.greater(times, LATEST_US))
 
 
+def _loses_digits(own: pa.DataType, shared: pa.DataType) -> bool:
+    """Whether a decimal has fewer places in the shared type: the evaluator rounds there, Arrow would cut."""
+    return pa.types.is_decimal(own) and pa.types.is_decimal(shared) and shared.scale < own.scale
+
+
 def key_columns(join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.ChunkedArray]:
     """The join key of each row, in the types in which both sides are compared."""
     columns: list[pa.ChunkedArray | None] = []
     computed: list[tuple[str, str]] = []
     for pair in join.keys:
         bare = pair.side(side).column
-        if bare is None:
+        if bare is None or _loses_digits(rows.schema.field(bare[1]).type, arrow_type(pair.type)):
             computed.append((pair.side(side).sql, pair.type))
             columns.append(None)
         else:

@@ -3,8 +3,10 @@
 The SQL that arrives here was produced by the front end from a whitelist; the connection is nevertheless shut off from
 files, extensions and settings, so that a slip in the whitelist cannot reach the machine.
 
-An expression that fails for one row (overflow, a cast that does not work) is NULL for that row, and so is a division by
-zero: one bad row must not stop a shared job.
+What fails for one row (overflow, a cast that does not work, a division by zero) is NULL for that row: one bad row
+must not stop a shared job. The front end says so at each operation that can fail; the TRY around the whole is for what
+it missed. DuckDB's optimizer is told to leave expressions alone: it would compare `v > 4` where `v + 1 > 5` is
+written, and so keep the row in which `v + 1` overflows.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from functools import cache
 
 import duckdb
 import pyarrow as pa
+
+from muntin.kernels.functions import function, named_in
 
 _ARROW = {
     "boolean": pa.bool_(),
@@ -59,21 +63,42 @@ def duckdb_type(name: str) -> str:
     return _DUCKDB.get(name) or name.upper()
 
 
+COLUMN_PRUNING = "unused_columns"
+"""The one optimizer that projections need: columns that no expression names are not read."""
+
+
 @cache
 def connection() -> duckdb.DuckDBPyConnection:
     """One locked-down connection per process."""
     con = duckdb.connect(":memory:", config={"threads": 1})
     con.execute("SET TimeZone = 'UTC'")
     con.execute("SET ieee_floating_point_ops = false")
-    con.execute("SET disabled_optimizers = 'common_subexpressions'")  # it takes failing parts out of TRY
+    rewriters = [name for (name,) in con.sql("SELECT * FROM duckdb_optimizers()").fetchall() if name != COLUMN_PRUNING]
+    con.execute(f"SET disabled_optimizers = '{','.join(rewriters)}'")
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
     atexit.register(connection.cache_clear)  # one that outlives the interpreter is complained about at length
     return con
 
 
+@cache
+def _declare(name: str) -> None:
+    """Make a function of ours known to DuckDB, once."""
+    made = function(name)
+    if made is not None:
+        parameters = [duckdb.sqltype(kind) for kind in made.parameters]
+        con, result = connection(), duckdb.sqltype(made.result)
+        con.create_function(name, made.compute, parameters, result, type="arrow", null_handling="special")
+
+
+def _declare_functions(sql: str) -> None:
+    for name in named_in(sql):
+        _declare(name)
+
+
 def type_of(sql: str, columns: Sequence[tuple[str, str]]) -> str:
     """The model type of an expression over `columns` (name, type); raises duckdb.Error where it does not type."""
+    _declare_functions(sql)
     fields = ", ".join(f'NULL::{duckdb_type(t)} AS "{name}"' for name, t in columns) or "NULL AS _"
     (described,) = connection().execute(f"DESCRIBE SELECT ({sql}) AS x FROM (SELECT {fields}) t").fetchall()
     name = described[1]
@@ -87,6 +112,7 @@ def evaluate(table: pa.Table, expressions: Sequence[tuple[str, str]]) -> list[pa
     if table.num_rows == 0:
         return [pa.chunked_array([], arrow_type(t)) for _, t in expressions]
     columns = ", ".join(f"TRY(CAST(({sql}) AS {duckdb_type(t)})) AS c{i}" for i, (sql, t) in enumerate(expressions))
+    _declare_functions(columns)
     con = connection()
     con.register("_rows", table)
     try:

@@ -53,7 +53,8 @@ def _common_number(left: str, right: str) -> str:
     parts = [decimal_parts(t) or (_INTEGER_DIGITS[t], 0) for t in (left, right)]
     scale = max(s for _, s in parts)
     whole = max(p - s for p, s in parts)
-    return f"decimal({whole + scale},{scale})" if whole + scale <= MAX_PRECISION else "double"
+    precision = min(whole + scale, MAX_PRECISION)  # Spark rounds the fraction where there is no room for all of it
+    return f"decimal({precision},{precision - whole})"
 
 
 def column_name_fault(name: str, before: Collection[str]) -> tuple[str, str] | None:

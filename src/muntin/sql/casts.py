@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -10,21 +11,27 @@ from sqlglot import exp
 
 from muntin.kernels.evaluate import evaluate
 from muntin.model import common_type, is_numeric
-from muntin.model.types import INTEGERS, MAX_PRECISION, TYPES
+from muntin.model.types import INTEGERS, MAX_PRECISION, TYPES, decimal_parts
+from muntin.sql import time_texts
 from muntin.sql.places import SqlText
-from muntin.sql.translate import NULL, TIMES, Translator, Value, at, coerce, duckdb_type_node, fill, rule
+from muntin.sql.time_texts import BLANKS
+from muntin.sql.translate import (
+    NULL,
+    TIMES,
+    Translator,
+    Value,
+    at,
+    coerce,
+    decimal_parts_of,
+    duckdb_type_node,
+    fill,
+    rule,
+)
 
-_BLANKS = r"[\x00-\x20]*"
-_DATE = r"\d{4}-\d{1,2}-\d{1,2}"
-_ZONE = r"(?:Z|UTC|[+-]\d{2}:\d{2})?"
-_TIME = rf"{_DATE}(?:[ T]\d{{1,2}}:\d{{1,2}}:\d{{1,2}}(?:\.\d{{1,6}})?{_ZONE})?"
-_FORMS = {
-    "date": _DATE,
-    "timestamp": _TIME,
-    "timestamp_ntz": _TIME,
-    "double": r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI]nf(?:inity)?|INF|NaN|nan)",
-}
-"""What Spark reads as a value of a type, near enough; anything else is NULL, as in DuckDB it might not be."""
+_WHOLE = r"[+-]?\d+"
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_FLOATING = rf"{_NUMBER}|(?i)[+-]?inf(?:inity)?|nan"
+_TIME_TEXTS = {"date": time_texts.DATE, "timestamp": time_texts.TIMESTAMP, "timestamp_ntz": time_texts.TIMESTAMP_NTZ}
 
 _DTYPES = {
     exp.DType.TINYINT: "tinyint",
@@ -104,7 +111,7 @@ def _conversion(source: str, target: str) -> str | None:
         if is_numeric(target):
             return _between_numbers(source, target)
         if target == "string":
-            return None if source in ("float", "double") else plain
+            return _number_as_text(source)
         return plain if target == "boolean" else None
     if source == "boolean":
         return plain if is_numeric(target) or target == "string" else None
@@ -115,12 +122,33 @@ def _conversion(source: str, target: str) -> str | None:
     return None
 
 
+def _number_as_text(source: str) -> str | None:
+    """Where all digits of a decimal stand behind the point, DuckDB writes no zero before it."""
+    if source in ("float", "double"):
+        return None
+    parts = decimal_parts(source)
+    plain = "CAST(a AS VARCHAR)"
+    return f"regexp_replace({plain}, '^(-?)[.]', '\\10.')" if parts and parts[0] == parts[1] else plain
+
+
+_LARGEST_FLOAT = "3.4028234663852886e38"
+_FLOAT_OVERFLOW = "3.4028235677973366e38"
+"""Doubles from here on are nearer to the power of two that a float does not reach: Spark rounds them to Infinity."""
+
+_TO_FLOAT = f"""
+    CASE WHEN NOT isfinite(a) OR abs(a) <= {_LARGEST_FLOAT} THEN CAST(a AS FLOAT)
+      WHEN a >= {_FLOAT_OVERFLOW} THEN CAST('Infinity' AS FLOAT)
+      WHEN a <= -{_FLOAT_OVERFLOW} THEN CAST('-Infinity' AS FLOAT)
+      WHEN a > 0 THEN CAST({_LARGEST_FLOAT} AS FLOAT)
+      WHEN a < 0 THEN CAST(-{_LARGEST_FLOAT} AS FLOAT) END"""
+
+
 def _between_numbers(source: str, target: str) -> str:
     if target in INTEGERS and source not in INTEGERS:
         return f"TRY_CAST(trunc(a) AS {_TARGET})"
     if target.startswith("decimal") and source in ("float", "double"):
         return f"TRY_CAST(CAST(CAST(a AS DOUBLE) AS VARCHAR) AS {_TARGET})"
-    return f"TRY_CAST(a AS {_TARGET})"
+    return _TO_FLOAT if (source, target) == ("double", "float") else f"TRY_CAST(a AS {_TARGET})"
 
 
 def _from_string(target: str) -> str | None:
@@ -132,8 +160,12 @@ def _from_string(target: str) -> str | None:
         )
     if target == "binary":
         return None
-    form = r"[+-]?\d+" if target in INTEGERS else _FORMS.get(target, _FORMS["double"])
-    return f"TRY_CAST(regexp_extract(a, '^{_BLANKS}({form}){_BLANKS}$', 1) AS {_TARGET})"
+    if target in TIMES:
+        return _TIME_TEXTS[target]
+    if target in ("float", "double"):  # Java takes 1d and 1f for numbers
+        return f"TRY_CAST(regexp_extract(a, '^{BLANKS}({_FLOATING})[dDfF]?{BLANKS}$', 1) AS {_TARGET})"
+    form = _WHOLE if target in INTEGERS else _NUMBER
+    return f"TRY_CAST(regexp_extract(a, '^{BLANKS}({form}){BLANKS}$', 1) AS {_TARGET})"
 
 
 def time_literal(t: Translator, value: Value, kind: str, source: exp.Expr) -> Value:
@@ -142,6 +174,8 @@ def time_literal(t: Translator, value: Value, kind: str, source: exp.Expr) -> Va
     if not _has_value(result.node.sql("duckdb"), kind):
         example = "2024-01-31" if kind == "date" else "2024-01-31 12:00:00"
         raise t.error(f"'{value.node.name}' is not a {kind}", value, f"write it as '{example}'")
+    if re.fullmatch(time_texts.PLAIN, value.node.name) is None:
+        return result
     constant = exp.Literal.string(value.node.name.strip())
     return Value(exp.Cast(this=constant, to=duckdb_type_node(kind)), kind, value.span)
 
@@ -168,6 +202,18 @@ def unify(t: Translator, values: list[Value], source: exp.Expr, verb: str) -> tu
         first = value if kind == NULL else first
         kind = met
     return kind, [coerce(v, kind) for v in dated]
+
+
+def beside_decimals(values: list[Value]) -> list[Value]:
+    """Integer literals as decimals of just their digits, where they are compared with a decimal."""
+    if not any(decimal_parts(v.type) for v in values):
+        return values
+    return [v if v.integer is None else _narrowed(v) for v in values]
+
+
+def _narrowed(literal: Value) -> Value:
+    kind = "decimal({},{})".format(*decimal_parts_of(literal))
+    return replace(literal, node=exp.Cast(this=literal.node, to=duckdb_type_node(kind)), type=kind)
 
 
 def _meeting_hint(left: Value, right: Value, verb: str) -> str:

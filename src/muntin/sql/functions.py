@@ -5,24 +5,36 @@ from __future__ import annotations
 from sqlglot import exp
 
 from muntin.model.types import INTEGERS, MAX_PRECISION, decimal_parts
-from muntin.sql.casts import converted, unify
-from muntin.sql.translate import NULL, TIMES, Translator, Value, called, coerce, duckdb_type_node, fill, rule, wrap
+from muntin.sql.casts import beside_decimals, converted, unify
+from muntin.sql.translate import (
+    NULL,
+    TIMES,
+    Translator,
+    Value,
+    attempt,
+    called,
+    coerce,
+    duckdb_type_node,
+    fill,
+    rule,
+    wrap,
+)
 
 _STRINGS: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Upper: ("upper(a)", "string"),
-    exp.Lower: ("lower(a)", "string"),
+    exp.Upper: ("CASE WHEN length(a) = strlen(a) THEN upper(a) ELSE unicode_upper(a) END", "string"),
+    exp.Lower: ("CASE WHEN length(a) = strlen(a) THEN lower(a) ELSE unicode_lower(a) END", "string"),
     exp.StartsWith: ("starts_with(a, b)", "boolean"),
     exp.EndsWith: ("ends_with(a, b)", "boolean"),
     exp.Contains: ("contains(a, b)", "boolean"),
     exp.Replace: ("replace(a, b, c)", "string"),
 }
-"""Functions of strings that mean the same in DuckDB."""
+"""Functions of strings. Letters that are not ASCII may become several (ß, İ), in DuckDB's own functions they do not."""
 
 _DOUBLES: dict[type[exp.Expr], str] = {
     exp.Sqrt: "CASE WHEN a < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt(a) END",
     exp.Exp: "exp(a)",
     exp.Ln: "ln(CASE WHEN a > 0 THEN a END)",
-    exp.Sign: "CASE WHEN isnan(a) THEN a ELSE CAST(sign(a) AS DOUBLE) END",
+    exp.Sign: "CASE WHEN isnan(a) OR a = 0 THEN a ELSE CAST(sign(a) AS DOUBLE) END",
 }
 """Functions of one double. Where DuckDB raises, the argument is kept out, so that only this value is NULL."""
 
@@ -84,15 +96,16 @@ def _double(t: Translator, node: exp.Expr, argument: exp.Expr) -> exp.Expr:
 @rule(exp.Abs, args="this")
 def absolute(t: Translator, node: exp.Expr) -> Value:
     value = t.number(t.value(node.this), "ABS")
-    return t.made(node, fill("abs(a)", a=value.node), value.type)
+    call = fill("abs(a)", a=value.node)
+    return t.made(node, attempt(call) if value.type in INTEGERS else call, value.type)
 
 
 @rule(exp.Floor, exp.Ceil, args="this")
 def whole(t: Translator, node: exp.Expr) -> Value:
     value = t.number(t.value(node.this), called(node))
     name = "floor" if isinstance(node, exp.Floor) else "ceil"
-    parts = decimal_parts(value.type)
-    kind = f"decimal({min(parts[0] - parts[1] + 1, MAX_PRECISION)},0)" if parts else "bigint"
+    precision, scale = decimal_parts(value.type) or (0, 0)
+    kind = f"decimal({precision - scale + 1 if scale else precision},0)" if precision else "bigint"
     inner = value.node if value.type in (*INTEGERS, NULL) else fill(f"{name}(a)", a=value.node)
     return t.made(node, exp.TryCast(this=inner, to=duckdb_type_node(kind)), kind)
 
@@ -106,7 +119,8 @@ def rounded(t: Translator, node: exp.Expr) -> Value:
     if digits is None or not -18 <= digits <= 18 or (digits < 0 and value.type in ("float", "double")):
         raise t.error("ROUND needs a literal number of places, 0 to 18", places or node, "write ROUND(x, 2)")
     if value.type in (*INTEGERS, NULL):
-        return t.made(node, value.node if digits >= 0 else fill(f"round(a, -{-digits})", a=value.node), value.type)
+        whole_node = value.node if digits >= 0 else attempt(fill(f"round(a, -{-digits})", a=value.node))
+        return t.made(node, whole_node, value.type)
     parts = decimal_parts(value.type)
     if parts is not None:
         return _round_decimal(t, node, value, parts, digits)
@@ -119,9 +133,8 @@ def _round_decimal(t: Translator, node: exp.Expr, value: Value, parts: tuple[int
     if digits < 0:
         raise t.error("ROUND of a decimal needs 0 or more places", node, "write ROUND(x, 2)")
     precision, scale = parts
-    if digits >= scale:
-        return t.made(node, value.node, value.type)
-    kind = f"decimal({min(precision - scale + digits + 1, MAX_PRECISION)},{digits})"
+    kept = min(digits, scale)
+    kind = f"decimal({min(precision - scale + kept + 1, MAX_PRECISION)},{kept})"
     return t.made(node, exp.TryCast(this=value.node, to=duckdb_type_node(kind)), kind)
 
 
@@ -144,7 +157,7 @@ def coalesce(t: Translator, node: exp.Expr) -> Value:
 @rule(exp.Nullif)
 def nullif(t: Translator, node: exp.Expr) -> Value:
     values = [t.value(node.this), t.value(node.expression)]
-    _, (left, right) = unify(t, values, node, "compare")
+    _, (left, right) = unify(t, beside_decimals(values), node, "compare")
     whole_node = fill("CASE WHEN a = b THEN NULL ELSE c END", a=left, b=right, c=values[0].node)
     return t.made(node, whole_node, values[0].type)
 
@@ -222,7 +235,10 @@ def substring(t: Translator, node: exp.Expr) -> Value:
         "CASE WHEN e <= 0 OR n <= 0 THEN '' WHEN f < 0 THEN substring(s, 1, e) ELSE substring(s, f + 1, n) END",
         s=text.node, f=before, e=end, n=size.node,
     )  # fmt: skip
-    return t.made(node, fill("CASE WHEN f + n IS NOT NULL THEN c END", f=before, n=size.node, c=cut), "string")
+    known_all = fill(
+        "CASE WHEN f + n IS NOT NULL AND s IS NOT NULL THEN c END", f=before, n=size.node, s=text.node, c=cut
+    )
+    return t.made(node, known_all, "string")
 
 
 @rule(exp.Concat, exp.DPipe, args="this expression expressions safe coalesce")

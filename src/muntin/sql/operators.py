@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isinf
 
 from sqlglot import exp
 
 from muntin.model import UsageError, is_numeric
 from muntin.model.types import INTEGERS, MAX_PRECISION
-from muntin.sql.casts import unify
+from muntin.sql.casts import beside_decimals, unify
+from muntin.sql.decimals import decimal_arithmetic, decimal_result
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.translate import (
     INTERVAL,
     NULL,
     Translator,
     Value,
-    as_decimal,
     at,
+    attempt,
     coerce,
     duckdb_type_node,
     fill,
@@ -104,12 +106,13 @@ def negate(t: Translator, node: exp.Expr) -> Value:
     if isinstance(operand, exp.Literal) and not operand.is_string:
         return _number(t, node, operand.name, negative=True)
     value = t.number(t.value(operand), "the minus sign")
-    return t.made(node, exp.Neg(this=wrap(value.node)), value.type)
+    negated = exp.Neg(this=wrap(value.node))
+    return t.made(node, attempt(negated) if value.type in INTEGERS else negated, value.type)
 
 
 @rule(*_COMPARE)
 def compare(t: Translator, node: exp.Expr) -> Value:
-    values = [t.value(node.this), t.value(node.expression)]
+    values = beside_decimals([t.value(node.this), t.value(node.expression)])
     _, (left, right) = unify(t, values, node, "compare")
     return t.made(node, type(node)(this=wrap(left), expression=wrap(right)), "boolean")
 
@@ -187,11 +190,20 @@ def _like(t: Translator, source: exp.Expr, node: exp.Expr, escape: str) -> Value
     text, pattern = (t.string(t.value(n), "LIKE") for n in (node.this, node.expression))
     if pattern.is_text:
         _check_pattern(t, pattern, escape)
+    else:
+        pattern = replace(pattern, node=_valid_pattern(pattern.node, escape))
     match = type(node)(this=wrap(text.node), expression=wrap(pattern.node))
     matched: exp.Expr = exp.Escape(this=match, expression=exp.Literal.string(escape))
     if node.args.get("negate"):  # NOT LIKE is one node, NOT IN is two
         matched = exp.Not(this=exp.Paren(this=matched))
     return t.made(source, matched, "boolean")
+
+
+def _valid_pattern(pattern: exp.Expr, escape: str) -> exp.Expr:
+    """A pattern from data: NULL where Spark would refuse it."""
+    special = "".join(f"\\x{{{ord(char):x}}}" for char in escape)
+    valid = f"(?s)(?:[^{special}]|{special}[_%{special}])*"
+    return fill("CASE WHEN regexp_full_match(p, v) THEN p END", p=pattern, v=exp.Literal.string(valid))
 
 
 def _check_pattern(t: Translator, pattern: Value, escape: str) -> None:
@@ -202,45 +214,40 @@ def _check_pattern(t: Translator, pattern: Value, escape: str) -> None:
             raise t.error(message, pattern, f"in a pattern write {escape}_ , {escape}% or {escape}{escape}")
 
 
-@rule(exp.Add, exp.Sub, exp.Mul, exp.Mod, args="this expression typed safe")
+@rule(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, args="this expression typed safe")
 def arithmetic(t: Translator, node: exp.Expr) -> Value:
     left, right = t.value(node.this), t.value(node.expression)
     if INTERVAL in (left.type, right.type):
         return _shift(t, node, left, right)
     _check_numbers(t, node, left, right)
     kind = _result_type(node, left, right)
-    divisor = isinstance(node, exp.Mod)
     if kind.startswith("decimal"):
-        operands = [coerce(v, "decimal({},{})".format(*as_decimal(v))) for v in (left, right)]
-    else:
-        operands = [coerce(v, kind) for v in (left, right)]
-    a, b = operands
-    built = type(node)(this=wrap(a), expression=fill("nullif(b, 0)", b=b) if divisor else wrap(b))
-    if kind.startswith("decimal"):
-        return t.made(node, exp.Cast(this=built, to=duckdb_type_node(kind)), kind)
-    return t.made(node, built, kind)
+        return t.made(node, decimal_arithmetic(node, left, right, kind), kind)
+    a, b = (coerce(v, kind) for v in (left, right))
+    if isinstance(node, exp.Div):
+        if left.integer is not None:
+            a = exp.Cast(this=a, to=duckdb_type_node("double"))
+        return t.made(node, fill("a / nullif(b, 0)", a=a, b=b), kind)
+    if isinstance(node, exp.Mod):
+        return t.made(node, _remainder(a, b, right, kind), kind)
+    built = type(node)(this=wrap(a), expression=wrap(b))
+    return t.made(node, attempt(built) if kind in INTEGERS else built, kind)
 
 
-@rule(exp.Div, args="this expression typed safe")
-def divide(t: Translator, node: exp.Expr) -> Value:
-    left, right = t.value(node.this), t.value(node.expression)
-    _check_numbers(t, node, left, right)
-    kind = _result_type(node, left, right)
-    a, b = (coerce(v, "double") for v in (left, right))
-    if left.integer is not None:
-        a = exp.Cast(this=a, to=duckdb_type_node("double"))
-    quotient = fill("a / nullif(b, 0)", a=a, b=b)
-    if kind.startswith("decimal"):
-        quotient = fill("TRY_CAST(CAST(q AS VARCHAR) AS DECIMAL(1, 0))", q=quotient)
-        quotient.set("to", duckdb_type_node(kind))
-    return t.made(node, quotient, kind)
+def _remainder(a: exp.Expr, b: exp.Expr, divisor: Value, kind: str) -> exp.Expr:
+    """Of the smallest integer by -1, DuckDB takes the remainder for an overflow; by 1 it is the same."""
+    if kind not in INTEGERS:
+        return fill("a % nullif(b, 0)", a=a, b=b)
+    if divisor.integer is not None and divisor.integer not in (0, -1):
+        return fill("a % b", a=a, b=b)
+    return fill("a % CASE WHEN b = -1 THEN 1 WHEN b <> 0 THEN b END", a=a, b=b)
 
 
 @rule(exp.IntDiv)
 def int_div(t: Translator, node: exp.Expr) -> Value:
     left, right = (t.expect(t.value(n), INTEGERS, "div", "an integer") for n in (node.this, node.expression))
     a, b = (exp.Cast(this=v.node, to=duckdb_type_node("bigint")) for v in (left, right))
-    return t.made(node, fill("a // nullif(b, 0)", a=a, b=b), "bigint")
+    return t.made(node, attempt(fill("a // nullif(b, 0)", a=a, b=b)), "bigint")
 
 
 def _check_numbers(t: Translator, node: exp.Expr, left: Value, right: Value) -> None:
@@ -265,27 +272,7 @@ def _result_type(node: exp.Expr, left: Value, right: Value) -> str:
         return "float"
     if kinds <= set(INTEGERS):
         return "double" if isinstance(node, exp.Div) else max(kinds, key=INTEGERS.index)
-    sizes = [as_decimal(v) if v.type != NULL else (1, 0) for v in (left, right)]
-    return _decimal_result(node, *sizes)
-
-
-def _decimal_result(node: exp.Expr, left: tuple[int, int], right: tuple[int, int]) -> str:
-    (p1, s1), (p2, s2) = left, right
-    if isinstance(node, exp.Mul):
-        precision, scale = p1 + p2 + 1, s1 + s2
-    elif isinstance(node, exp.Div):
-        scale = max(6, s1 + p2 + 1)
-        precision = p1 - s1 + s2 + scale
-    elif isinstance(node, exp.Mod):
-        scale = max(s1, s2)
-        precision = min(p1 - s1, p2 - s2) + scale
-    else:
-        scale = max(s1, s2)
-        precision = max(p1 - s1, p2 - s2) + scale + 1
-    if precision > MAX_PRECISION:  # Spark keeps the whole digits and at least six of the fraction
-        scale = max(MAX_PRECISION - (precision - scale), min(scale, 6))
-        precision = MAX_PRECISION
-    return f"decimal({precision},{scale})"
+    return decimal_result(node, left, right)
 
 
 @rule(exp.Interval, args="this unit")
@@ -312,4 +299,4 @@ def _shift(t: Translator, node: exp.Expr, left: Value, right: Value) -> Value:
     ):
         hint = "only timestamps can be moved by an INTERVAL; write CAST(... AS TIMESTAMP)"
         raise t.error(f"cannot {_VERBS[type(node)]} {left.type} and {right.type}", node, hint)
-    return t.made(node, type(node)(this=wrap(time.node), expression=by.node), time.type)
+    return t.made(node, attempt(type(node)(this=wrap(time.node), expression=by.node)), time.type)

@@ -10,8 +10,8 @@ Where the two engines differ, the rule decides; what was decided:
 | expression | Spark, and therefore here |
 |---|---|
 | `a / b`, `a % b`, `a div b` | integers divide as doubles, `div` truncates; a zero divisor gives NULL |
-| decimal `/` | computed in double, rounded to Spark's scale: exact to 15 digits |
-| integer overflow | NULL for the whole expression (the evaluator's rule for what fails) |
+| decimals | exact, rounded once, half up, to Spark's scale; too many digits give NULL |
+| overflow | NULL in its place, as Spark's `try_add`: `COALESCE(v + 1, 0)` is 0 where `v + 1` overflows |
 | float beside another number | both as double (Spark's ANSI rule) |
 | CAST to integers | truncates; strings: only `[+-]digits`, blanks around allowed; what does not cast is NULL |
 | CAST of doubles to string, of binary, between numbers and times | refused: the engines print and count apart |
@@ -24,7 +24,7 @@ Where the two engines differ, the rule decides; what was decided:
 | TRIM | blanks only, or the characters given |
 | LIKE, ILIKE | backslash escapes unless ESCAPE says otherwise; a literal pattern that Spark rejects is refused |
 | RLIKE | refused: Java's and RE2's patterns differ in silence |
-| UPPER, LOWER | per character, so `ß` and `İ` differ from Java's |
+| UPPER, LOWER | by all of Unicode: `upper('ß')` is `SS` |
 | YEAR ... SECOND, DATE_TRUNC | in UTC |
 | a string beside a number | refused (Spark casts); a literal beside a date or timestamp is cast and checked |
 """
@@ -225,6 +225,11 @@ def wrap(node: exp.Expr) -> exp.Expr:
     return exp.Paren(this=node) if isinstance(node, loose) and not isinstance(node, exp.Paren) else node
 
 
+def attempt(node: exp.Expr) -> exp.Expr:
+    """An operation that can fail for a row, and then is NULL in this place of the expression."""
+    return exp.Anonymous(this="TRY", expressions=[node])
+
+
 def called(node: exp.Expr) -> str:
     """What a user calls a node."""
     names: dict[type[exp.Expr], str] = {
@@ -256,7 +261,7 @@ def called(node: exp.Expr) -> str:
     return type(node).__name__.upper()
 
 
-def as_decimal(value: Value) -> tuple[int, int]:
+def decimal_parts_of(value: Value) -> tuple[int, int]:
     """Precision and scale under which Spark takes a number into decimal arithmetic."""
     digits = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
     integer = value.integer
