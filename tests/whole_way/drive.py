@@ -87,8 +87,11 @@ def live(life: Life, root: Path) -> Outcome:
         driver = Driver(life, root)
         stack.enter_context(mock.patch.object(publish, "write_atomically", driver.write_manifest))
         try:
-            for step in life.steps:
-                driver.play(step)
+            if life.online:
+                driver.run_on()
+            else:
+                for step in life.steps[:-1]:
+                    driver.run_once(step, "available-now")
             return driver.end()
         finally:
             plans._LOGS.clear()
@@ -124,26 +127,47 @@ class Driver:
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def play(self, step: Step) -> None:
-        for name, files in step.files.items():
-            self.session.files[name] += [pa.Table.from_pylist(rows, ROW) for rows in files]
-        if step.rule is not None and self.checkpoint.exists():
-            plan = _latest(self.checkpoint, self._spec())
-            for join in plan.joins:
-                tell_ordering(self.checkpoint, join.index, "filter-order" if step.rule else "sync-filter")
-        self.faults.kill = step.kill
-        hot = mock.patch.object(leg, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
+    def run_once(self, step: Step, mode: str) -> dict[str, Any]:
+        """A run over what has come by then; where it dies, another goes on."""
+        self._feed(step)
+        self._change(step)
         try:
-            with hot:
-                if step.online:
-                    self._run_without_end(step)
-                else:
-                    self._change(step)
-                    self._run("available-now")
+            with self._hot_kept(step):
+                return self._run(mode)
         except MuntinError as error:
             self._forgive(error)
-            self._run("available-now")
-        self.faults.kill = None
+            return self._run(mode)
+        finally:
+            self.faults.kill = None
+
+    def run_on(self) -> None:
+        """A run without end, in which queries come and go; where it dies, another goes on."""
+        run = self._start("endless")
+        for step in self.life.steps[:-1]:
+            try:
+                with self._hot_kept(step):
+                    self._feed(step)
+                    self._ask(run, step)
+                    if not self._ticks():
+                        run.await_termination()
+            except MuntinError as error:
+                self._forgive(error)
+                run = self._start("endless")
+                assert self._ticks()
+            self.faults.kill = None
+        run.stop()
+
+    def _feed(self, step: Step) -> None:
+        for name, files in step.files.items():
+            self.session.files[name] += [pa.Table.from_pylist(rows, ROW) for rows in files]
+        self.faults.kill = step.kill
+        if step.rule is not None and self.checkpoint.exists():
+            for join in _latest(self.checkpoint, self._spec()).joins:
+                tell_ordering(self.checkpoint, join.index, "filter-order" if step.rule else "sync-filter")
+
+    def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
+        """A process that is killed leaves its hot state behind."""
+        return mock.patch.object(leg, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
 
     def _forgive(self, error: MuntinError) -> None:
         """Only a death that was planned is none of the engine's faults."""
@@ -155,24 +179,19 @@ class Driver:
         self.present = [q for q in self.present if q.name not in step.drops] + step.adds
         self.asked |= {q.name: q for q in step.adds}
 
-    def _run_without_end(self, step: Step) -> None:
-        """Queries come and go while the job runs: by what `Run.add` and `Run.drop` do before they wait."""
-        run = self._start("endless")
-        try:
-            statements = [q.sql for q in step.adds] + [f"DROP QUERY {name};" for name in step.drops]
-            for statement in statements:
-                run._router.submit(statement)
-            self._change(step)
-            run._prepare_output()
-            while any(query.isActive and not query.available_now and query.step() for query in self.session.queries):
-                pass
-        finally:
-            if not run._done.is_set() and all(one.error is None for one in run._legs) and self._is_well():
-                run.stop()
-        run.await_termination()
+    def _ask(self, run: Run, step: Step) -> None:
+        """What `Run.add` and `Run.drop` do before they wait."""
+        for statement in [*(q.sql for q in step.adds), *(f"DROP QUERY {name};" for name in step.drops)]:
+            run._router.submit(statement)
+        self._change(step)
+        run._prepare_output()
 
-    def _is_well(self) -> bool:
-        return self.session.queries[-1].isActive
+    def _ticks(self) -> bool:
+        """Let the query without end do all that there is to do; whether it is well."""
+        query = self.session.queries[-1]
+        while query.isActive and query.step():
+            pass
+        return query.isActive
 
     def _run(self, mode: str) -> dict[str, Any]:
         run = self._start(mode)
@@ -197,7 +216,7 @@ class Driver:
     # -- what is left -------------------------------------------------------------------------------------------------
 
     def end(self) -> Outcome:
-        status = self._run("bounded")
+        status = self.run_once(self.life.steps[-1], "bounded")
         assert status["state"] == "ended", status
         last = last_manifest(self.checkpoint)
         found = Outcome(self._batches(), counts=last.total_rows, status=status, asked=self.asked, died=self.died)

@@ -115,13 +115,11 @@ class Text:
 
 @dataclass
 class Step:
-    """A moment of a life: files come, queries come and go, and what is there is processed."""
+    """A moment of a life: files come, queries come and go, and what is there is processed, by one run or within one."""
 
     files: dict[str, list[list[Row]]] = field(default_factory=dict)
     adds: list[Asked] = field(default_factory=list)
     drops: list[str] = field(default_factory=list)
-    online: bool = False
-    """Whether the job runs without end meanwhile, so that queries come and go as it runs."""
     rule: bool | None = None
     """Whether all joins are told to let results wait (filter-order) from here on."""
     kill: str | None = None
@@ -133,6 +131,8 @@ class Life:
     text: Text
     number: int
     steps: list[Step]
+    online: bool
+    """Whether one run without end sees all steps but the last, so that queries come and go while it runs."""
     fault_rate: float
 
 
@@ -196,36 +196,36 @@ def _query(dice: random.Random, name: str, alike: bool, promised: bool, order: s
 
 def random_life(text: Text, number: int) -> Life:
     dice = random.Random(f"life {text.seed} {number}")
-    count = dice.choice([1, 2, 2, 3, 3, 4])
-    sparse = dice.random() < 0.5
-    lead = dice.choice([0, 0, 4, 9])
-    wild = dice.random() < 0.35
-    steps = []
-    present, spare = [q.name for q in text.queries], list(text.spare)
-    ids = iter(range(1000))
+    count, online = dice.choice([1, 1, 1, 1, 2, 2, 3]), False
+    if count > 1 or dice.random() < 0.1:
+        online, count = dice.random() < 0.5, max(2, count)
+    sparse, lead = dice.random() < 0.6, dice.choice([0, 0, 3, 4, 9])
+    wild = dice.random() < 0.3
+    steps: list[Step] = []
+    present, spare, ids, low = [q.name for q in text.queries], list(text.spare), iter(range(1000)), 0
     for n in range(count):
-        step = Step({name: _files(dice, ids, text, 3 * n + lead * (name == "B"), sparse) for name in "AB"})
+        step, files = Step(), dice.choice([2, 3, 4]) if count < 3 else dice.choice([1, 2])
+        for name in "AB":
+            first = low + lead * (name == "B")
+            step.files[name] = [_file(dice, ids, text, first + 3 * f, sparse) for f in range(files)]
+        low += 3 * files
         if text.ordering == "adaptive" and dice.random() < 0.4:
             step.rule = dice.random() < 0.5
-        if n and dice.random() < 0.3:
-            step.online = dice.random() < 0.6
-            if spare and dice.random() < 0.7:
+        if n and dice.random() < 0.6:
+            if spare and dice.random() < 0.6:
                 step.adds = [spare.pop()]
                 present.append(step.adds[0].name)
             elif len(present) > 1:
                 step.drops = [present.pop(dice.randrange(1, len(present)))]
-        if wild and dice.random() < 0.4:
-            step.kill = dice.choice(["task", "publish", "rename", "commit"])
-            step.keeps_hot = dice.random() < 0.5
+        if wild and dice.random() < 0.6:
+            step.kill, step.keeps_hot = dice.choice(["task", "publish", "rename", "commit"]), dice.random() < 0.5
         steps.append(step)
-    return Life(text, number, steps, 0.15 if wild else 0.0)
+    return Life(text, number, steps, online, 0.15 if wild else 0.0)
 
 
-def _files(dice: random.Random, ids: Any, text: Text, low: int, sparse: bool) -> list[list[Row]]:
-    """Files of one stream with times from `low` on; in sparse traffic most have a row or two, or none."""
-    count = dice.choice([0, 1, 1, 2])
-    return [[_row(dice, ids, text, low + n) for _ in range(dice.choice([0, 1, 1, 2, 3] if sparse else [2, 4, 6, 8]))]
-            for n in range(count)]  # fmt: skip
+def _file(dice: random.Random, ids: Any, text: Text, low: int, sparse: bool) -> list[Row]:
+    """The rows of one file with times from `low` on; in sparse traffic one or two, or none."""
+    return [_row(dice, ids, text, low) for _ in range(dice.choice([0, 1, 1, 2, 3] if sparse else [2, 4, 6, 8]))]
 
 
 def _row(dice: random.Random, ids: Any, text: Text, low: int) -> Row:
