@@ -6,6 +6,7 @@ Runs begin, stop, die and go on from what is durable; queries come and go by the
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,15 +19,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
-from muntin.spark import leg, plans, publish, runner
+from muntin.spark import control, leg, plans, publish, runner
 from muntin.spark.letters import NAME as LETTERS
 from muntin.spark.plans import PlanLog
 from muntin.spark.publish import STAGING, last_manifest, manifests
 from muntin.spark.runner import Job, Run
-from muntin.spark.watch import tell_ordering
+from muntin.spark.watch import tell_idle, tell_ordering
 from muntin.sql import parse_job
 from whole_way.random_jobs import Asked, Life, Row, Step
-from whole_way.stand_in import Faults, Killed, Session
+from whole_way.stand_in import Session
+from whole_way.tasks import Faults, Killed
 
 ROW = pa.schema(
     [("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64()),
@@ -53,6 +55,8 @@ class Outcome:
 
     batches: list[dict[str, list[Row]]]
     """The rows of each micro-batch, by stream."""
+    idle: list[set[str]] = field(default_factory=list)
+    """Of each micro-batch, the streams that it says are idle."""
     rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     """Of each query in the order of its files; empty where rows were only counted."""
     letters: list[dict[str, Any]] = field(default_factory=list)
@@ -83,7 +87,7 @@ def spec_of(text: str) -> JobSpec:
 
 def live(life: Life, root: Path) -> Outcome:
     """Live one job in a folder of its own."""
-    with _kept_apart(root), contextlib.ExitStack() as stack:
+    with kept_apart(root), contextlib.ExitStack() as stack:
         driver = Driver(life, root)
         stack.enter_context(mock.patch.object(publish, "write_atomically", driver.write_manifest))
         try:
@@ -98,7 +102,7 @@ def live(life: Life, root: Path) -> Outcome:
 
 
 @contextlib.contextmanager
-def _kept_apart(root: Path) -> Iterator[None]:
+def kept_apart(root: Path) -> Iterator[None]:
     """Hot state lies in the job's folder, and nobody looks for requests by himself."""
     with mock.patch.object(tempfile, "tempdir", str(root)), mock.patch.object(runner, "LISTEN_S", 3600):
         yield
@@ -155,6 +159,9 @@ class Driver:
                 run = self._start("endless")
                 assert self._ticks()
             self.faults.kill = None
+            if step.idle:
+                tell_idle(self.checkpoint, [step.idle])
+                assert self._ticks()
         run.stop()
 
     def _feed(self, step: Step) -> None:
@@ -220,7 +227,7 @@ class Driver:
         assert status["state"] == "ended", status
         last = last_manifest(self.checkpoint)
         found = Outcome(self._batches(), counts=last.total_rows, status=status, asked=self.asked, died=self.died)
-        found.stays = self._stays()
+        found.stays, found.idle = self._stays(), self._idle()
         names = [*self.asked, LETTERS]
         tables = {name: self._tables(name) for name in names}
         found.rows = {name: [row for table in tables[name] for row in tuples(table)] for name in self.asked}
@@ -237,6 +244,14 @@ class Driver:
         log, files = self.session.checkpoints[str(self.checkpoint)], self.session.files
         return [{s: [row for n in batch.files.get(s, ()) for row in _rows(files[s][n])] for s in "AB"}
                 for batch in log.offsets]  # fmt: skip
+
+    def _idle(self) -> list[set[str]]:
+        """From the messages that Spark put into micro-batches."""
+        folder = str(control.folder(self.checkpoint))
+        texts, log = self.session.texts[folder], self.session.checkpoints[str(self.checkpoint)]
+        sent = [json.loads(text) for text in texts.values()]
+        told = [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]
+        return [{s for m in messages if m["type"] == "idle" for s in m["streams"]} for messages in told]
 
     def _tables(self, name: str) -> list[pa.Table]:
         if self.text.output == "callable":

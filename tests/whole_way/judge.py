@@ -19,6 +19,9 @@ RAW = pa.schema(
     [("job", pa.int64()), ("stream", pa.string()), ("batch", pa.int64()), ("n", pa.int64()), ("ts", pa.int64()),
      ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64()), ("closed", pa.bool_())]
 )  # fmt: skip
+IDLE = pa.schema([("job", pa.int64()), ("stream", pa.string()), ("batch", pa.int64())])
+LAST = 10**9
+"""After every micro-batch."""
 CALLS = {
     "COUNT(*)": "count(lo)",
     "COUNT(B.v)": "count(bv)",
@@ -47,18 +50,33 @@ class Judge:
         self._base = duckdb.connect()
         self._base.execute("SET threads = 1")
 
-    def load(self, text: Text, rows: list[dict[str, Any]]) -> None:
-        """Take the raw rows of all jobs of a text; section 1: a row is late if it is before what came by then."""
-        raw = pa.Table.from_pylist(rows, RAW)
-        self._base.register("given", raw)
+    def load(self, text: Text, rows: list[dict[str, Any]], idle: list[dict[str, Any]]) -> None:
+        """Take the raw rows of all jobs of a text, and which micro-batches said that a stream is idle.
+
+        Section 1: a row is late if it is before what its stream had come to, or, while that was idle, the other.
+        """
+        self._base.register("given", pa.Table.from_pylist(rows, RAW))
+        self._base.register("told", pa.Table.from_pylist(idle, IDLE))
         self._base.execute("CREATE OR REPLACE TEMP TABLE raw AS FROM given")
+        self._base.execute("CREATE OR REPLACE TEMP TABLE idle AS FROM told")
         self._base.unregister("given")
+        self._base.unregister("told")
+        self._base.execute(f"""
+            CREATE OR REPLACE TEMP TABLE waits AS
+            SELECT i.job, i.stream, i.batch AS since, coalesce(min(r.batch), {LAST}) AS until
+            FROM idle i LEFT JOIN raw r ON r.job = i.job AND r.stream = i.stream AND r.batch >= i.batch
+                AND r.ts IS NOT NULL
+            GROUP BY ALL""")
         self._base.execute(f"""
             CREATE OR REPLACE TEMP TABLE seen AS
             SELECT r.*, CASE
                 WHEN ts IS NULL THEN 'null_time'
-                WHEN ts < (SELECT max(ts) FROM raw e WHERE e.job = r.job AND e.stream = r.stream AND e.batch < r.batch)
-                    - {text.lateness} THEN 'late'
+                WHEN ts < greatest(
+                    (SELECT max(ts) FROM raw e WHERE e.job = r.job AND e.stream = r.stream AND e.batch < r.batch),
+                    (SELECT max(e.ts) FROM raw e JOIN waits w ON e.job = w.job AND e.stream != w.stream
+                        AND e.batch < w.until AND w.since < w.until
+                     WHERE e.job = r.job AND w.stream = r.stream AND e.batch < r.batch AND w.since < r.batch)
+                ) - {text.lateness} THEN 'late'
                 END AS turned_away
             FROM raw r""")
         for name, promise in zip("AB", text.promises, strict=True):
@@ -174,7 +192,8 @@ def _aggregate(asked: Asked) -> str:
                 row_number() OVER ({of} ORDER BY t) AS nth
             FROM states
         )
-        SELECT job{names}, {shown}, t FROM changes WHERE shows AND {"true" if asked.every else "nth > 1"} AND ({told})"""
+        SELECT job{names}, {shown}, t FROM changes
+        WHERE shows AND {"true" if asked.every else "nth > 1"} AND ({told})"""
 
 
 def _top(asked: Asked) -> str:

@@ -122,6 +122,8 @@ class Step:
     drops: list[str] = field(default_factory=list)
     rule: bool | None = None
     """Whether all joins are told to let results wait (filter-order) from here on."""
+    idle: str = ""
+    """A stream that is found idle after all this."""
     kill: str | None = None
     keeps_hot: bool = False
 
@@ -140,11 +142,11 @@ def random_text(seed: int) -> Text:
     dice = random.Random(f"text {seed}")
     promises = tuple(dice.choices(PROMISES, k=2)) if dice.random() < 0.25 else ("", "")
     order = "key" if dice.random() < 0.15 else "global"
-    alike = any(promises) or order == "key" or dice.random() < 0.6
-    asked = [_query(dice, f"q{n}", alike, bool(any(promises)), order) for n in range(dice.choice([1, 2, 3, 3, 4]) + 2)]
+    alike = any(promises) or order == "key" or dice.random() < 0.7
+    asked = [_query(dice, f"q{n}", alike, bool(any(promises)), order) for n in range(dice.choice([1, 1, 2, 2, 3]) + 2)]
     family = dice.randrange(3)
     if family == 0 and asked[0].kind != FINAL:  # queries that differ in their windows alone
-        asked = [replace(asked[0], name=q.name, window=q.window, limit=asked[0].limit and q.limit) for q in asked]
+        asked = [replace(asked[0], name=q.name, window=q.window, limit=asked[0].limit and (q.limit or 2)) for q in asked]
         asked = [replace(q, window=replace(q.window, axes=asked[0].window.axes)) for q in asked]
     strategy = dice.choice(["state-slice", *STRATEGIES])
     return Text(
@@ -154,8 +156,8 @@ def random_text(seed: int) -> Text:
         dice.choice(ORDERINGS),
         order,
         dice.choice([0, 2, 20]),
-        dice.choice([1, 2, 2, 2, 3, 4]),
-        dice.choice([1, 1, 2]),
+        dice.choice([1, 2, 2, 2, 2, 2, 3, 4]),
+        dice.choice([1, 1, 1, 2]),
         (promises[0], promises[1]),
         tuple(asked[:-2]),
         tuple(asked[-2:]),
@@ -168,13 +170,14 @@ def _query(dice: random.Random, name: str, alike: bool, promised: bool, order: s
     key = "A.k = B.k" if alike or kind == FINAL else dice.choice(list(KEYS))
     if key == "TRUE" and kind != PLAIN:
         key = "A.k = B.k"
-    size = dice.randint(1, 8)
+    size = dice.choice([1, 2, 3, 4, 6, 8, 12, 12])
     axes = (Axis.TIME, Axis.TIME)
     if kind == PLAIN and not alike:
         axes = (dice.choice(list(Axis)), dice.choice(list(Axis)))
     window = Window(size, dice.choice([size, size, size, 1, 3, 6]), axes)
-    wheres = (dice.choice(["TRUE", "TRUE", *SELECTIONS]), dice.choice(["TRUE", "TRUE", *SELECTIONS]))
-    residual = dice.choice(list(RESIDUALS)[1:] if key == "TRUE" else ["TRUE", "TRUE", "TRUE", *RESIDUALS])
+    selections = ["TRUE"] * 8 + list(SELECTIONS)
+    wheres = (dice.choice(selections), dice.choice(selections))
+    residual = dice.choice(list(RESIDUALS)[1:] if key == "TRUE" else ["TRUE"] * 9 + list(RESIDUALS))
     asked = Asked(name, kind, key, wheres, residual, window)
     if kind == PLAIN:
         return asked
@@ -196,18 +199,19 @@ def _query(dice: random.Random, name: str, alike: bool, promised: bool, order: s
 
 def random_life(text: Text, number: int) -> Life:
     dice = random.Random(f"life {text.seed} {number}")
-    count, online = dice.choice([1, 1, 1, 1, 2, 2, 3]), False
+    count, online = dice.choice([1, 1, 1, 1, 1, 2, 2, 3]), False
     if count > 1 or dice.random() < 0.1:
         online, count = dice.random() < 0.5, max(2, count)
     sparse, lead = dice.random() < 0.6, dice.choice([0, 0, 3, 4, 9])
-    wild = dice.random() < 0.3
+    wild, silent = dice.random() < 0.3, dice.choice(["", "A", "B"])
     steps: list[Step] = []
     present, spare, ids, low = [q.name for q in text.queries], list(text.spare), iter(range(1000)), 0
     for n in range(count):
-        step, files = Step(), dice.choice([2, 3, 4]) if count < 3 else dice.choice([1, 2])
+        step, files = Step(), dice.choice([2, 3, 3]) if count == 1 else dice.choice([1, 1, 2])
         for name in "AB":
             first = low + lead * (name == "B")
-            step.files[name] = [_file(dice, ids, text, first + 3 * f, sparse) for f in range(files)]
+            shown = 0 if name == silent and online and dice.random() < 0.4 else files
+            step.files[name] = [_file(dice, ids, text, first + 3 * f, sparse) for f in range(shown)]
         low += 3 * files
         if text.ordering == "adaptive" and dice.random() < 0.4:
             step.rule = dice.random() < 0.5
@@ -217,6 +221,8 @@ def random_life(text: Text, number: int) -> Life:
                 present.append(step.adds[0].name)
             elif len(present) > 1:
                 step.drops = [present.pop(dice.randrange(1, len(present)))]
+        if online and silent and dice.random() < 0.6:
+            step.idle = silent
         if wild and dice.random() < 0.6:
             step.kill, step.keeps_hot = dice.choice(["task", "publish", "rename", "commit"]), dice.random() < 0.5
         steps.append(step)
@@ -232,7 +238,7 @@ def _row(dice: random.Random, ids: Any, text: Text, low: int) -> Row:
     return {
         "ts": None if dice.random() < 0.03 else low + dice.randint(0, 4),
         "id": next(ids),
-        "k": dice.choice([1, 2, 3, 3, 2, 1, None]),
+        "k": dice.choice([1, 1, 1, 2, 2, 2, 3, 3, None]),
         "g": dice.choice(["x", "y", None]),
         "v": dice.choice([0, 1, 2, 3, None]),
         "closed": any(text.promises) and dice.random() < 0.2,

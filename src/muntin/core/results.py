@@ -119,7 +119,9 @@ class Run:
         moments = np.unique(np.concatenate(self.came))
         if len(moments) == 1:
             return moments, np.zeros(0, np.int32)
-        left, right = (self._per_pair(side, np.searchsorted(moments, self.came[side]).astype(np.int32)) for side in Side)
+        left, right = (
+            self._per_pair(side, np.searchsorted(moments, self.came[side]).astype(np.int32)) for side in Side
+        )
         return moments, np.maximum(left, right)
 
     def _per_pair(self, side: Side, told: Int32s) -> Int32s:
