@@ -60,7 +60,6 @@ class Outcome:
     rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     """Of each query in the order of its files; empty where rows were only counted."""
     letters: list[dict[str, Any]] = field(default_factory=list)
-    punctuations: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     """Rows of each query as its last manifest has them."""
     status: dict[str, Any] = field(default_factory=dict)
@@ -232,8 +231,6 @@ class Driver:
         tables = {name: self._tables(name) for name in names}
         found.rows = {name: [row for table in tables[name] for row in tuples(table)] for name in self.asked}
         found.letters = [row for table in tables[LETTERS] for row in table.to_pylist()]
-        told = {name: self._tables(f"{name}/_punctuations") for name in self.asked}
-        found.punctuations = {name: [row for t in parts for row in t.to_pylist()] for name, parts in told.items()}
         staging = self.output / STAGING
         found.staged = [str(p) for p in staging.rglob("*")] if staging.exists() else []
         found.keeps = sum(len(entries) for entries, _ in self.session.checkpoints[str(self.checkpoint)].state.values())

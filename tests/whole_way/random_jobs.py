@@ -146,8 +146,12 @@ def random_text(seed: int) -> Text:
     asked = [_query(dice, f"q{n}", alike, bool(any(promises)), order) for n in range(dice.choice([1, 1, 2, 2, 3]) + 2)]
     family = dice.randrange(3)
     if family == 0 and asked[0].kind != FINAL:  # queries that differ in their windows alone
-        asked = [replace(asked[0], name=q.name, window=q.window, limit=asked[0].limit and (q.limit or 2)) for q in asked]
-        asked = [replace(q, window=replace(q.window, axes=asked[0].window.axes)) for q in asked]
+        first = asked[0]
+        windows = [replace(q.window, axes=first.window.axes) for q in asked]
+        asked = [
+            replace(first, name=q.name, window=window, limit=first.limit and (q.limit or 2))
+            for q, window in zip(asked, windows, strict=True)
+        ]
     strategy = dice.choice(["state-slice", *STRATEGIES])
     return Text(
         seed,
