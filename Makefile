@@ -3,7 +3,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint clean
+.PHONY: help setup demo test soak lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -22,6 +22,9 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 
 test: setup    ## all tests, those that start Spark included
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
+
+soak: setup    ## 20,000 random jobs over the whole way without Spark, about an hour (MUNTIN_JOBS=...)
+	MUNTIN_JOBS=$${MUNTIN_JOBS:-20000} $(PY) -m pytest tests/whole_way --numprocesses 2 -rP
 
 lint: setup    ## style, format and types
 	$(VENV)/bin/ruff check .

@@ -253,3 +253,22 @@ def test_each_strategy_is_foretold_where_some_are_told_once_and_others_select():
     spec = parse_job(AUCTIONS.format(marks=MARKS) + more + some)
     assert all(strategy in explain(spec) for strategy in ("state-slice", "pull-up", "push-down", "isolated"))
     assert [len(join.queries) for join in share(spec, "push-down").joins] == [1, 1]
+
+
+def test_the_totals_of_the_last_query_that_is_told_once_leave_the_log_with_it():
+    streams = "".join(
+        f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, k BIGINT, closed BOOLEAN) TIMESTAMP BY ts "
+        "WITH (format = 'x', path = 'y');"
+        for name in "AB"
+    )
+    pairs = "CREATE QUERY q AS SELECT A.id FROM A, B WHERE A.k = B.k WINDOW 9 microseconds;"
+    told = (
+        "CREATE QUERY f AS SELECT A.k, COUNT(*) AS n FROM A, B WHERE A.k = B.k GROUP BY A.k "
+        "WINDOW 3 microseconds EMIT FINAL;"
+    )
+    local = LocalJob(parse_job(streams + pairs + told))
+    local.push({"A": rows((1, 7), (5, 8)), "B": rows((2, 7), (5, 8))})
+    assert local.counters()[0].groups == 2
+    local.change(parse_job(streams + pairs))
+    local.push({}, ended=True)
+    assert local.counters()[0].groups == 0 and not local.shards[0][0].log

@@ -190,7 +190,8 @@ class Operator:
         found, values = self.found(pairs), list[Values]()
         if self.aggregates or self.finals:
             found, values = self._add_up(found, ends)
-            deletes += self.finals.log(self.chunks, taken.puts)
+        deletes += self.finals.log(self.chunks, taken.puts)  # also where the last of them has just gone
+        self.counters.groups = self.aggregates.groups + self.finals.groups
         deletes = [name for name in deletes if taken.puts.pop(name, None) is None]  # what came and went is not written
         refused = [(side, table) for side, table in taken.refused if table.num_rows]
         late, ahead = (taken.late[0], taken.late[1]), (taken.ahead[0], taken.ahead[1])
@@ -219,7 +220,6 @@ class Operator:
         self.aggregates.take(run, self.counters)
         values = self.aggregates.advance(self.release - 1, self.counters)
         values += self.finals.tell(run, ends, self.progress.end, self.counters)
-        self.counters.groups = self.aggregates.groups + self.finals.groups
         return found.without_aggregates(run), values
 
     def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> Found:

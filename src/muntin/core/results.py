@@ -119,10 +119,14 @@ class Run:
         moments = np.unique(np.concatenate(self.came))
         if len(moments) == 1:
             return moments, np.zeros(0, np.int32)
-        left, right = (np.searchsorted(moments, came).astype(np.int32) for came in self.came)
-        return moments, np.maximum(
-            left[self.pairs[0]] if len(left) > 1 else left, right[self.pairs[1]] if len(right) > 1 else right
+        left, right = (
+            self._per_pair(side, np.searchsorted(moments, self.came[side]).astype(np.int32)) for side in Side
         )
+        return moments, np.maximum(left, right)
+
+    def _per_pair(self, side: Side, told: Int32s) -> Int32s:
+        """What is told of each row of a side, or of all of them at once, for each pair."""
+        return np.broadcast_to(told, self.rows[side].num_rows)[self.pairs[side]]
 
 
 def ipc(table: pa.Table) -> bytes:

@@ -1,0 +1,254 @@
+"""Holds what jobs left behind against the oracle and against DuckDB, which judge independently of each other."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from muntin import oracle
+from test_aggregates import CALLS, GROUPS, HAVING, Answer
+from test_top import VALUES
+from whole_way.drive import BEGINNING, END, Outcome, Stay
+from whole_way.judge import Judge
+from whole_way.random_jobs import BINDING_US, FINAL, PLAIN, TOP, Asked, Life, Text
+from worlds import KEYS, RESIDUALS, SELECTIONS, summed
+
+Rows = list[tuple[Any, ...]]
+
+
+class Difference(AssertionError):
+    """A job and a judge disagree."""
+
+
+def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
+    """Compare all jobs of one text; the number of rows that the judges want, over all queries."""
+    text = lives[0].text
+    idle = [
+        {"job": n, "stream": stream, "batch": batch}
+        for n, outcome in enumerate(outcomes)
+        for batch, streams in enumerate(outcome.idle)
+        for stream in streams
+    ]
+    judge.load(text, [row for n, outcome in enumerate(outcomes) for row in _raw(n, outcome)], idle)
+    asked = {name: q for outcome in outcomes for name, q in outcome.asked.items()}
+    answers = {name: judge.answer(text, q) for name, q in asked.items()}
+    letters, wanted = judge.letters(), 0
+    for n, (life, outcome) in enumerate(zip(lives, outcomes, strict=True)):
+        try:
+            told = Oracle(text, outcome)
+            _same_letters(text, outcome, told, letters[n])
+            for name, q in outcome.asked.items():
+                want = told.answer(q)
+                _same_bags(f"{name}: the oracle and DuckDB", want, answers[name][n])
+                wanted += len(want)
+                _check_query(life, outcome, q, want)
+            _check_end(life, outcome)
+        except AssertionError as error:
+            raise Difference(f"job {life.number} of text {text.seed}: {error}") from error
+    return wanted
+
+
+def _raw(job: int, outcome: Outcome) -> list[dict[str, Any]]:
+    return [
+        {"job": job, "stream": stream, "batch": b, "n": n, **row}
+        for b, batch in enumerate(outcome.batches)
+        for stream, rows in batch.items()
+        for n, row in enumerate(rows)
+    ]
+
+
+# -- the oracle's view ------------------------------------------------------------------------------------------------
+
+
+class Oracle:
+    """The rows that count, by the oracle, and its answers to queries in pieces of SQL."""
+
+    def __init__(self, text: Text, outcome: Outcome):
+        self.text = text
+        if any(outcome.idle):
+            admitted = _admit(outcome, text.lateness)
+        else:
+            admitted = [oracle.admit([batch[s] for batch in outcome.batches], text.lateness) for s in "AB"]
+        self.letters = [[(s, letter.reason, letter.row["id"]) for letter in found]
+                        for s, (_, found) in zip("AB", admitted, strict=True)]  # fmt: skip
+        self.rows = [rows for rows, _ in admitted]
+        times = [r["ts"] for batch in outcome.batches for rows in batch.values() for r in rows if r["ts"] is not None]
+        self.end = max(times, default=0)
+
+    def heard(self, key: tuple[str, ...] | None) -> tuple[list[Any], list[Any], list[Any]]:
+        """Section 6: of both streams, the rows that count for a join, those that broke a promise, and the promises."""
+        found = []
+        for rows, promise in zip(self.rows, self.text.promises, strict=True):
+            marked = promise in ("marks", "both")
+            marks, data = (
+                [r for r in rows if marked and r["closed"]],
+                [r for r in rows if not marked or not r["closed"]],
+            )
+            if key is None:
+                found.append((data, [], []))
+            else:
+                unique = promise in ("unique", "both")
+                found.append(oracle.promised(data, marks, oracle.columns(*key), BINDING_US, unique))
+        kept, broken, promises = (list(part) for part in zip(*found, strict=True))
+        return kept, broken, promises
+
+    def answer(self, q: Asked) -> Rows:
+        names = KEYS[q.key]
+        keys = (oracle.columns(*names), oracle.columns(*names)) if names else None
+        keeps = (SELECTIONS[q.wheres[0]], SELECTIONS[q.wheres[1]])
+        kept, _, promises = self.heard(names)
+        eras = (promises[0], promises[1])
+        pairs = oracle.answer(q.window, kept[0], kept[1], keys, keeps, holds=RESIDUALS[q.residual], promises=eras)
+        if q.kind == PLAIN:
+            return [(p.left["id"], p.right["id"], summed(p.left["v"], p.right["v"]), p.ts) for p in pairs]
+        if q.kind == TOP:
+            return _first(q, pairs)
+
+        def values(live: list[Any]) -> Answer:
+            found = Answer(CALLS[call](live) for call in q.calls)
+            found.shown = HAVING[q.having](len(live))
+            return found
+
+        if q.kind != FINAL:
+            told = oracle.aggregate(q.window, pairs, GROUPS[q.group], values, lambda found: found.shown, q.every)
+            return [(*group, *found, t) for t, group, found in told]
+        assert keys is not None
+
+        def ends(pair: oracle.Pair) -> list[int]:
+            return oracle.ends(q.window, keys[0](pair.left), (kept[0], kept[1]), keys, eras, keeps)
+
+        final = oracle.final(pairs, GROUPS[q.group], values, ends, self.end, lambda found: found.shown)
+        return [(*group, *found, t) for t, group, found in final]
+
+
+def _admit(outcome: Outcome, lateness: int) -> list[tuple[list[Any], list[oracle.DeadLetter]]]:
+    """Section 1 for two streams of which one is idle now and then: its frontier is then at least the other's."""
+    admitted: dict[str, tuple[list[Any], list[oracle.DeadLetter]]] = {s: ([], []) for s in "AB"}
+    newest, frontier, idle = {s: BEGINNING for s in "AB"}, {s: BEGINNING for s in "AB"}, set[str]()
+    for batch, told in zip(outcome.batches, outcome.idle, strict=True):
+        for s, rows in batch.items():
+            for row in rows:
+                turned_away = "null_time" if row["ts"] is None else "late" if row["ts"] < frontier[s] else ""
+                if turned_away:
+                    admitted[s][1].append(oracle.DeadLetter(row, turned_away))
+                else:
+                    admitted[s][0].append(row)
+        for s, rows in batch.items():
+            times = [row["ts"] for row in rows if row["ts"] is not None]
+            newest[s] = max([newest[s], *times])
+            idle = idle - {s} if times else idle | ({s} & told)
+        for s, other in ("AB", "BA"):
+            reached = newest[other] if s in idle else BEGINNING
+            frontier[s] = max(frontier[s], newest[s] - lateness, reached - lateness)
+    return [admitted[s] for s in "AB"]
+
+
+def _first(q: Asked, pairs: list[Any]) -> Rows:
+    order = [oracle.By(VALUES[value], down, nulls == "NULLS FIRST" if nulls else not down)
+             for value, down, nulls in q.order]  # fmt: skip
+    values = oracle.first(q.limit, order, [VALUES[column] for column in q.columns])
+    found: Rows = []
+    for t, group, ranked in oracle.aggregate(q.window, pairs, GROUPS[q.group], values, every=q.every):
+        found += [(*row, n + 1, t) for n, row in enumerate(ranked)]
+        if not ranked:
+            known = dict(zip(q.groups, group, strict=True))
+            found.append((*(known.get(column) for column in q.columns), 0, t))
+    return found
+
+
+# -- what is compared -------------------------------------------------------------------------------------------------
+
+
+def _same_bags(what: str, one: Rows, other: Rows) -> None:
+    left, right = Counter(one), Counter(other)
+    assert left == right, f"{what}: only in the first {list((left - right).elements())[:5]}, only in the second " + str(
+        list((right - left).elements())[:5]
+    )
+
+
+def _same_letters(text: Text, outcome: Outcome, told: Oracle, by_duck: Rows) -> None:
+    """Dead letters by stream, class and row; where they are only counted, by class."""
+    want = [letter for letters in told.letters for letter in letters]
+    _same_bags("dead letters: the oracle and DuckDB", want, by_duck)
+    if any(text.promises):
+        _, broken, _ = told.heard(("k",))
+        want += [(s, "broken", row["id"]) for s, rows in zip("AB", broken, strict=True) for row in rows]
+        want += [(s, "punctuation", row["id"]) for s, rows, promise in zip("AB", told.rows, text.promises, strict=True)
+                 for row in rows if promise in ("marks", "both") and row["closed"] and row["k"] is None]  # fmt: skip
+    classes = dict(Counter(reason for _, reason, _ in want))
+    assert outcome.status["dead_letters"] == classes, f"dead letters {outcome.status['dead_letters']}, not {classes}"
+    if text.output != "none":
+        got = [(r["stream"], r["reason"].split(":")[0], json.loads(r["row"])["id"]) for r in outcome.letters]
+        _same_bags("dead letters: the job and the oracle", got, want)
+
+
+def _check_query(life: Life, outcome: Outcome, q: Asked, want: Rows) -> None:
+    stay, count = outcome.stays[q.name], outcome.counts.get(q.name, 0)
+    shown = outcome.status["queries"].get(q.name)
+    assert shown is None or shown["total_rows"] == count, f"{q.name}: status and manifest differ"
+    if life.text.output == "none":
+        if q.kind == FINAL and stay != Stay():
+            return  # adds up from when it came: nobody says when that is complete
+        low, high = len(_sure(q, stay, want)), len(_possible(q, stay, want))
+        if q.kind != PLAIN and stay != Stay():
+            high = count  # before it is complete, an aggregate may say what nobody can check
+        assert low <= count <= high, f"{q.name}: {count} rows counted, {low} to {high} wanted"
+        return
+    got = outcome.rows[q.name]
+    assert len(got) == count, f"{q.name}: {len(got)} rows in files, {count} in the manifest"
+    if life.text.order == "global":
+        times = [row[-1] for row in got]
+        assert times == sorted(times), f"{q.name}: not in order of time"
+    if stay == Stay():
+        return _same_bags(f"{q.name}: the job and the oracle", got, want)
+    if q.kind == FINAL and stay.since > -END:
+        return None  # adds up from when it came: nobody says when that is complete
+    have = Counter(got if q.kind == PLAIN else [r for r in got if _begun(stay) < r[-1]])
+    extra = have - Counter(_possible(q, stay, want))
+    assert not extra, f"{q.name}: rows that are none of its own {list(extra.elements())[:5]}"
+    missing = Counter(_sure(q, stay, want)) - have
+    assert not missing, f"{q.name}: rows are missing {list(missing.elements())[:5]}"
+    return None
+
+
+def _begun(stay: Stay) -> int:
+    """From when on what an aggregate says is sure: what was before was not known."""
+    return END if stay.complete is None else max(stay.since, stay.complete)
+
+
+def _possible(q: Asked, stay: Stay, want: Rows) -> Rows:
+    """Section 4: rows that a query may have had; at the very release point of a change, some are on either side."""
+    low = stay.since - 1 if q.kind == PLAIN else _begun(stay) + 1
+    return [row for row in want if low <= row[-1] < stay.until[1]]
+
+
+def _sure(q: Asked, stay: Stay, want: Rows) -> Rows:
+    begun = _begun(stay) + (q.kind != PLAIN)
+    return [row for row in want if begun <= row[-1] and row[-1] + 1 < stay.until[0]]
+
+
+def _check_end(life: Life, outcome: Outcome) -> None:
+    assert not outcome.staged, f"staged files are left: {outcome.staged[:3]}"
+    assert outcome.keeps == 0, f"{outcome.keeps} chunks are kept after the end"
+    arrived = {s: sum(len(batch[s]) for batch in outcome.batches) for s in "AB"}
+    sources = outcome.status["sources"]
+    if not outcome.died:
+        assert {s: sources[s]["total_rows"] for s in "AB"} == arrived, f"{sources} read, {arrived} came"
+
+
+def covered(lives: list[Life]) -> Counter[str]:
+    """What kinds of jobs these were."""
+    found: Counter[str] = Counter()
+    for life in lives:
+        text = life.text
+        found.update([text.strategy, text.chain, text.ordering, f"order {text.order}", f"output {text.output}"])
+        found.update([f"{text.shards} shards", *{q.kind for q in text.queries}])
+        found.update([f"promises {p}" for p in {*text.promises} if p])
+        found.update({f"killed at {s.kill}" for s in life.steps if s.kill})
+        found.update({"added" for s in life.steps if s.adds} | {"dropped" for s in life.steps if s.drops})
+        found.update({"changed online" for s in life.steps[:-1] if life.online and (s.adds or s.drops)})
+        found.update({"tasks tried again"} if life.fault_rate else ())
+        found.update({"idle"} if any(s.idle for s in life.steps) else ())
+        found.update({"ran on"} if life.online else ())
+    return found

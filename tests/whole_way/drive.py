@@ -1,0 +1,299 @@
+"""Lives one job from its first file to its end, with the code that ships, on a stand-in for Spark.
+
+Runs begin, stop, die and go on from what is durable; queries come and go by the job file or while the job runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muntin.model import JobSpec, MuntinError
+from muntin.spark import control, leg, plans, publish, runner
+from muntin.spark.letters import NAME as LETTERS
+from muntin.spark.plans import PlanLog
+from muntin.spark.publish import STAGING, last_manifest, manifests
+from muntin.spark.runner import Job, Run
+from muntin.spark.watch import tell_idle, tell_ordering
+from muntin.sql import parse_job
+from whole_way.random_jobs import Asked, Life, Row, Step
+from whole_way.stand_in import Session
+from whole_way.tasks import Faults, Killed
+
+ROW = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64()),
+     ("closed", pa.bool_())]
+)  # fmt: skip
+BEGINNING, END = -(10**9), 10**9
+FAR = 10**12
+"""No event time of these jobs is so far from 0: the engine means the beginning or the end."""
+
+
+@dataclass
+class Stay:
+    """How long a query was there: results from `since` on, all from `complete` on, none from `until` on."""
+
+    since: int = BEGINNING
+    complete: int | None = BEGINNING
+    until: tuple[int, int] = (END, END)
+    """At the earliest and at the latest."""
+
+
+@dataclass
+class Outcome:
+    """What a job has left behind when it has ended."""
+
+    batches: list[dict[str, list[Row]]]
+    """The rows of each micro-batch, by stream."""
+    idle: list[set[str]] = field(default_factory=list)
+    """Of each micro-batch, the streams that it says are idle."""
+    rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    """Of each query in the order of its files; empty where rows were only counted."""
+    letters: list[dict[str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    """Rows of each query as its last manifest has them."""
+    status: dict[str, Any] = field(default_factory=dict)
+    stays: dict[str, Stay] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(default_factory=dict)
+    staged: list[str] = field(default_factory=list)
+    """What still lies where tasks put their files."""
+    died: bool = False
+    keeps: int = 0
+    """Rows that the state still has."""
+
+
+_SPECS: dict[str, JobSpec] = {}
+
+
+def spec_of(text: str) -> JobSpec:
+    """A job file, parsed once for all the lives that run it."""
+    if text not in _SPECS:
+        if len(_SPECS) > 200:
+            _SPECS.clear()
+        _SPECS[text] = parse_job(text)
+    return _SPECS[text]
+
+
+def live(life: Life, root: Path) -> Outcome:
+    """Live one job in a folder of its own."""
+    with kept_apart(root), contextlib.ExitStack() as stack:
+        driver = Driver(life, root)
+        stack.enter_context(mock.patch.object(publish, "write_atomically", driver.write_manifest))
+        try:
+            if life.online:
+                driver.run_on()
+            else:
+                for step in life.steps[:-1]:
+                    driver.run_once(step, "available-now")
+            return driver.end()
+        finally:
+            plans._LOGS.clear()
+
+
+@contextlib.contextmanager
+def kept_apart(root: Path) -> Iterator[None]:
+    """Hot state lies in the job's folder, and nobody looks for requests by himself."""
+    with mock.patch.object(tempfile, "tempdir", str(root)), mock.patch.object(runner, "LISTEN_S", 3600):
+        yield
+
+
+class Driver:
+    def __init__(self, life: Life, root: Path):
+        self.life, self.text = life, life.text
+        self.checkpoint, self.output = root / "checkpoint", root / "output"
+        self.session = Session(life.text.seed * 1000 + life.number)
+        self.session.faults.rate = life.fault_rate
+        self.present = list(life.text.queries)
+        self.asked = {q.name: q for q in self.present}
+        self.handed: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)
+        self.died = False
+
+    @property
+    def faults(self) -> Faults:
+        return self.session.faults
+
+    def write_manifest(self, target: Path, text: str) -> None:
+        """The commit point, before which and after which a process may die."""
+        self.faults.reach("publish")
+        target.write_text(text)
+        self.faults.reach("rename")
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def run_once(self, step: Step, mode: str) -> dict[str, Any]:
+        """A run over what has come by then; where it dies, another goes on."""
+        self._feed(step)
+        self._change(step)
+        try:
+            with self._hot_kept(step):
+                return self._run(mode)
+        except MuntinError as error:
+            self._forgive(error)
+            return self._run(mode)
+        finally:
+            self.faults.kill = None
+
+    def run_on(self) -> None:
+        """A run without end, in which queries come and go; where it dies, another goes on."""
+        run = self._start("endless")
+        for step in self.life.steps[:-1]:
+            try:
+                with self._hot_kept(step):
+                    self._feed(step)
+                    self._ask(run, step)
+                    if not self._ticks():
+                        run.await_termination()
+            except MuntinError as error:
+                self._forgive(error)
+                run = self._start("endless")
+                assert self._ticks()
+            self.faults.kill = None
+            if step.idle:
+                tell_idle(self.checkpoint, [step.idle])
+                assert self._ticks()
+        run.stop()
+
+    def _feed(self, step: Step) -> None:
+        for name, files in step.files.items():
+            self.session.files[name] += [pa.Table.from_pylist(rows, ROW) for rows in files]
+        self.faults.kill = step.kill
+        if step.rule is not None and self.checkpoint.exists():
+            for join in _latest(self.checkpoint, self._spec()).joins:
+                tell_ordering(self.checkpoint, join.index, "filter-order" if step.rule else "sync-filter")
+
+    def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
+        """A process that is killed leaves its hot state behind."""
+        return mock.patch.object(leg, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
+
+    def _forgive(self, error: MuntinError) -> None:
+        """Only a death that was planned is none of the engine's faults."""
+        if not isinstance(error.__cause__, Killed):
+            raise error
+        self.died = True
+
+    def _change(self, step: Step) -> None:
+        self.present = [q for q in self.present if q.name not in step.drops] + step.adds
+        self.asked |= {q.name: q for q in step.adds}
+
+    def _ask(self, run: Run, step: Step) -> None:
+        """What `Run.add` and `Run.drop` do before they wait."""
+        for statement in [*(q.sql for q in step.adds), *(f"DROP QUERY {name};" for name in step.drops)]:
+            run._router.submit(statement)
+        self._change(step)
+        run._prepare_output()
+
+    def _ticks(self) -> bool:
+        """Let the query without end do all that there is to do; whether it is well."""
+        query = self.session.queries[-1]
+        while query.isActive and query.step():
+            pass
+        return query.isActive
+
+    def _run(self, mode: str) -> dict[str, Any]:
+        run = self._start(mode)
+        run.await_termination()
+        return run.status()
+
+    def _start(self, mode: str) -> Run:
+        committed = last_manifest(self.checkpoint).batch
+        for key in [key for key in self.handed if key[1] > committed]:
+            del self.handed[key]
+        output = self.output if self.text.output == "files" else None
+        sink = self._take if self.text.output == "callable" else None
+        job = Job(self.session, self._spec())  # type: ignore[arg-type]
+        return job.start(output=output, checkpoint=self.checkpoint, sink=sink, mode=mode)
+
+    def _take(self, name: str, table: pa.Table, batch: int) -> None:
+        self.handed[name, batch].append(table)
+
+    def _spec(self) -> JobSpec:
+        return spec_of(self.text.sql(self.present))
+
+    # -- what is left -------------------------------------------------------------------------------------------------
+
+    def end(self) -> Outcome:
+        status = self.run_once(self.life.steps[-1], "bounded")
+        assert status["state"] == "ended", status
+        last = last_manifest(self.checkpoint)
+        found = Outcome(self._batches(), counts=last.total_rows, status=status, asked=self.asked, died=self.died)
+        found.stays, found.idle = self._stays(), self._idle()
+        names = [*self.asked, LETTERS]
+        tables = {name: self._tables(name) for name in names}
+        found.rows = {name: [row for table in tables[name] for row in tuples(table)] for name in self.asked}
+        found.letters = [row for table in tables[LETTERS] for row in table.to_pylist()]
+        staging = self.output / STAGING
+        found.staged = [str(p) for p in staging.rglob("*")] if staging.exists() else []
+        found.keeps = sum(len(entries) for entries, _ in self.session.checkpoints[str(self.checkpoint)].state.values())
+        return found
+
+    def _batches(self) -> list[dict[str, list[Row]]]:
+        """What Spark put into micro-batches."""
+        log, files = self.session.checkpoints[str(self.checkpoint)], self.session.files
+        return [{s: [row for n in batch.files.get(s, ()) for row in _rows(files[s][n])] for s in "AB"}
+                for batch in log.offsets]  # fmt: skip
+
+    def _idle(self) -> list[set[str]]:
+        """From the messages that Spark put into micro-batches."""
+        folder = str(control.folder(self.checkpoint))
+        texts, log = self.session.texts[folder], self.session.checkpoints[str(self.checkpoint)]
+        sent = [json.loads(text) for text in texts.values()]
+        told = [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]
+        return [{s for m in messages if m["type"] == "idle" for s in m["streams"]} for messages in told]
+
+    def _tables(self, name: str) -> list[pa.Table]:
+        if self.text.output == "callable":
+            return [t for key in sorted(self.handed, key=lambda k: k[1]) if key[0] == name for t in self.handed[key]]
+        folder = self.output / name
+        files = sorted(f for f in folder.glob("*.parquet")) if folder.exists() else []
+        return [pq.read_table(file, partitioning=None) for file in files]
+
+    def _stays(self) -> dict[str, Stay]:
+        """From the epochs and what the shards reported of them."""
+        log = PlanLog(self.checkpoint, self._spec())
+        stays = {name: Stay() for name in log.read(0).plan.queries}
+        made: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for manifest in manifests(self.checkpoint):
+            for epoch, changes in manifest.changes.items():
+                made[int(epoch)] += changes
+        for number in log.numbers()[1:]:
+            before, now = log.read(number - 1).plan.queries, log.read(number).plan.queries
+            applied = [_near(change["applied_from"]) for change in made[number]]
+            for name in now.keys() - before.keys():
+                mine = [c for c in made[number] if name in c["complete_from"]]
+                complete = [c["complete_from"][name] for c in mine]
+                known = None if None in complete else max(map(_near, complete), default=BEGINNING)
+                since = min((_near(c["applied_from"]) for c in mine), default=BEGINNING)
+                stays[name] = Stay(since, known)
+            for name in before.keys() - now.keys():
+                stays[name].until = min(applied, default=BEGINNING), max(applied, default=END)
+        return stays
+
+
+def _near(time: int) -> int:
+    return BEGINNING if time < -FAR else END if time > FAR else time
+
+
+def _latest(checkpoint: Path, spec: JobSpec) -> Any:
+    log = PlanLog(checkpoint, spec)
+    return log.read(log.latest() or 0).plan
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    at = table.column_names.index("ts")
+    return table.set_column(at, "ts", table["ts"].cast(pa.int64())).to_pylist()
+
+
+def tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Rows with times in microseconds."""
+    columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in table.columns]
+    return list(zip(*(c.to_pylist() for c in columns), strict=True))

@@ -1,0 +1,269 @@
+"""An independent judge: each query as plain SQL in DuckDB, straight from the raw rows.
+
+It knows neither the oracle nor a plan nor the engine. Its tables have the rows of many jobs that run the same text,
+told apart by `job`: one statement judges all of them. Sections are those of docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from muntin.model import Axis
+from whole_way.random_jobs import CHANGES, EVERY, FINAL, PLAIN, TOP, Asked, Text
+
+RAW = pa.schema(
+    [("job", pa.int64()), ("stream", pa.string()), ("batch", pa.int64()), ("n", pa.int64()), ("ts", pa.int64()),
+     ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64()), ("closed", pa.bool_())]
+)  # fmt: skip
+IDLE = pa.schema([("job", pa.int64()), ("stream", pa.string()), ("batch", pa.int64())])
+LAST = 10**9
+"""After every micro-batch."""
+CALLS = {
+    "COUNT(*)": "count(lo)",
+    "COUNT(B.v)": "count(bv)",
+    "SUM(A.v)": "sum(av)::BIGINT",
+    "SUM(A.v + B.v)": "sum(av + bv)::BIGINT",
+    "SUM(B.v / 8)": "sum(bv / 8.0)::DOUBLE",
+    "AVG(B.v)": "avg(bv)",
+    "MIN(A.v)": "min(av)",
+    "MAX(B.v)": "max(bv)",
+    "MIN(-B.id / 2)": "min(-bid / 2.0)::DOUBLE",
+    "COUNT(DISTINCT B.g)": "count(DISTINCT bg)",
+    "COUNT(DISTINCT A.k)": "count(DISTINCT ak)",
+    "MAX(A.v) - MIN(B.v)": "max(av) - min(bv)",
+}
+HAVING = {"": "true", "HAVING COUNT(*) > 1": "count(lo) > 1", "HAVING COUNT(*) < 2": "count(lo) < 2"}
+VALUES = {
+    "A.v": "av", "B.v": "bv", "A.g": "ag", "B.g": "bg", "A.v + B.v": "av + bv", "B.v / 4": "(bv / 4.0)::DOUBLE",
+    "A.ts": "ats", "A.k": "ak",
+}  # fmt: skip
+Answers = dict[int, list[tuple[Any, ...]]]
+"""Rows by job."""
+
+
+class Judge:
+    def __init__(self) -> None:
+        self._base = duckdb.connect()
+        self._base.execute("SET threads = 1")
+
+    def load(self, text: Text, rows: list[dict[str, Any]], idle: list[dict[str, Any]]) -> None:
+        """Take the raw rows of all jobs of a text, and which micro-batches said that a stream is idle.
+
+        Section 1: a row is late if it is before what its stream had come to, or, while that was idle, the other.
+        """
+        self._base.register("given", pa.Table.from_pylist(rows, RAW))
+        self._base.register("told", pa.Table.from_pylist(idle, IDLE))
+        self._base.execute("CREATE OR REPLACE TEMP TABLE raw AS FROM given")
+        self._base.execute("CREATE OR REPLACE TEMP TABLE idle AS FROM told")
+        self._base.unregister("given")
+        self._base.unregister("told")
+        self._base.execute(f"""
+            CREATE OR REPLACE TEMP TABLE waits AS
+            SELECT i.job, i.stream, i.batch AS since, coalesce(min(r.batch), {LAST}) AS until
+            FROM idle i LEFT JOIN raw r ON r.job = i.job AND r.stream = i.stream AND r.batch >= i.batch
+                AND r.ts IS NOT NULL
+            GROUP BY ALL""")
+        self._base.execute(f"""
+            CREATE OR REPLACE TEMP TABLE seen AS
+            SELECT r.*, CASE
+                WHEN ts IS NULL THEN 'null_time'
+                WHEN ts < greatest(
+                    (SELECT max(ts) FROM raw e WHERE e.job = r.job AND e.stream = r.stream AND e.batch < r.batch),
+                    (SELECT max(e.ts) FROM raw e JOIN waits w ON e.job = w.job AND e.stream != w.stream
+                        AND e.batch < w.until AND w.since < w.until
+                     WHERE e.job = r.job AND w.stream = r.stream AND e.batch < r.batch AND w.since < r.batch)
+                ) - {text.lateness} THEN 'late'
+                END AS turned_away
+            FROM raw r""")
+        for name, promise in zip("AB", text.promises, strict=True):
+            self._base.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {_counted(name, promise)}")
+
+    def letters(self) -> Answers:
+        """Late rows and those without a time."""
+        return self._by_job("SELECT job, stream, turned_away, id FROM seen WHERE turned_away IS NOT NULL")
+
+    def answer(self, text: Text, asked: Asked) -> Answers:
+        if asked.kind == PLAIN:
+            return self._by_job(f"WITH {_pairs(asked)} SELECT job, aid, bid, av + bv, lo FROM pairs")
+        if asked.kind == TOP:
+            return self._by_job(_top(asked))
+        if asked.kind == FINAL:
+            return self._by_job(_final(text, asked))
+        assert asked.kind in (CHANGES, EVERY)
+        return self._by_job(_aggregate(asked))
+
+    def _by_job(self, sql: str) -> Answers:
+        found: Answers = defaultdict(list)
+        for job, *row in self._base.execute(sql).fetchall():
+            found[job].append(tuple(row))
+        return found
+
+
+def _counted(name: str, promise: str) -> str:
+    """Section 6, with promises that bind to the end: the rows of a stream that count, in order of time and arrival.
+
+    A row breaks a promise if a punctuation of its key is earlier, or if its key has come before and is unique.
+    """
+    punctuated = "true" if promise in ("marks", "both") else "false"
+    unique = "true" if promise in ("unique", "both") else "false"
+    data = f"stream = '{name}' AND turned_away IS NULL AND NOT ({punctuated} AND closed)"
+    return f"""
+        WITH here AS (SELECT * FROM seen WHERE {data}),
+        marks AS (
+            SELECT job, k, ts FROM seen WHERE stream = '{name}' AND turned_away IS NULL AND {punctuated} AND closed
+        )
+        SELECT h.*, row_number() OVER (PARTITION BY job ORDER BY ts, batch, n) AS place,
+            EXISTS (FROM marks m WHERE m.job = h.job AND m.k = h.k AND m.ts < h.ts)
+            OR ({unique} AND EXISTS (
+                FROM here e WHERE e.job = h.job AND e.k = h.k AND (e.ts, e.batch, e.n) < (h.ts, h.batch, h.n)
+            )) AS broken
+        FROM here h"""
+
+
+def _pairs(asked: Asked) -> str:
+    """Section 2: the pairs of a query, live from `lo` until before `hi`."""
+    window = asked.window
+    first = "(A.ts <= B.ts)"  # at equal times the left row comes first
+    ages = {
+        Axis.TIME: ("B.ts - A.ts", "A.ts - B.ts"),
+        Axis.ROWS: (
+            "(SELECT count(*) FROM A x WHERE x.job = A.job AND x.place > A.place AND x.ts <= B.ts)",
+            "(SELECT count(*) FROM B x WHERE x.job = B.job AND x.place > B.place AND x.ts < A.ts)",
+        ),
+    }
+    left = f"{ages[window.axes[0]][0]} < {window.left}"
+    right = f"{ages[window.axes[1]][1]} < {window.right}"
+    meets = f"CASE WHEN {first} THEN {left} ELSE {right} END"
+    if window.axes == (Axis.TIME, Axis.TIME):
+        meets = f"(A.ts <= B.ts AND {left} OR B.ts <= A.ts AND {right})"
+    return f"""pairs AS (
+        SELECT A.job, A.ts AS ats, A.id AS aid, A.k AS ak, A.g AS ag, A.v AS av,
+            B.ts AS bts, B.id AS bid, B.k AS bk, B.g AS bg, B.v AS bv,
+            greatest(A.ts, B.ts) AS lo, least(A.ts + {window.left}, B.ts + {window.right}) AS hi
+        FROM A JOIN B ON A.job = B.job WHERE NOT A.broken AND NOT B.broken AND ({asked.condition}) AND {meets})"""
+
+
+GROUP = {"A.k": "ak", "B.g": "bg", "A.v + B.v": "av + bv"}
+
+
+def _groups(asked: Asked) -> tuple[str, str, str]:
+    """Groups as named columns, their names, and that a pair is of a group."""
+    named = "".join(f", {GROUP[g]} AS g{n}" for n, g in enumerate(asked.groups))
+    names = "".join(f", g{n}" for n in range(len(asked.groups)))
+    same = "".join(f" AND p.g{n} IS NOT DISTINCT FROM s.g{n}" for n in range(len(asked.groups)))
+    return named, names, same
+
+
+def _moments(asked: Asked) -> str:
+    """Section 7: of each group, the instants at which it may be told, and one before all of them."""
+    named, names, _ = _groups(asked)
+    ends = "SELECT job, lo AS t FROM pairs UNION SELECT job, hi FROM pairs UNION SELECT job, min(lo) - 1 FROM pairs "
+    ends += "GROUP BY job"
+    if asked.every:
+        d = asked.every
+        spans = "SELECT job, min(lo) AS lo, max(hi) AS hi FROM pairs GROUP BY job"
+        ends = f"SELECT job, unnest(range((lo + {d} - 1) // {d} * {d}, hi, {d})) AS t FROM ({spans})"
+    return f"""grouped AS (SELECT *{named} FROM pairs),
+        slots AS (SELECT * FROM (SELECT DISTINCT job{names} FROM grouped) JOIN ({ends}) USING (job))"""
+
+
+def _aggregate(asked: Asked) -> str:
+    """Section 7: what each group shows at each instant, and which of it is told."""
+    _, names, same = _groups(asked)
+    calls = ", ".join(f"{CALLS[call]} AS c{n}" for n, call in enumerate(asked.calls))
+    shown = ", ".join(f"c{n}" for n in range(len(asked.calls)))
+    of = "PARTITION BY job" + names
+    slot = "".join(f", s.g{n}" for n in range(len(asked.groups)))
+    live = "p.job = s.job AND p.lo <= s.t AND s.t < p.hi"
+    told = "pairs_ > 0" if asked.every else "(pairs_ > 0 AND (had = 0 OR NOT showed)) OR now IS DISTINCT FROM before"
+    return f"""
+        WITH {_pairs(asked)}, {_moments(asked)},
+        states AS (
+            SELECT s.job{slot}, s.t, count(lo) AS pairs_, {HAVING[asked.having]} AS shows, {calls}
+            FROM slots s LEFT JOIN grouped p ON {live}{same} GROUP BY s.job, s.t{slot}
+        ),
+        changes AS (
+            SELECT *, row({shown}) AS now, lag(row({shown})) OVER ({of} ORDER BY t) AS before,
+                lag(pairs_) OVER ({of} ORDER BY t) AS had, lag(shows) OVER ({of} ORDER BY t) AS showed,
+                row_number() OVER ({of} ORDER BY t) AS nth
+            FROM states
+        )
+        SELECT job{names}, {shown}, t FROM changes
+        WHERE shows AND {"true" if asked.every else "nth > 1"} AND ({told})"""
+
+
+def _top(asked: Asked) -> str:
+    """Section 7: the first pairs of each group at each instant, as a list, told where it is another than before."""
+    _, names, same = _groups(asked)
+    ways = []
+    for value, descends, nulls in asked.order:
+        ways.append(f"{VALUES[value]} {'DESC' if descends else 'ASC'} {nulls or ('NULLS ' + _usual(descends))}")
+    ways += [f"{VALUES[column]} ASC NULLS FIRST" for column in asked.columns]
+    slot = "".join(f", s.g{n}" for n in range(len(asked.groups)))
+    of = "PARTITION BY job" + names
+    live = "p.job = s.job AND p.lo <= s.t AND s.t < p.hi"
+    columns = ", ".join(f"({VALUES[column]}) AS c{n}" for n, column in enumerate(asked.columns))
+    row = ", ".join(f"c{n} := c{n}" for n in range(len(asked.columns)))
+    groups = {g: f"g{n}" for n, g in enumerate(asked.groups)}
+    ended = ", ".join(groups.get(column, "NULL") for column in asked.columns)
+    fields = ", ".join(f"list_[i].c{n}" for n in range(len(asked.columns)))
+    told = "len(list_) > 0" if asked.every else "nth > 1 AND list_ IS DISTINCT FROM before"
+    return f"""
+        WITH {_pairs(asked)}, {_moments(asked)},
+        ranked AS (
+            SELECT s.job{slot}, s.t, lo, {columns},
+                row_number() OVER (PARTITION BY s.job, s.t{slot} ORDER BY {", ".join(ways)}) AS place
+            FROM slots s LEFT JOIN grouped p ON {live}{same}
+        ),
+        lists AS (
+            SELECT job{names}, t, coalesce(list(struct_pack({row}) ORDER BY place)
+                FILTER (WHERE lo IS NOT NULL AND place <= {asked.limit}), []) AS list_
+            FROM ranked GROUP BY job, t{names}
+        ),
+        changes AS (
+            SELECT *, lag(list_) OVER ({of} ORDER BY t) AS before, row_number() OVER ({of} ORDER BY t) AS nth FROM lists
+        ),
+        told AS (SELECT * FROM changes WHERE {told})
+        SELECT job, {fields}, i, t FROM (SELECT *, unnest(range(1, len(list_) + 1)) AS i FROM told)
+        UNION ALL SELECT job, {ended}, 0, t FROM told WHERE len(list_) = 0"""
+
+
+def _usual(descends: bool) -> str:
+    return "LAST" if descends else "FIRST"
+
+
+def _final(text: Text, asked: Asked) -> str:
+    """Sections 6 and 7: each group once, over all its pairs, when its key is over or the streams are."""
+    named, names, _ = _groups(asked)
+    ends = []
+    for name, promise, size in zip("AB", text.promises, (asked.window.left, asked.window.right), strict=True):
+        selection = asked.wheres["AB".index(name)].replace("{}", name)
+        by_mark = f"""SELECT job, k, ts FROM seen WHERE stream = '{name}' AND turned_away IS NULL AND closed"""
+        by_row = f"SELECT job, k, ts FROM {name} WHERE NOT broken"
+        promises = [by_mark] * (promise in ("marks", "both")) + [by_row] * (promise in ("unique", "both"))
+        made = " UNION ALL ".join(promises) or f"SELECT job, k, ts FROM {name} WHERE false"
+        ends.append(f"""tp_{name} AS (SELECT job, k, min(ts) AS tp FROM ({made}) WHERE k IS NOT NULL GROUP BY job, k),
+            over_{name} AS (
+                SELECT p.job, p.k, tp, greatest(tp, max({name}.ts) + {size} - 1) AS early
+                FROM tp_{name} p LEFT JOIN {name} ON {name}.job = p.job AND {name}.k = p.k AND NOT broken
+                    AND {name}.ts <= tp AND ({selection})
+                GROUP BY p.job, p.k, tp
+            )""")
+    calls = ", ".join(f"{CALLS[call]} AS c{n}" for n, call in enumerate(asked.calls))
+    shown = ", ".join(f"c{n}" for n in range(len(asked.calls)))
+    both = "CASE WHEN a.tp IS NOT NULL AND b.tp IS NOT NULL THEN greatest(a.tp, b.tp) END"
+    return f"""
+        WITH {_pairs(asked)}, {", ".join(ends)},
+        last AS (SELECT job, max(ts) AS ts FROM raw GROUP BY job),
+        timed AS (
+            SELECT p.*{named}, least(a.early, b.early, {both}, last.ts) AS done
+            FROM pairs p JOIN last ON last.job = p.job
+                LEFT JOIN over_A a ON a.job = p.job AND a.k = p.ak LEFT JOIN over_B b ON b.job = p.job AND b.k = p.bk
+        )
+        SELECT job{names}, {shown}, done FROM (
+            SELECT job{names}, done, {HAVING[asked.having]} AS shows, {calls} FROM timed GROUP BY job, done{names}
+        ) WHERE shows"""

@@ -1,0 +1,249 @@
+"""Random tiny jobs: queries as SQL and in the terms of both judges, settings, and what comes in and goes wrong.
+
+Tiny domains on purpose (3 keys, times 0 to 12, ties, NULLs, late rows): they meet the corners more often than large
+ones. A `Text` is a job file. A `Life` is one job that runs it: its input, its restarts, its changes and its faults.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from muntin.model import Axis, Window
+from muntin.plan.share import STRATEGIES
+from test_aggregates import CALLS, GROUPS, HAVING
+from test_top import SELECT, VALUES
+from worlds import KEYS, ORDERINGS, RESIDUALS, SELECTIONS
+
+Row = dict[str, Any]
+PLAIN, CHANGES, EVERY, TOP, FINAL = "plain", "changes", "every", "top", "final"
+PROMISES = ("", "marks", "unique", "both")
+BINDING_US = 1000
+"""Longer than any job: a promise binds to the end."""
+FINAL_GROUPS = ("A.k", "A.k, B.g")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query in pieces of SQL, from which the job file, the oracle's terms and DuckDB's SQL are made."""
+
+    name: str
+    kind: str
+    key: str
+    wheres: tuple[str, str]
+    residual: str
+    window: Window
+    group: str = ""
+    calls: tuple[str, ...] = ()
+    having: str = ""
+    every: int | None = None
+    order: tuple[tuple[str, bool, str], ...] = ()
+    """Of each part of ORDER BY: the expression, whether it descends, and what is said of NULLs."""
+    limit: int = 0
+    columns: tuple[str, ...] = ()
+    """What a top-n query selects."""
+
+    @property
+    def condition(self) -> str:
+        selections = [f"({w.replace('{}', alias)})" for w, alias in zip(self.wheres, "AB", strict=True)]
+        return " AND ".join([self.key, *selections, self.residual])
+
+    @property
+    def groups(self) -> list[str]:
+        return [g.strip() for g in self.group.split(",") if g]
+
+    @property
+    def select(self) -> str:
+        if self.kind == PLAIN:
+            return "A.id AS a, B.id AS b, A.v + B.v AS s"
+        if self.kind == TOP:
+            return ", ".join(f"{column} AS c{n}" for n, column in enumerate(self.columns))
+        named = [f"{g} AS g{n}" for n, g in enumerate(self.groups)]
+        return ", ".join([*named, *(f"{call} AS c{n}" for n, call in enumerate(self.calls))])
+
+    @property
+    def sql(self) -> str:
+        sizes = zip((self.window.left, self.window.right), self.window.axes, strict=True)
+        left, right = (f"ROWS {n}" if axis is Axis.ROWS else f"RANGE {n} microseconds" for n, axis in sizes)
+        group = f" GROUP BY {self.group}" if self.group else ""
+        order = ", ".join(f"{value}{' DESC' * down} {nulls}" for value, down, nulls in self.order)
+        top = f" ORDER BY {order} LIMIT {self.limit}" if order else ""
+        when = {CHANGES: " EMIT CHANGES", FINAL: " EMIT FINAL", EVERY: f" EVERY {self.every} microseconds"}
+        tells = when.get(self.kind, f" EVERY {self.every} microseconds" if self.every else "")
+        return (
+            f"CREATE QUERY {self.name} AS SELECT {self.select} FROM A [{left}] A, B [{right}] B "
+            f"WHERE {self.condition}{group} {self.having}{top}{tells};"
+        )
+
+
+@dataclass(frozen=True)
+class Text:
+    """A job file. The first query stays as long as the job; `spare` are queries that may come later."""
+
+    seed: int
+    strategy: str
+    chain: str
+    ordering: str
+    order: str
+    lateness: int
+    shards: int
+    per_trigger: int
+    promises: tuple[str, str]
+    queries: tuple[Asked, ...]
+    spare: tuple[Asked, ...]
+    output: str
+    """"files", "none" or "callable"."""
+
+    def sql(self, queries: list[Asked]) -> str:
+        head = (
+            f"SET strategy = '{self.strategy}'; SET chain = '{self.chain}'; SET ordering = '{self.ordering}'; "
+            f"SET order = '{self.order}'; SET shards = {self.shards};"
+        )
+        return head + "".join(map(self._stream, "AB", self.promises)) + "\n".join(q.sql for q in queries)
+
+    def _stream(self, name: str, promise: str) -> str:
+        unique = ", UNIQUE (k)" if promise in ("unique", "both") else ""
+        marks = " PUNCTUATION WHEN closed" if promise in ("marks", "both") else ""
+        binding = f" BINDING {BINDING_US} microseconds" if promise else ""
+        return (
+            f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT, closed BOOLEAN{unique}) "
+            f"TIMESTAMP BY ts LATENESS {self.lateness} microseconds{marks}{binding} "
+            f"WITH (format = 'memory', name = '{name}', maxFilesPerTrigger = '{self.per_trigger}');\n"
+        )
+
+
+@dataclass
+class Step:
+    """A moment of a life: files come, queries come and go, and what is there is processed, by one run or within one."""
+
+    files: dict[str, list[list[Row]]] = field(default_factory=dict)
+    adds: list[Asked] = field(default_factory=list)
+    drops: list[str] = field(default_factory=list)
+    rule: bool | None = None
+    """Whether all joins are told to let results wait (filter-order) from here on."""
+    idle: str = ""
+    """A stream that is found idle after all this."""
+    kill: str | None = None
+    keeps_hot: bool = False
+
+
+@dataclass
+class Life:
+    text: Text
+    number: int
+    steps: list[Step]
+    online: bool
+    """Whether one run without end sees all steps but the last, so that queries come and go while it runs."""
+    fault_rate: float
+
+
+def random_text(seed: int) -> Text:
+    dice = random.Random(f"text {seed}")
+    promises = tuple(dice.choices(PROMISES, k=2)) if dice.random() < 0.25 else ("", "")
+    order = "key" if dice.random() < 0.15 else "global"
+    alike = any(promises) or order == "key" or dice.random() < 0.7
+    asked = [_query(dice, f"q{n}", alike, bool(any(promises)), order) for n in range(dice.choice([1, 1, 2, 2, 3]) + 2)]
+    family = dice.randrange(3)
+    if family == 0 and asked[0].kind != FINAL:  # queries that differ in their windows alone
+        first = asked[0]
+        windows = [replace(q.window, axes=first.window.axes) for q in asked]
+        asked = [
+            replace(first, name=q.name, window=window, limit=first.limit and (q.limit or 2))
+            for q, window in zip(asked, windows, strict=True)
+        ]
+    strategy = dice.choice(["state-slice", *STRATEGIES])
+    return Text(
+        seed,
+        strategy,
+        dice.choice(["mem-opt", "cpu-opt"]) if strategy == "state-slice" else "auto",
+        dice.choice(ORDERINGS),
+        order,
+        dice.choice([0, 2, 20]),
+        dice.choice([1, 2, 2, 2, 2, 2, 3, 4]),
+        dice.choice([1, 1, 1, 2]),
+        (promises[0], promises[1]),
+        tuple(asked[:-2]),
+        tuple(asked[-2:]),
+        dice.choice(["files"] * 6 + ["none", "none", "callable"]),
+    )
+
+
+def _query(dice: random.Random, name: str, alike: bool, promised: bool, order: str) -> Asked:
+    kind = dice.choice([PLAIN, PLAIN, PLAIN, CHANGES, EVERY, TOP, *([FINAL] * 3 if promised else [FINAL])])
+    key = "A.k = B.k" if alike or kind == FINAL else dice.choice(list(KEYS))
+    if key == "TRUE" and kind != PLAIN:
+        key = "A.k = B.k"
+    size = dice.choice([1, 2, 3, 4, 6, 8, 12, 12])
+    axes = (Axis.TIME, Axis.TIME)
+    if kind == PLAIN and not alike:
+        axes = (dice.choice(list(Axis)), dice.choice(list(Axis)))
+    window = Window(size, dice.choice([size, size, size, 1, 3, 6]), axes)
+    selections = ["TRUE"] * 8 + list(SELECTIONS)
+    wheres = (dice.choice(selections), dice.choice(selections))
+    residual = dice.choice(list(RESIDUALS)[1:] if key == "TRUE" else ["TRUE"] * 9 + list(RESIDUALS))
+    asked = Asked(name, kind, key, wheres, residual, window)
+    if kind == PLAIN:
+        return asked
+    keyed = [g for g in GROUPS if "A.k" in g]
+    choices = list(FINAL_GROUPS) if kind == FINAL else keyed if order == "key" else list(GROUPS)
+    asked = replace(asked, group=dice.choice(choices), every=dice.choice([1, 2, 5]) if kind == EVERY else None)
+    if kind == TOP:
+        ways = [(dice.choice(list(VALUES)), dice.random() < 0.5, dice.choice(["", "", "NULLS FIRST", "NULLS LAST"]))
+                for _ in range(dice.choice([1, 2]))]  # fmt: skip
+        columns = tuple(dice.sample(SELECT, dice.choice([1, 2, 3])))
+        every = dice.choice([None, None, 1, 2, 5])
+        return replace(asked, order=tuple(ways), limit=dice.randint(1, 4), columns=columns, every=every)
+    calls = tuple(dice.sample(list(CALLS), dice.choice([1, 2, 3])))
+    return replace(asked, calls=calls, having=dice.choice(["", "", *HAVING]))
+
+
+# -- what comes and what goes wrong -----------------------------------------------------------------------------------
+
+
+def random_life(text: Text, number: int) -> Life:
+    dice = random.Random(f"life {text.seed} {number}")
+    count, online = dice.choice([1, 1, 1, 1, 1, 2, 2, 3]), False
+    if count > 1 or dice.random() < 0.1:
+        online, count = dice.random() < 0.5, max(2, count)
+    sparse, lead = dice.random() < 0.6, dice.choice([0, 0, 3, 4, 9])
+    wild, silent = dice.random() < 0.3, dice.choice(["", "A", "B"])
+    steps: list[Step] = []
+    present, spare, ids, low = [q.name for q in text.queries], list(text.spare), iter(range(1000)), 0
+    for n in range(count):
+        step, files = Step(), dice.choice([2, 3, 3]) if count == 1 else dice.choice([1, 1, 2])
+        for name in "AB":
+            first = low + lead * (name == "B")
+            shown = 0 if name == silent and online and dice.random() < 0.4 else files
+            step.files[name] = [_file(dice, ids, text, first + 3 * f, sparse) for f in range(shown)]
+        low += 3 * files
+        if text.ordering == "adaptive" and dice.random() < 0.4:
+            step.rule = dice.random() < 0.5
+        if n and dice.random() < 0.6:
+            if spare and dice.random() < 0.6:
+                step.adds = [spare.pop()]
+                present.append(step.adds[0].name)
+            elif len(present) > 1:
+                step.drops = [present.pop(dice.randrange(1, len(present)))]
+        if online and silent and dice.random() < 0.6:
+            step.idle = silent
+        if wild and dice.random() < 0.6:
+            step.kill, step.keeps_hot = dice.choice(["task", "publish", "rename", "commit"]), dice.random() < 0.5
+        steps.append(step)
+    return Life(text, number, steps, online, 0.15 if wild else 0.0)
+
+
+def _file(dice: random.Random, ids: Any, text: Text, low: int, sparse: bool) -> list[Row]:
+    """The rows of one file with times from `low` on; in sparse traffic one or two, or none."""
+    return [_row(dice, ids, text, low) for _ in range(dice.choice([0, 1, 1, 2, 3] if sparse else [2, 4, 6, 8]))]
+
+
+def _row(dice: random.Random, ids: Any, text: Text, low: int) -> Row:
+    return {
+        "ts": None if dice.random() < 0.03 else low + dice.randint(0, 4),
+        "id": next(ids),
+        "k": dice.choice([1, 1, 1, 2, 2, 2, 3, 3, None]),
+        "g": dice.choice(["x", "y", None]),
+        "v": dice.choice([0, 1, 2, 3, None]),
+        "closed": any(text.promises) and dice.random() < 0.2,
+    }

@@ -1,0 +1,92 @@
+"""The whole way of a row without Spark: ingest, operator, frames, exchanges, sink tasks, manifests, restarts, status.
+
+Tiny random jobs run with the code that ships on a stand-in for Spark (`stand_in.py`), and what they leave
+behind is held against the oracle and against plain SQL in DuckDB (`compare.py`). MUNTIN_JOBS says how many there are.
+MUNTIN_SEED brings one text back, with all its jobs; a difference is reported with the line to do so.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from muntin.core.arrival import shard_rows
+from muntin.core.batch import TS
+from muntin.model import Side
+from muntin.plan import share
+from muntin.spark.runner import Job
+from muntin.sql import parse_job
+from whole_way.compare import covered
+from whole_way.drive import kept_apart, tuples
+from whole_way.judge import Judge
+from whole_way.net import LIVES, cast
+from whole_way.random_jobs import random_life, random_text
+from whole_way.stand_in import Session
+
+JOBS = int(os.environ.get("MUNTIN_JOBS", "480"))
+CHUNKS = 4
+"""The jobs are spread over so many tests, so that several processes share them."""
+SEED = os.environ.get("MUNTIN_SEED")
+KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", "push-down", "isolated", "mem-opt",
+         "cpu-opt", "sync-filter", "filter-order", "adaptive", "order key", "order global", "output files",
+         "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
+         "promises unique", "promises both", "killed at task", "killed at publish", "killed at rename",
+         "killed at commit", "tasks tried again", "added", "dropped", "changed online", "idle")  # fmt: skip
+"""What some hundred jobs meet, if the random ones are as they should be."""
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_jobs_leave_behind_what_both_judges_say(chunk: int):
+    texts = max(1, JOBS // LIVES // CHUNKS)
+    seeds = range(chunk * texts, (chunk + 1) * texts)
+    if SEED is not None:
+        seeds = range(int(SEED), int(SEED) + (chunk == 0))
+    found = cast(seeds, Judge())
+    assert not found.faults, f"after {found.jobs} jobs:\n" + "\n".join(found.faults)
+    print(f"{found.jobs} jobs, {found.rows} rows wanted: {dict(found.covered)}")
+    if SEED is None and texts >= 10:
+        assert found.rows > 2 * found.jobs, "jobs without rows prove little"
+
+
+def test_a_few_hundred_random_texts_are_of_every_kind():
+    texts = [random_text(seed) for seed in range(80)]
+    met = covered([random_life(text, n) for text in texts for n in range(LIVES)])
+    assert not [kind for kind in KINDS if not met[kind]]
+
+
+SPARSE = """
+SET shards = 2;
+CREATE STREAM A (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'x', name = 'A', maxFilesPerTrigger = '1');
+CREATE STREAM B (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'x', name = 'B', maxFilesPerTrigger = '1');
+CREATE QUERY q AS SELECT A.k AS a, B.k AS b FROM A, B WHERE A.k = B.k WINDOW 5 microseconds;
+"""
+
+
+def test_two_shards_with_a_pair_each_whose_left_rows_came_a_micro_batch_before(tmp_path: Path):
+    """Sparse traffic as it is every night; the rows arrive, and the job goes on."""
+    spec = parse_job(SPARSE)
+    (join,) = share(spec).joins
+    rows = pa.table({TS: pa.array(range(50), pa.int64()), "ts": _times(range(50)), "k": pa.array(range(50))})
+    shards, _ = shard_rows(join, Side.LEFT, rows, 2)
+    k0, k1 = (part["k"][0].as_py() for part in shards)
+    session = Session()
+    session.files["A"] = [_file((10, k0), (10, k1)), _file((20, 88))]
+    session.files["B"] = [_file((0, 77)), _file((10, k0), (10, k1), (20, 99))]
+    with kept_apart(tmp_path):
+        run = Job(session, spec).start(output=tmp_path / "out", checkpoint=tmp_path / "ckpt", mode="bounded")
+        assert run.await_termination(60)
+    found = pa.concat_tables(pq.read_table(f) for f in sorted((tmp_path / "out" / "q").glob("b*")))
+    assert sorted(tuples(found)) == sorted([(k0, k0, 10), (k1, k1, 10)])
+    assert run.status()["queries"]["q"]["total_rows"] == 2
+
+
+def _times(values: range | list[int]) -> pa.Array:
+    return pa.array(values, pa.timestamp("us", "UTC"))
+
+
+def _file(*rows: tuple[int, int]) -> pa.Table:
+    return pa.table({"ts": _times([ts for ts, _ in rows]), "k": pa.array([k for _, k in rows], pa.int64())})
