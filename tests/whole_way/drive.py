@@ -6,7 +6,6 @@ Runs begin, stop, die and go on from what is durable; queries come and go by the
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
 from muntin.spark import control, leg, plans, publish, runner
+from muntin.spark.durable import FileKind, from_line, write_json
 from muntin.spark.letters import NAME as LETTERS
 from muntin.spark.plans import PlanLog
 from muntin.spark.publish import STAGING, last_manifest, manifests
@@ -88,7 +88,7 @@ def live(life: Life, root: Path) -> Outcome:
     """Live one job in a folder of its own."""
     with kept_apart(root), contextlib.ExitStack() as stack:
         driver = Driver(life, root)
-        stack.enter_context(mock.patch.object(publish, "write_atomically", driver.write_manifest))
+        stack.enter_context(mock.patch.object(publish, "write_json", driver.write_json))
         try:
             if life.online:
                 driver.run_on()
@@ -122,11 +122,13 @@ class Driver:
     def faults(self) -> Faults:
         return self.session.faults
 
-    def write_manifest(self, target: Path, text: str) -> None:
-        """The commit point, before which and after which a process may die."""
-        self.faults.reach("publish")
-        target.write_text(text)
-        self.faults.reach("rename")
+    def write_json(self, file: Path, kind: FileKind, content: Any, job: str | None = None) -> None:
+        """The manifest is the commit point, before which and after which a process may die."""
+        if kind is FileKind.MANIFEST:
+            self.faults.reach("publish")
+        write_json(file, kind, content, job)
+        if kind is FileKind.MANIFEST:
+            self.faults.reach("rename")
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -246,7 +248,7 @@ class Driver:
         """From the messages that Spark put into micro-batches."""
         folder = str(control.folder(self.checkpoint))
         texts, log = self.session.texts[folder], self.session.checkpoints[str(self.checkpoint)]
-        sent = [json.loads(text) for text in texts.values()]
+        sent = [from_line(t.strip().encode(), FileKind.CONTROL, None, None, "a message") for t in texts.values()]
         told = [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]
         return [{s for m in messages if m["type"] == "idle" for s in m["streams"]} for messages in told]
 
