@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 from muntin.bench.calibrate import calibrate
 from muntin.core.batch import stream_schema
-from muntin.core.local import LocalJob
 from muntin.core.results import count
 from muntin.model import JobSpec
 from muntin.plan import Plan
@@ -26,6 +25,7 @@ from muntin.plan.choose import choose
 from muntin.plan.cost import Constants
 from muntin.plan.traffic import Knowledge, Survivors
 from muntin.sql import parse_job
+from muntin.testing import LocalJob
 
 RATE, BATCH_S, KEYS = 1_000, 50, 600_000
 """Rows a second of event time and stream; seconds of event time in a micro-batch; keys: about one partner a row."""
@@ -148,7 +148,7 @@ def many_queries(quick: bool) -> dict[str, Any]:
 
 def on_spark(spark: Any, quick: bool) -> dict[str, Any]:
     """The same as streaming jobs whose results are routed, counted per query and discarded."""
-    from muntin.spark.runner import Job
+    from muntin.spark.run import Job
 
     warm, steady = LARGEST_S // BATCH_S + 1, 4 if quick else 8
     figures: dict[str, Any] = {}

@@ -28,11 +28,11 @@ def execute(args: argparse.Namespace) -> int:
 
     from muntin.bench.calibrate import calibrate
     from muntin.cli.screen import console, table
-    from muntin.spark.known import constants_file, to_json
+    from muntin.spark.control import constants_file, to_json
 
     constants = calibrate()
     if args.checkpoint is not None:
-        from muntin.spark.durable import write_atomically
+        from muntin.spark.checkpoint import write_atomically
 
         path = constants_file(args.checkpoint)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,12 +33,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.jobfile import read_job
-    from muntin.cli.screen import Progress
-    from muntin.spark.runner import check_job
+    from muntin.cli.screen import ProgressLine
+    from muntin.spark.run import check_job
 
     check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
     began = time.monotonic()
-    with Progress() as progress:
+    with ProgressLine() as progress:
         status = run_job(args.job, args.output, args.checkpoint, mode(args), args.master, progress)
     summarise(status, time.monotonic() - began)
     return 0
@@ -52,7 +52,7 @@ def run_job(
     job: Path, output: str, checkpoint: Path | None, mode: str, master: str | None, progress: Any
 ) -> dict[str, Any]:
     """Start the job and stay with it to its end; Ctrl-C stops it after the micro-batch under way."""
-    from muntin.spark.runner import Job
+    from muntin.spark.run import Job
     from muntin.spark.session import open_session
 
     spark = open_session(master)

@@ -1,0 +1,6 @@
+"""Jobs and runs: start, watch, report, stop."""
+
+from muntin.spark.run import status
+from muntin.spark.run.runner import Job, Run, check_job, read_status
+
+__all__ = ["Job", "Run", "check_job", "read_status", "status"]
