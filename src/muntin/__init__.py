@@ -9,16 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from muntin.spark.runner import Job, Run, read_status
+    from muntin.spark.run import Job, Run, read_status
     from muntin.spark.session import open_session
 
 __version__ = "0.1.0"
 __all__ = ["Job", "Run", "__version__", "open_session", "read_status"]
 
 _HOMES = {
-    "Job": "muntin.spark.runner",
-    "Run": "muntin.spark.runner",
-    "read_status": "muntin.spark.runner",
+    "Job": "muntin.spark.run",
+    "Run": "muntin.spark.run",
+    "read_status": "muntin.spark.run",
     "open_session": "muntin.spark.session",
 }
 

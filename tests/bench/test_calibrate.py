@@ -12,7 +12,7 @@ from muntin.bench.calibrate import Measurement, fit, predicted_ns
 from muntin.cli import main
 from muntin.model import MuntinError
 from muntin.plan.cost import Constants
-from muntin.spark.known import constants_file, load_constants, to_json
+from muntin.spark.control.known import constants_file, load_constants, to_json
 
 TRUE = Constants(invalidate_ns=20, scan_ns=3, insert_ns=100, check_ns=2, visit_ns=50, slice_ns=1, route_ns=4)
 WORK = [

@@ -15,9 +15,9 @@ from muntin.bench import against, flink, workload
 from muntin.bench.parts import parts
 from muntin.bench.peers import DONE, OUT_OF_TIME, Heard, Round
 from muntin.bench.workload import EVERYTHING, STREAMS, WORKLOADS, Workload, expected, part, selections, uniform, write
-from muntin.core import results
-from muntin.core.local import LocalJob
+from muntin.core.results import results
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 SMALL = replace(WORKLOADS["selections"], questions=selections(uniform(9))).scaled(1 / 500)
 
@@ -49,8 +49,8 @@ def test_contenders_are_judged_by_what_we_would_deliver(tmp_path, monkeypatch, k
     job = LocalJob(parse_job(SMALL.job_sql(tmp_path, "parquet")), shards=2)
     delivered: Counter[str] = Counter()
     counted: Counter[str] = Counter()
-    whole = results.Found.whole
-    monkeypatch.setattr(results.Found, "whole", lambda found: counted.update(results.count(found)) or whole(found))
+    whole = results.FoundPairs.whole
+    monkeypatch.setattr(results.FoundPairs, "whole", lambda found: counted.update(results.count(found)) or whole(found))
     for batch in range(SMALL.batches):
         rows = job.push({s: part(SMALL, s, batch) for s in STREAMS}, ended=batch == SMALL.batches - 1)
         delivered.update({name: table.num_rows for name, table in rows.items()})

@@ -10,14 +10,15 @@ import pyarrow as pa
 import pytest
 
 from muntin.cli.main import main
-from muntin.core.local import LocalJob
 from muntin.model import JobSpec
 from muntin.plan.cost import DEFAULT
-from muntin.spark import identity, known
-from muntin.spark.plans import Epoch, PlanLog
-from muntin.spark.publish import Publisher
-from muntin.spark.shard import report
+from muntin.spark.checkpoint import identity
+from muntin.spark.checkpoint.manifests import Publisher
+from muntin.spark.checkpoint.plans import Epoch, PlanLog
+from muntin.spark.control import known
+from muntin.spark.shard.shard import report
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 STREAMS = "".join(
     f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v DOUBLE) TIMESTAMP BY ts WITH (format = 'parquet', path = 'x');\n"

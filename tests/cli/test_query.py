@@ -11,9 +11,9 @@ import pytest
 
 from muntin.cli import query
 from muntin.cli.main import main
-from muntin.spark import requests
-from muntin.spark.durable import FileKind, write_json
-from muntin.spark.requests import Answer
+from muntin.spark.checkpoint import requests
+from muntin.spark.checkpoint.durable import FileKind, write_json
+from muntin.spark.checkpoint.requests import Answer
 
 HOT = "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 min"
 AT, FULL = "2026-01-01T00:00:10Z", "2026-01-01T00:01:10Z"

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pytest
 
 from muntin import oracle
-from muntin.core.local import LocalJob
 from muntin.kernels.evaluate import evaluate
 from muntin.model import Expr, JobSpec, Query, Side
 from muntin.plan import share
@@ -27,6 +26,7 @@ from muntin.plan.explain import describe, explain, explain_json
 from muntin.plan.share import STRATEGIES, signature
 from muntin.plan.traffic import Knowledge, measured
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 JOBS = sorted((Path(__file__).parent / "golden").glob("*.sql"))
 ROW = pa.schema(

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.core.local import LocalJob
 from muntin.plan import Plan, share
 from muntin.plan.cost import DEFAULT
 from muntin.plan.predict import predict, traffics_of
 from muntin.plan.traffic import Knowledge
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 SECOND = 1_000_000
 ROW = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])

@@ -55,7 +55,7 @@ def by_strategy(spec, knowledge=None):
 def test_rows_and_rows_looked_at_are_those_of_equations_1_to_3_for_all_of_table_3(job, windows, s_sigma, rate):
     """The middle window changes neither: the equations hold with the first and the last."""
     found = by_strategy(*section_7_2(job, windows, s_sigma, rate))
-    setting = sharing.Setting(rate, windows[0], windows[-1], s_sigma, s_join=1.0)
+    setting = sharing.TwoQueries(rate, windows[0], windows[-1], s_sigma, s_join=1.0)
     for name, equation in EQUATIONS.items():
         assert found[name].rows == pytest.approx(equation(setting).memory), name
         assert found[name].comparisons == pytest.approx(equation(setting).probing), name
@@ -65,7 +65,7 @@ def test_rows_and_rows_looked_at_are_those_of_equations_1_to_3_for_all_of_table_
 def test_queries_alone_hold_and_look_at_what_the_same_argument_says(job, s_sigma):
     spec = job((10,), (30, "v > 10"), rate=20.0)
     found = by_strategy(spec, Knowledge(match=1.0, selectivities={"q2": (s_sigma, None)}))["isolated"]
-    expected = sharing.isolated(sharing.Setting(20, 10, 30, s_sigma, 1.0))
+    expected = sharing.isolated(sharing.TwoQueries(20, 10, 30, s_sigma, 1.0))
     assert (found.rows, found.comparisons) == pytest.approx((expected.memory, expected.probing))
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from muntin.plan.sharing import Setting, isolated, merge_gain, pull_up, push_down, savings, state_slice
+from muntin.plan.sharing import TwoQueries, isolated, merge_gain, pull_up, push_down, savings, state_slice
 
 RHOS = SIGMAS = (0.05, 0.25, 0.5, 0.75, 0.95)
 JOINS = (0.025, 0.1, 0.4, 1.0)
@@ -15,8 +15,8 @@ FAST = 1e12
 """A rate at which nothing is left of the terms that grow with the rate alone."""
 
 
-def fast(rho: float, s_sigma: float, s_join: float) -> Setting:
-    return Setting(FAST, 60 * rho, 60, s_sigma, s_join, m_t=0.1)
+def fast(rho: float, s_sigma: float, s_join: float) -> TwoQueries:
+    return TwoQueries(FAST, 60 * rho, 60, s_sigma, s_join, m_t=0.1)
 
 
 def less(mine: float, other: float) -> float:
@@ -59,7 +59,7 @@ def test_the_extremes_of_section_4_3():
 
 
 def test_the_equations_worked_by_hand():
-    setting = Setting(lam=10, w1=2, w2=5, s_sigma=0.5, s_join=0.1, m_t=3)
+    setting = TwoQueries(lam=10, w1=2, w2=5, s_sigma=0.5, s_join=0.1, m_t=3)
     assert pull_up(setting).memory == 2 * 10 * 5 * 3
     assert pull_up(setting).comparisons == pytest.approx(1000 + 20 + 100 + 100)
     assert push_down(setting).memory == pytest.approx((1.5 * 2 + 1.5 * 5) * 10 * 3)
@@ -70,7 +70,7 @@ def test_the_equations_worked_by_hand():
 
 @pytest.mark.parametrize("rho, s_sigma, s_join", GRID)
 def test_a_join_per_query_keeps_and_probes_more_than_state_slices(rho, s_sigma, s_join):
-    setting = Setting(50, 60 * rho, 60, s_sigma, s_join)
+    setting = TwoQueries(50, 60 * rho, 60, s_sigma, s_join)
     alone, sliced = isolated(setting), state_slice(setting)
     assert alone.memory - sliced.memory == pytest.approx((1 + s_sigma) * 50 * setting.w1)
     assert alone.probing - sliced.probing == pytest.approx(2 * s_sigma * 50**2 * setting.w1)

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.core.local import LocalJob
-from muntin.spark.hot import forget_hot
-from muntin.spark.identity import checkpoint_id
-from muntin.spark.runner import Job
+from muntin.spark.checkpoint.identity import checkpoint_id
+from muntin.spark.run.runner import Job
+from muntin.spark.shard.hot_state import forget_hot
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 pytestmark = pytest.mark.spark
 

@@ -19,12 +19,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
-from muntin.spark import control, leg, plans, publish, runner
-from muntin.spark.letters import NAME as LETTERS
-from muntin.spark.plans import PlanLog
-from muntin.spark.publish import STAGING, last_manifest, manifests
-from muntin.spark.runner import Job, Run
-from muntin.spark.watch import tell_idle, tell_ordering
+from muntin.spark.checkpoint import manifests as publishing
+from muntin.spark.checkpoint import plans
+from muntin.spark.checkpoint.manifests import STAGING, last_manifest, manifests
+from muntin.spark.checkpoint.plans import PlanLog
+from muntin.spark.control import control_stream
+from muntin.spark.control.watch import tell_idle, tell_ordering
+from muntin.spark.ingest.dead_letters import NAME as LETTERS
+from muntin.spark.run import pipeline, runner
+from muntin.spark.run.runner import Job, Run
 from muntin.sql import parse_job
 from whole_way.random_jobs import Asked, Life, Row, Step
 from whole_way.stand_in import Session
@@ -88,7 +91,7 @@ def live(life: Life, root: Path) -> Outcome:
     """Live one job in a folder of its own."""
     with kept_apart(root), contextlib.ExitStack() as stack:
         driver = Driver(life, root)
-        stack.enter_context(mock.patch.object(publish, "write_atomically", driver.write_manifest))
+        stack.enter_context(mock.patch.object(publishing, "write_atomically", driver.write_manifest))
         try:
             if life.online:
                 driver.run_on()
@@ -173,7 +176,7 @@ class Driver:
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
         """A process that is killed leaves its hot state behind."""
-        return mock.patch.object(leg, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
+        return mock.patch.object(pipeline, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
 
     def _forgive(self, error: MuntinError) -> None:
         """Only a death that was planned is none of the engine's faults."""
@@ -244,7 +247,7 @@ class Driver:
 
     def _idle(self) -> list[set[str]]:
         """From the messages that Spark put into micro-batches."""
-        folder = str(control.folder(self.checkpoint))
+        folder = str(control_stream.folder(self.checkpoint))
         texts, log = self.session.texts[folder], self.session.checkpoints[str(self.checkpoint)]
         sent = [json.loads(text) for text in texts.values()]
         told = [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]

@@ -10,10 +10,11 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muntin.model import Axis, Window
-from muntin.plan.share import STRATEGIES
 from test_aggregates import CALLS, GROUPS, HAVING
 from test_top import SELECT, VALUES
+
+from muntin.model import Axis, Window
+from muntin.plan.share import STRATEGIES
 from worlds import KEYS, ORDERINGS, RESIDUALS, SELECTIONS
 
 Row = dict[str, Any]

@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.batch import Counters
-from muntin.core.memory import Heap
+from muntin.core.join import JoinState
 from muntin.core.policy import Policy
-from muntin.core.selection import Selections
-from muntin.core.state import JoinState
-from muntin.kernels.join import STRATEGIES, Rows
+from muntin.core.selections import Selections
+from muntin.core.storage import Heap
+from muntin.kernels.join import INVALIDATION_CODES, Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
 
@@ -175,7 +175,7 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict
     figures["windows"] = many_windows(rows, rounds)
     figures["memory"] = memory(figures["even"]["muntin"])
     tell("four invalidation strategies")
-    figures["invalidation"] = {name: invalidation(name, rounds) for name in STRATEGIES}
+    figures["invalidation"] = {name: invalidation(name, rounds) for name in INVALIDATION_CODES}
     if spark is not None:
         from muntin.bench.growth import state_growth
 

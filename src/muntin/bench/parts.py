@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 from muntin.bench.workload import Workload
 from muntin.core.policy import Policy
 from muntin.plan import make_plan
-from muntin.spark import ingest, shard, sink
-from muntin.spark.codec import decode
-from muntin.spark.hot import forget_hot
-from muntin.spark.topology import Topology
+from muntin.spark.exchange import Topology, decode
+from muntin.spark.ingest import packing
+from muntin.spark.shard import forget_hot, shard
+from muntin.spark.sink import sink
 from muntin.sql import parse_job
 
 RECORDS = 32_768
@@ -73,8 +73,8 @@ class Rehearsal:
         for stream in self.topology.plan.streams:
             table = pq.read_table(self._folder / "parquet" / stream.name / f"{batch:05d}.parquet")
             with self._timed("ingest_s"):
-                for gathered in ingest.gather(table.to_batches(RECORDS)):
-                    for group, frame in ingest.pack(self.topology, stream, gathered, 0, 0):
+                for gathered in packing.gather(table.to_batches(RECORDS)):
+                    for group, frame in packing.pack(self.topology, stream, gathered, 0, 0):
                         frames[group].append(frame)
         self._now["exchanged_in_mb"] = sum(len(f) for many in frames.values() for f in many) / 1e6
         parts: dict[int, list[bytes]] = defaultdict(list)

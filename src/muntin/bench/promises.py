@@ -14,7 +14,7 @@ import duckdb
 
 from muntin.bench.judge import compared
 from muntin.generate.nexmark import Nexmark, generate_nexmark
-from muntin.spark.runner import Job
+from muntin.spark.run import Job
 from muntin.sql import parse_job
 
 NAMES = {"pwjoin": "PWJoin", "pjoin": "PJoin", "off": "WJoin"}

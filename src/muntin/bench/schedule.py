@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from muntin.generate.windows import TABLE_1
 from muntin.plan.schedule import SCHEDULERS
-from muntin.spark.runner import Job
+from muntin.spark.run import Job
 from muntin.sql import parse_job
 
 ROWS, QUICK_ROWS = 500_000, 60_000

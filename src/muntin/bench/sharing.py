@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 
 from muntin.bench.calibrate import calibrate
 from muntin.core.batch import Arrivals, stream_schema
-from muntin.core.local import LocalJob
-from muntin.core.results import Run, count
+from muntin.core.results import ResultBatch, count
 from muntin.core.step import Step
 from muntin.model import JobSpec
 from muntin.plan import Plan
@@ -27,6 +26,7 @@ from muntin.plan.choose import choose
 from muntin.plan.cost import Constants
 from muntin.plan.traffic import Knowledge, Survivors
 from muntin.sql import parse_job
+from muntin.testing import LocalJob
 
 RATE, BATCH_S, KEYS = 1_000, 50, 600_000
 """Rows a second of event time and stream; seconds of event time in a micro-batch; keys: about one partner a row."""
@@ -111,11 +111,11 @@ def steps(spec: JobSpec, batches: int, keys: int, plan: Plan | None = None) -> I
 
 
 def _timed(
-    advance: Callable[[Arrivals], tuple[Step, Run]], spent: list[float]
-) -> Callable[[Arrivals], tuple[Step, Run]]:
+    advance: Callable[[Arrivals], tuple[Step, ResultBatch]], spent: list[float]
+) -> Callable[[Arrivals], tuple[Step, ResultBatch]]:
     """The step of a shard with its results packed for the sink; the routing is timed apart and done to count only."""
 
-    def timed(arrivals: Arrivals) -> tuple[Step, Run]:
+    def timed(arrivals: Arrivals) -> tuple[Step, ResultBatch]:
         start = time.process_time()
         step, run = advance(arrivals)
         run.to_bytes()
@@ -151,7 +151,7 @@ def many_queries(quick: bool) -> dict[str, Any]:
 
 def on_spark(spark: Any, quick: bool) -> dict[str, Any]:
     """The same as streaming jobs whose results are routed, counted per query and discarded."""
-    from muntin.spark.runner import Job
+    from muntin.spark.run import Job
 
     warm, steady = LARGEST_S // BATCH_S + 1, 4 if quick else 8
     figures: dict[str, Any] = {}

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from muntin.core.batch import Counters
-from muntin.core.memory import Heap
+from muntin.core.join import JoinState
 from muntin.core.policy import Policy
-from muntin.core.selection import Selections
-from muntin.core.state import JoinState
+from muntin.core.selections import Selections
+from muntin.core.storage import Heap
 from muntin.generate.arrivals import poisson
 from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window

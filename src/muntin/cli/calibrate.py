@@ -28,7 +28,7 @@ def execute(args: argparse.Namespace) -> int:
 
     from muntin.bench.calibrate import calibrate
     from muntin.cli.screen import console, table
-    from muntin.spark.known import keep_constants, to_json
+    from muntin.spark.control import keep_constants, to_json
 
     constants = calibrate()
     if args.checkpoint is not None:

@@ -73,7 +73,8 @@ def execute(args: argparse.Namespace) -> int:
 
 def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str, list[list[str]]]:
     """What the checkpoint of this very job knows, the strategy it was begun with, what its streaming queries read."""
-    from muntin.spark import identity, known
+    from muntin.spark.checkpoint import identity
+    from muntin.spark.control import known
 
     stored = identity.stored_job(checkpoint)
     if stored is None:

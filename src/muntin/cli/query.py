@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.model import MuntinError, UsageError
 
 if TYPE_CHECKING:
-    from muntin.spark.requests import Answer
+    from muntin.spark.checkpoint import Answer
 
 SUMMARY = "add, drop and list the queries of a running job"
 ADD = """\
@@ -111,7 +111,7 @@ def checked_name(name: str) -> str:
 
 def change(args: argparse.Namespace, sql: str) -> int:
     """Send a statement to the job and wait until it is in force; whoever waits no longer leaves it to the job."""
-    from muntin.spark import requests
+    from muntin.spark.checkpoint import requests
 
     running = job_status(args.checkpoint)["state"] == "running"
     if args.now and not running:
@@ -139,7 +139,7 @@ def change(args: argparse.Namespace, sql: str) -> int:
 
 def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:
     """The last answer, or the one so far and why there is no use, or no time, in waiting for more."""
-    from muntin.spark.requests import read_answer
+    from muntin.spark.checkpoint import read_answer
 
     began = checked = time.monotonic()
     answer, running = None, True
@@ -170,7 +170,8 @@ def left(answer: Answer | None) -> str:
 
 def job_status(checkpoint: Path) -> dict[str, Any]:
     """The status of a job; one that has not begun to count has no queries yet."""
-    from muntin.spark import identity, status
+    from muntin.spark.checkpoint import identity
+    from muntin.spark.run import status
 
     folder = checkpoint / identity.FOLDER
     if (folder / status.FILE).exists():
@@ -214,7 +215,7 @@ def dropped(answer: Answer) -> str:
 
 def show_list(checkpoint: Path, for_programs: bool) -> int:
     from muntin.cli.screen import console, table
-    from muntin.spark.requests import answers, waiting
+    from muntin.spark.checkpoint import answers, waiting
 
     status, open_requests = job_status(checkpoint), waiting(checkpoint)
     unread = {id: answer for id, answer in answers(checkpoint).items() if answer.state != "in force"}

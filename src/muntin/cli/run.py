@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.model import MuntinError
 
 if TYPE_CHECKING:
-    from muntin.spark.signals import StopSignals
+    from muntin.spark.run import StopSignals
 
 INTERRUPTED = 130
 SUMMARY = "run a job: all its queries as one Spark streaming job"
@@ -46,17 +46,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from muntin.spark.signals import StopSignals
+    from muntin.spark.run import StopSignals
 
     with StopSignals() as signals:
         from muntin.cli.jobfile import read_job
-        from muntin.cli.screen import Progress
-        from muntin.spark.runner import check_job
+        from muntin.cli.screen import ProgressLine
+        from muntin.spark.run import check_job
 
         check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
         began, status = time.monotonic(), dict[str, Any]()
         if signals.caught is None:
-            with Progress() as progress:
+            with ProgressLine() as progress:
                 status = run_job(args, progress, signals)
     if status:
         summarise(status, time.monotonic() - began)
@@ -75,7 +75,7 @@ def run_job(args: argparse.Namespace, progress: Any, signals: StopSignals) -> di
 
     SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
     """
-    from muntin.spark.runner import Job
+    from muntin.spark.run import Job
     from muntin.spark.session import open_session
 
     try:

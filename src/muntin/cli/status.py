@@ -27,7 +27,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from muntin.spark.runner import read_status
+    from muntin.spark.run import read_status
 
     status = read_status(str(args.checkpoint))
     if args.json:

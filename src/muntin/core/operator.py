@@ -31,30 +31,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.core import intake, progress
-from muntin.core.accept import sort_out
-from muntin.core.aggregate import Aggregates
-from muntin.core.asked import EVERYBODY, Asked
+from muntin.core.aggregates import NO_FINALS, Aggregates, Finals, GroupState, GroupValues, KeyEnds
+from muntin.core.arrivals import Intake, JoinProgress, NumberedRows, intake, progress, sort_out
 from muntin.core.batch import Arrivals, Counters
-from muntin.core.chunks import ChunkLog
-from muntin.core.compact import compact
-from muntin.core.ends import Ends
-from muntin.core.final import NO_FINALS, Finals
-from muntin.core.groups import GroupState, Values
-from muntin.core.hold import HoldBuffer
-from muntin.core.intake import Intake
+from muntin.core.join import EVERYBODY, JoinState, Judge, QueryRequirements
 from muntin.core.limits import check_state, too_many_pairs, too_much_held
-from muntin.core.memory import Heap, Memory
-from muntin.core.payload import RANGE_BITS
+from muntin.core.order import HoldBuffer
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
-from muntin.core.progress import Progress
-from muntin.core.promises import Promises
-from muntin.core.results import Found, UInt64s
-from muntin.core.selection import Selections, per_class
-from muntin.core.sequence import Numbered
-from muntin.core.state import JoinState, Judge
-from muntin.core.step import Changed, Step, Taken
-from muntin.core.work import Work
+from muntin.core.punctuations import Promises, compact
+from muntin.core.results import FoundPairs, UInt64s
+from muntin.core.schedule import ScheduledWork
+from muntin.core.selections import Selections, per_class
+from muntin.core.step import ChangeOutcome, Step, StepInProgress
+from muntin.core.storage import RANGE_BITS, ChunkLog, Heap, Memory
 from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order, together
 from muntin.model import Side
 from muntin.plan import SharedJoin
@@ -77,9 +66,9 @@ _NEW: dict[str, Any] = {
 
 class Operator:
     join: SharedJoin
-    asked: Asked
+    asked: QueryRequirements
     """What its queries ask of rows and pairs."""
-    progress: Progress
+    progress: JoinProgress
     """How far it has come."""
     intake: Intake
     """Rows that have arrived and wait."""
@@ -107,9 +96,9 @@ class Operator:
         self.chunks, self.counters = ChunkLog(meta["chunks"]), Counters(**meta["counters"])
         ordering = policy.ordering
         self.filter_order = meta["filter_order"] if ordering == ADAPTIVE else ordering == FILTER_ORDER
-        self.asked = Asked(join, meta["classes"], image["classes"] if image else ())
+        self.asked = QueryRequirements(join, meta["classes"], image["classes"] if image else ())
         counted = image["sequencers"] if image else (None, None)
-        self.progress = Progress(join, policy.max_ahead_us, memory, meta, counted)
+        self.progress = JoinProgress(join, policy.max_ahead_us, memory, meta, counted)
         self.intake = Intake(join, self.selections, self.chunks, memory, meta, image)
         self.streams, self.payload = self.progress.streams, self.intake.payload
         self.state = JoinState(join, self.selections, policy, memory, image and image["state"])
@@ -148,14 +137,14 @@ class Operator:
 
     def receive(self, arrivals: Arrivals) -> None:
         """Take in the rows of a micro-batch; what both streams have passed can then be joined."""
-        self._taken = Taken(self.release)
+        self._taken = StepInProgress(self.release)
         self.intake.begin(arrivals.moment)
         limits = [self.streams.believe(side, arrivals.spans[side]) for side in Side]
         for side in Side:
             self._receive(side, arrivals, limits[side], self._taken)
         self.progress.advance(arrivals, limits)
 
-    def _receive(self, side: Side, arrivals: Arrivals, limit: int, taken: Taken) -> None:
+    def _receive(self, side: Side, arrivals: Arrivals, limit: int, taken: StepInProgress) -> None:
         """Turn away what is late or too far ahead, hear the promises, keep the other rows as chunks."""
         rows, clock, promises = arrivals.rows[side], arrivals.clocks[side], self.promises
         rows = self.progress.number_arrivals(side, rows, clock, limit, self.chunks, taken.puts)
@@ -169,12 +158,12 @@ class Operator:
         everything = bool(promises and promises.looks_at(side))
         self.intake.receive(side, found.rows, everything, self.counters, taken.puts)
 
-    def work(self, run_length: int | None = None) -> Work:
+    def work(self, run_length: int | None = None) -> ScheduledWork:
         """The join of what was received, to be done unit by unit in the order of the scheduler, before `finish`."""
         rows = self._ready(self.progress.passed)
         self._joined_until(self.progress.passed)
         self._relieve(NO_PAIRS)
-        return Work(self.state, rows, self.counters, self.policy.scheduler, self._judge, run_length)
+        return ScheduledWork(self.state, rows, self.counters, self.policy.scheduler, self._judge, run_length)
 
     def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
         """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
@@ -187,7 +176,7 @@ class Operator:
         punctuations = self._heed(self.promises, taken, deletes) if self.promises else {}
         check_state(self)
         self._note_levels()
-        found, values = self.found(pairs), list[Values]()
+        found, values = self.found(pairs), list[GroupValues]()
         if self.aggregates or self.finals:
             found, values = self._add_up(found, ends)
         deletes += self.finals.log(self.chunks, taken.puts)  # also where the last of them has just gone
@@ -198,13 +187,13 @@ class Operator:
         span = self.progress.span(taken.before)
         return Step(found, late, ahead, taken.puts, deletes, self.counters, span, values, refused, punctuations)
 
-    def _ends(self, taken: Taken) -> list[Ends]:
+    def _ends(self, taken: StepInProgress) -> list[KeyEnds]:
         """For each family that is told once, the keys that are over; where the streams have ended, by then."""
         if not self.promises:
-            return [Ends.of(()) for _ in self.finals.states]
+            return [KeyEnds.of(()) for _ in self.finals.states]
         return self.promises.ends(self, taken.fresh, taken.before, self.progress.end)
 
-    def _heed(self, promises: Promises, taken: Taken, deletes: list[str]) -> dict[str, pa.Table]:
+    def _heed(self, promises: Promises, taken: StepInProgress, deletes: list[str]) -> dict[str, pa.Table]:
         """Free what promises make useless; for each query, the keys of which its output brings no more rows."""
         promises.purge(self, taken.fresh, taken.puts)
         punctuations = promises.due(self, taken.before)
@@ -214,7 +203,7 @@ class Operator:
         self.state.relist(self.progress.places, self.counters)
         return punctuations
 
-    def _add_up(self, found: Found, ends: Sequence[Ends]) -> tuple[Found, list[Values]]:
+    def _add_up(self, found: FoundPairs, ends: Sequence[KeyEnds]) -> tuple[FoundPairs, list[GroupValues]]:
         """What the pairs of all queries change in groups; the pairs that go on, and the values."""
         run = found.whole()
         self.aggregates.take(run, self.counters)
@@ -222,9 +211,9 @@ class Operator:
         values += self.finals.tell(run, ends, self.progress.end, self.counters)
         return found.without_aggregates(run), values
 
-    def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> Found:
+    def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> FoundPairs:
         """Pairs with what it takes to route them to some of the queries, given as bits."""
-        return Found(self.join, self.payload, self.asked.wants(queries), pairs, self.intake.came)
+        return FoundPairs(self.join, self.payload, self.asked.wants(queries), pairs, self.intake.came)
 
     def _note_levels(self) -> None:
         self.counters.keys = self.state.keys
@@ -278,7 +267,7 @@ class Operator:
         taken.refused += zip(Side, broken, strict=True)
         return rows
 
-    def _take(self, bounds: Sequence[int], numbered: Sequence[Numbered | None] = (None, None)) -> Rows:
+    def _take(self, bounds: Sequence[int], numbered: Sequence[NumberedRows | None] = (None, None)) -> Rows:
         return self.intake.take(bounds, numbered, self.promises.unique if self.promises else (False, False))
 
     def _joined_until(self, bounds: Sequence[int]) -> None:
@@ -355,12 +344,12 @@ class Operator:
 
     # -- queries come and go --------------------------------------------------------------------------------------
 
-    def begin(self, max_ts: Sequence[int]) -> Changed:
+    def begin(self, max_ts: Sequence[int]) -> ChangeOutcome:
         """Start in the middle of streams that have come to `max_ts`: what is late for others is late here."""
         complete = self.progress.begin(max_ts)
-        return Changed(self.release + 1, complete, 0, 0)
+        return ChangeOutcome(self.release + 1, complete, 0, 0)
 
-    def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> Changed:
+    def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
         """Go on with other queries over the same streams and key, from the next result on.
 
         `covered` names the queries that are new, and says whether the queries before kept all that they want. What was
@@ -371,7 +360,7 @@ class Operator:
         if ahead:
             self.state.cut(self.release)
             self.intake.put_back()
-        self.join, self.asked = join, Asked(join)
+        self.join, self.asked = join, QueryRequirements(join)
         self._hold.begin_again(self.asked.judges)
         classes = self.intake.change(join, self.selections)
         for side, by_number in zip(Side, classes, strict=True):
@@ -393,7 +382,7 @@ class Operator:
         self.state.settle()
         freed = rows - sum(self.state.rows(side) for side in Side)
         complete = {name: complete.get(name) for name in covered}
-        return Changed(self.release + 1, complete, freed, size * freed // max(1, rows))
+        return ChangeOutcome(self.release + 1, complete, freed, size * freed // max(1, rows))
 
     # -- durability -----------------------------------------------------------------------------------------------
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from muntin.core.aggregates import GroupValues
 from muntin.core.batch import Counters
-from muntin.core.groups import Values
-from muntin.core.propagate import Fresh
-from muntin.core.results import Found
+from muntin.core.punctuations import NewPromises
+from muntin.core.results import FoundPairs
 from muntin.model import Side
 
 
@@ -18,7 +18,7 @@ from muntin.model import Side
 class Step:
     """What one micro-batch did to one shard."""
 
-    run: Found
+    run: FoundPairs
     late: tuple[pa.Table, pa.Table]
     """Late rows: payload, the frontier they missed, whether it is that of the other stream."""
     ahead: tuple[pa.Table, pa.Table]
@@ -28,7 +28,7 @@ class Step:
     counters: Counters
     span: tuple[int, int] | None
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
-    values: Sequence[Values]
+    values: Sequence[GroupValues]
     """What the queries with aggregates learn; `run` has the pairs of the others only."""
     refused: Sequence[tuple[Side, pa.Table]]
     """Punctuations that say nothing and rows that broke a promise, with the reason."""
@@ -37,7 +37,7 @@ class Step:
 
 
 @dataclass
-class Taken:
+class StepInProgress:
     """What a micro-batch has brought and done so far, before it is a `Step`."""
 
     before: int
@@ -46,12 +46,12 @@ class Taken:
     late: list[pa.Table] = field(default_factory=list)
     ahead: list[pa.Table] = field(default_factory=list)
     refused: list[tuple[Side, pa.Table]] = field(default_factory=list)
-    fresh: Sequence[Fresh] = ()
+    fresh: Sequence[NewPromises] = ()
     """Promises that have come into force."""
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangeOutcome:
     """What a change of queries did to one shard."""
 
     applied_from: int

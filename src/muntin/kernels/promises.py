@@ -68,7 +68,7 @@ def clear_table(table: Table) -> None:
     table.info[:, TP] = FREE
 
 
-class Events(NamedTuple):
+class PromiseEvents(NamedTuple):
     """Rows and promises in order of (event time, kind); `until` and `number` are of promises only."""
 
     side: npt.NDArray[np.uint8]

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 
 @dataclass(frozen=True)
-class Setting:
+class TwoQueries:
     """Table 1 of the paper, with one rate for both streams."""
 
     lam: float
@@ -57,7 +57,7 @@ class Cost:
         return self.probing + self.purge + self.routing + self.selection + self.union
 
 
-def pull_up(s: Setting) -> Cost:
+def pull_up(s: TwoQueries) -> Cost:
     """Equation 1: one join of the larger window; each pair is routed by its age and then selected."""
     pairs = 2 * s.lam**2 * s.w2
     return Cost(
@@ -69,7 +69,7 @@ def pull_up(s: Setting) -> Cost:
     )
 
 
-def push_down(s: Setting) -> Cost:
+def push_down(s: TwoQueries) -> Cost:
     """Equation 2: A is divided by the selection, one join for each part; B is in both."""
     first, second = 2 * (1 - s.s_sigma) * s.lam**2 * s.w1, 2 * s.s_sigma * s.lam**2 * s.w2
     return Cost(
@@ -82,7 +82,7 @@ def push_down(s: Setting) -> Cost:
     )
 
 
-def state_slice(s: Setting) -> Cost:
+def state_slice(s: TwoQueries) -> Cost:
     """Equation 3: one join in two slices; between them rows of A are selected, and so are pairs of the first."""
     first, second = 2 * s.lam**2 * s.w1, 2 * s.lam**2 * s.s_sigma * (s.w2 - s.w1)
     return Cost(
@@ -94,7 +94,7 @@ def state_slice(s: Setting) -> Cost:
     )
 
 
-def isolated(s: Setting) -> Cost:
+def isolated(s: TwoQueries) -> Cost:
     """A join for each query, by the same argument (not in the paper): nothing is routed or united."""
     return Cost(
         memory=(2 * s.w1 + (1 + s.s_sigma) * s.w2) * s.lam * s.m_t,

@@ -1,0 +1,315 @@
+"""The aggregate queries of one join and shard: pairs in, values of groups out.
+
+Pairs are evaluated once for each expression, whichever queries use it, and added up once for each family
+(`plan.families`), not once for each query. Which values a group has at which instant comes out as tables of numbers
+(`GroupValues`), one for each query; `values.py` makes SQL's values of them, after those of all shards have been put together
+where a group is in several.
+
+An instant is final when no pair can come any more that is live at it: rows with exactly the release point's time may
+still come, so instants before it are.
+
+Nothing here is durable: the live pairs follow from the rows that the join keeps, and are found again from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.aggregates import measures
+from muntin.core.aggregates.groups import G1, G2, TIME, GroupState, GroupValues, WantedPairs, of_lane
+from muntin.core.aggregates.labels import OCTETS, Labels, MovedLabels
+from muntin.core.aggregates.layer import GroupedPairs, Layer, Shape, in_order
+from muntin.core.aggregates.top import TopState
+from muntin.core.batch import Counters
+from muntin.core.policy import EVERY_ROWS
+from muntin.core.results import Columns, ResultBatch
+from muntin.core.storage import Memory
+from muntin.kernels.aggregate import BEFORE, Events, Out
+from muntin.kernels.evaluate import arrow_type
+from muntin.kernels.hashing import extend_keys, hash_keys
+from muntin.model import Call, Expr
+from muntin.plan import SharedJoin
+from muntin.plan.families import TEXTS, Family, combined, families, told_apart
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+V1, V2 = "_v1", "_v2"
+"""A value within the group as 128 bits."""
+
+
+class Aggregates:
+    """All families of a join."""
+
+    def __init__(
+        self,
+        join: SharedJoin,
+        memory: Memory,
+        image: Sequence[Mapping[str, Any]] | None = None,
+        every_rows: int = EVERY_ROWS,
+    ):
+        self._memory, self._every_rows = memory, every_rows
+        found = families(join)
+        images = image if image is not None else [None] * len(found)
+        self.states = [self._state(join, f, kept) for f, kept in zip(found, images, strict=True)]
+
+    def __bool__(self) -> bool:
+        return bool(self.states)
+
+    @property
+    def image(self) -> list[dict[str, Any]]:
+        return [state.image for state in self.states]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(state.nbytes for state in self.states)
+
+    @property
+    def groups(self) -> int:
+        return sum(state.main.live for state in self.states)
+
+    def take(self, run: ResultBatch, counters: Counters) -> None:
+        """Take in pairs; none of them is live at an instant that has been told."""
+        if len(run):
+            columns, wanted = Columns(run), WantedPairs(run)
+            for state in self.states:
+                counters.aggregated += state.take(columns, wanted.places(state.family.first))
+
+    def advance(self, until_us: int, counters: Counters) -> list[GroupValues]:
+        """Tell of all instants up to this one."""
+        return [values for state in self.states for values in state.advance(until_us, counters)]
+
+    def change(self, join: SharedJoin) -> list[GroupState]:
+        """Go on with other queries; the families that are new or have changed, which begin without pairs."""
+        before = {state.family: state for state in self.states if any(state.join.partitions) == any(join.partitions)}
+        self.states, new = [], []
+        for family in families(join):
+            state = before.pop(family, None)
+            if state is None:
+                state = self._state(join, family)
+                new.append(state)
+            state.join = join
+            self.states.append(state)
+        for state in before.values():
+            state.discard()
+        return new
+
+    def _state(self, join: SharedJoin, family: Family, image: Mapping[str, Any] | None = None) -> GroupState:
+        kind = FamilyState if family.top is None else TopState
+        state = kind(join, family, self._memory, image)
+        state.most = self._every_rows
+        return state
+
+
+class FamilyState(GroupState):
+    """The numbers of groups, and within these the values of expressions of which the different ones are counted."""
+
+    def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
+        self._ints, self._doubles = whole_numbers(family), sums_of_doubles(family)
+        windows = np.array([lane.window for lane in family.lanes], np.int64)
+        counted = {name: measures.count_name(arg) for arg in self._doubles for name in measures.double_names(arg)}
+        counts = [self._ints.index(count) for count in list(counted.values())[::2]]
+        shape = Shape(windows, len(self._ints), np.array(counts, np.int64), len(family.extremes))
+        within = Shape(windows, 1, np.zeros(0, np.int64), 0)
+        super().__init__(join, family, memory, Layer(shape, memory, image and image["main"]), image)
+        self._within = [Layer(within, memory, image and image["within"][n]) for n in range(len(family.distinct))]
+        self._labels = {arg.sql: Labels((), memory, image and image["labels"][arg.sql]) for arg in family.texts}
+        """Of expressions whose values are texts, numbers that compare as they do."""
+        apart = {sql: told for query in family.queries for sql, told in told_apart(join, query).items()}
+        self._apart = [apart[arg.sql] for arg in family.distinct]
+
+    @property
+    def image(self) -> dict[str, Any]:
+        labels = {sql: labels.image for sql, labels in self._labels.items()}
+        return {**super().image, "within": [layer.image for layer in self._within], "labels": labels}
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(part.nbytes for part in self._parts)
+
+    def discard(self) -> None:
+        super().discard()
+        for part in self._parts:
+            part.discard()
+
+    @property
+    def _parts(self) -> list[Layer | Labels]:
+        """What is kept beside the numbers of groups."""
+        return [*self._within, *self._labels.values()]
+
+    # -- pairs in -------------------------------------------------------------------------------------------------
+
+    def take(self, columns: Columns, chosen: Int64s) -> int:
+        placed = self._placed(columns, chosen)
+        if placed is None:
+            return 0
+        places, slot, time, anchor, lane, h1, h2 = placed
+        work = self.main.take(
+            GroupedPairs(slot, time, anchor, lane, *measured(self.family, columns, places, self._labelled))
+        )
+        for arg, layer in zip(self.family.distinct, self._within, strict=True):
+            v1, v2, valid = hash_keys([columns.values(arg, places)])
+            there = np.flatnonzero(valid)
+            v1, v2 = extend_keys(h1[there], h2[there], v1[there], v2[there])
+            inner, born = layer.find(v1, v2)
+            layer.slots.rows[inner[born]] = slot[there][born]
+            ones, none = np.ones((len(there), 1), np.int64), np.zeros((len(there), 0))
+            nothing = none.astype(np.int64), none.astype(bool)
+            work += layer.take(GroupedPairs(inner, time[there], anchor[there], lane[there], ones, none, *nothing))
+        return work
+
+    def _labelled(self, arg: Expr, values: pa.ChunkedArray) -> Int64s:
+        """The labels of texts, whatever where there is none; those kept follow where labels change."""
+        there = np.asarray(pc.is_valid(values))
+        found = np.zeros(len(there), np.int64)
+        found[there], moved = self._labels[arg.sql].add(values.drop_null().combine_chunks().cast(pa.large_binary()), ())
+        if moved is not None:
+            for n, call in extremes_of(self.family, arg.sql):
+                self.main.relabel(n, partial(_moved, call, moved))
+        return found
+
+    # -- values out -----------------------------------------------------------------------------------------------
+
+    def advance(self, until_us: int, counters: Counters, silent: bool = False) -> list[GroupValues]:
+        family, since, until = self.family, self._since, until_us // self.family.pane
+        if until <= since:
+            return []
+        events = self.main.events(since, until)
+        told: dict[str, pa.Table] = {}
+        for n, (arg, layer) in enumerate(zip(family.distinct, self._within, strict=True)):
+            inner = in_order(layer.events(since, until))
+            if self._apart[n]:
+                told[arg.sql] = self._values(layer, self._rows(layer, inner, since, until, silent))
+            else:
+                time, lane, owner, step = layer.presence(inner)
+                column = self._ints.index(measures.distinct_name(arg))
+                events.append(self.main.adjustments(time, lane, owner, column, step))
+        ordered = in_order(events)
+        counters.combined += int((ordered.hi - ordered.lo).sum())
+        out = self._rows(self.main, ordered, since, until, silent)
+        table = self._table(out)
+        found = [
+            GroupValues(q.name, of_lane(table, n), {arg: of_lane(t, n) for arg, t in told.items()})
+            for n, lane in enumerate(family.lanes)
+            for q in lane.queries
+        ]
+        for layer in self._within:
+            layer.forget(until)
+        self._forget(until)
+        for sql, labels in self._labels.items():
+            labels.settle(partial(self._kept_labels, sql))
+        return found
+
+    def _kept_labels(self, sql: str) -> Int64s:
+        return np.concatenate([measures.turned(call, self.main.keys(n)) for n, call in extremes_of(self.family, sql)])
+
+    def _rows(self, layer: Layer, events: Events, since: int, until: int, silent: bool) -> Out:
+        """Rows for all instants; where groups are put together later, with what each had before."""
+        if silent:
+            return layer.ticks(events, until, until, 1, self.most)
+        if self.family.every is not None:
+            out = layer.ticks(events, since, until, self.family.every, self.most)
+            self._check_ticks(len(out.slot))
+            return out
+        if not combined(self.join, self.family.first):
+            return layer.changes(events, since)
+        before, out = layer.standing(since), layer.changes(events, since)
+        columns: list[Any] = list(out)
+        new = out.time != BEFORE
+        return Out._make(np.concatenate([b, rows[new]]) for b, rows in zip(before, columns, strict=True))
+
+    def _table(self, out: Out) -> pa.Table:
+        columns: dict[str, Any] = {"lane": out.lane, TIME: self._times(out), **self._named(out.slot)}
+        columns |= {name: out.ints[:, n] for n, name in enumerate(self._ints)}
+        doubles = (name for arg in self._doubles for name in measures.double_names(arg))
+        columns |= {name: out.doubles[:, n] for n, name in enumerate(doubles)}
+        for n, call in enumerate(self.family.extremes):
+            found: pa.Array = pa.array(out.keys[:, n], mask=~out.has[:, n])
+            if call.arg is not None and call.arg.sql in self._labels:
+                found = self._texts(call, out.keys[:, n], out.has[:, n])
+            columns[measures.extreme_name(call)] = found
+        return pa.table(columns)
+
+    def _texts(self, call: Call, keys: Int64s, has: Bools) -> pa.Array:
+        """The texts that keys of MIN or MAX stand for."""
+        assert call.arg is not None
+        at, kind = np.cumsum(has) - 1, arrow_type(call.type)
+        octets = self._labels[call.arg.sql].take(measures.turned(call, keys[has]))[OCTETS].combine_chunks()
+        return octets.take(pa.array(at, mask=~has)).cast(kind)
+
+    def _values(self, layer: Layer, out: Out) -> pa.Table:
+        """The values within groups as a table."""
+        owner, own = layer.slots.rows[out.slot], layer.slots.keys[out.slot]
+        groups = self.main.slots.keys[owner]
+        named = {G1: groups[:, 0], G2: groups[:, 1], V1: own[:, 0], V2: own[:, 1], measures.PAIRS: out.ints[:, 0]}
+        return pa.table({"lane": out.lane, TIME: self._times(out), **named})
+
+    def _times(self, out: Out) -> Int64s:
+        """Instants in microseconds."""
+        return np.where(out.time == BEFORE, BEFORE, out.time * self.family.pane)
+
+
+def _moved(call: Call, moved: MovedLabels, keys: Int64s) -> Int64s:
+    """Keys of MIN or MAX when labels have changed."""
+    return measures.turned(call, moved.now(measures.turned(call, keys)))
+
+
+def measured(
+    family: Family,
+    columns: Columns,
+    places: tuple[pa.Array, pa.Array],
+    labelled: Callable[[Expr, pa.ChunkedArray], Int64s] | None = None,
+) -> tuple[Int64s, npt.NDArray[np.float64], Int64s, Bools]:
+    """What each pair adds: whole numbers, doubles; and the keys of MIN and MAX, with where there is a value.
+
+    Keys of texts are made by `labelled`.
+    """
+    rows, names, added = len(places[0]), whole_numbers(family), _doubles_by_sum(family)
+    ints, doubles = np.zeros((rows, len(names)), np.int64), np.zeros((rows, len(added)))
+    keys, has = np.zeros((rows, len(family.extremes)), np.int64), np.zeros((rows, len(family.extremes)), bool)
+    summed = [arg.sql for arg in family.summed]
+    ints[:, 0] = 1
+    for arg in family.counted:
+        values = columns.values(arg, places)
+        there = np.asarray(pc.is_valid(values))
+        ints[:, names.index(measures.count_name(arg))] = there
+        if arg.sql in summed:
+            whole, double = measures.summands(arg, values)
+            first = names.index(measures.sum_names(arg)[0])
+            for n, column in enumerate(whole):
+                ints[:, first + n] = column
+            for n, part in enumerate(double):
+                doubles[:, added.index(arg.sql) + n] = part
+        if extremes := extremes_of(family, arg.sql):
+            key = labelled(arg, values) if labelled and arg.type in TEXTS else measures.keys(values)
+            for n, call in extremes:
+                keys[:, n], has[:, n] = measures.turned(call, key), there
+    return ints, doubles, keys, has
+
+
+def extremes_of(family: Family, sql: str) -> list[tuple[int, Call]]:
+    """MIN and MAX of an expression, each with its place among all."""
+    return [(n, call) for n, call in enumerate(family.extremes) if call.arg is not None and call.arg.sql == sql]
+
+
+def sums_of_doubles(family: Family) -> list[Expr]:
+    """The expressions whose sums are doubles."""
+    return [arg for arg in family.summed if measures.double_names(arg)]
+
+
+def _doubles_by_sum(family: Family) -> list[str]:
+    """The expression of each sum of two halves that is kept."""
+    return [arg.sql for arg in sums_of_doubles(family) for _ in measures.double_names(arg)[::2]]
+
+
+def whole_numbers(family: Family) -> list[str]:
+    """The whole numbers that are kept of each group."""
+    sums = [name for arg in family.summed for name in measures.sum_names(arg)]
+    distinct = [measures.distinct_name(arg) for arg in family.distinct]
+    return [measures.PAIRS, *(measures.count_name(arg) for arg in family.counted), *sums, *distinct]

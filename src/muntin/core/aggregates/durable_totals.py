@@ -1,0 +1,243 @@
+"""Entries that are added to until they are closed, kept in memory and in a durable log.
+
+An entry has a slot while it is open (`kernels.aggregate.Slots`), and a serial number for ever. The log is a list of
+runs, each a chunk with entries as they were when it was written; the newest version of an entry counts, and an entry
+that a later run says is gone is closed. Each micro-batch writes one run of what it touched, together with those before
+it that are not much larger, so that an entry is written O(log n) times beside its changes, and the log stays within a
+small multiple of what is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.arrivals import FOREVER
+from muntin.core.storage import ChunkKind, ChunkLog, Layout, Memory, Slotted, Stored, flat, slot_layout
+from muntin.kernels.aggregate import Slots, drop_cells
+from muntin.kernels.chains import look_up
+from muntin.model import Side
+
+Int64s = npt.NDArray[np.int64]
+Puts = dict[str, pa.Table]
+SERIAL, OPEN, RUN = "_serial", "_open", "_run"
+FIRST_ROOM = 64
+INSIDE = flat("int64")
+"""What is remembered of a run: its entries' slots, or serial numbers."""
+NUMBERED = flat("int64", "int64")
+"""Of a durable entry, after its own columns: its serial number and its home in the log."""
+
+
+@dataclass
+class LogState:
+    """One run of the log: its chunk, the first serial number given out since the run before, and what is in it."""
+
+    number: int
+    name: str
+    first: int
+    slots: Stored
+    gone: Stored
+
+    def __len__(self) -> int:
+        return len(self.slots) + len(self.gone)
+
+    def discard(self) -> None:
+        self.slots.discard()
+        self.gone.discard()
+
+
+class Entries(Slotted):
+    """Open entries by 128 bits; `columns` are shapes and types of what is kept of each, zeros at first.
+
+    `slots.rows` is the caller's.
+    """
+
+    def __init__(self, columns: Layout, memory: Memory, image: Mapping[str, Any] | None = None):
+        self._layout_of_columns, self._memory = columns, memory
+        self._room: int = image["room"] if image else FIRST_ROOM
+        self._name: str = image["name"] if image else memory.name("entries")
+        self._open(memory.arrays(self._name, self._layout()) if image else memory.allocate(self._name, self._layout()))
+        if image is None:
+            self._clear()
+
+    def _layout(self) -> Layout:
+        room, nothing = self._room, ((0, 0), "int64")
+        return [*slot_layout(room), *(((room, *shape), kind) for shape, kind in (nothing, *self._layout_of_columns))]
+
+    def _open(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
+        self.slots, self._nothing, self.columns = Slots(*arrays[:5]), arrays[5], arrays[6:]
+
+    @property
+    def image(self) -> dict[str, Any]:
+        """What another process needs to go on, beside the memory."""
+        return {"name": self._name, "room": self._room}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in self.slots) + sum(a.nbytes for a in self.columns)
+
+    def discard(self) -> None:
+        self._memory.discard(self._name)
+
+    def find(self, h1: Int64s, h2: Int64s) -> tuple[Int64s, Int64s]:
+        """The slot of each key, and the places of the keys that are new, the first of each."""
+        found, born = self._find(h1, h2)
+        slots = found.astype(np.int64)
+        for column in self.columns:
+            column[slots[born]] = 0
+        self.slots.refs[slots[born]] = 1
+        return slots, born
+
+    def seek(self, h1: Int64s, h2: Int64s) -> Int64s:
+        """The slot of each key, -1 where it has none."""
+        found = np.zeros(len(h1), np.int64)
+        look_up(self.slots, h1, h2, found)
+        return found
+
+    def close(self, slots: Int64s) -> None:
+        drop_cells(self.slots, self._nothing, slots)
+
+    def _grow(self) -> None:
+        name, slots, columns = self._name, self.slots, self.columns
+        self._room *= 2
+        self._name = self._memory.name("entries")
+        self._open(self._memory.allocate(self._name, self._layout()))
+        self._carry_over(slots)
+        for old, new in zip(columns, self.columns, strict=True):
+            new[: len(old)] = old
+        self._memory.discard(name)
+
+
+class DurableTotals(Entries):
+    """Entries that are durable."""
+
+    def __init__(self, columns: Layout, memory: Memory, image: Mapping[str, Any] | None = None):
+        super().__init__([*columns, *NUMBERED], memory, image)
+        self._touched: list[Int64s] = []
+        self._gone: list[Int64s] = []
+        self.runs: list[LogState] = []
+        counts: Sequence[int] = image["counts"] if image else (0, 0, 0)
+        self._serials, self._logged, self._number = counts
+        for number, name, first, slots, gone in image["runs"] if image else ():
+            opened = Stored.open(memory, slots, INSIDE), Stored.open(memory, gone, INSIDE)
+            self.runs.append(LogState(number, name, first, *opened))
+
+    @property
+    def _serial(self) -> Int64s:
+        return self.columns[-2]
+
+    @property
+    def _home(self) -> Int64s:
+        """The number of the run that has the newest version of an entry; -1 where none has it."""
+        return self.columns[-1]
+
+    @property
+    def image(self) -> dict[str, Any]:
+        runs = [(run.number, run.name, run.first, run.slots.image, run.gone.image) for run in self.runs]
+        return {**super().image, "counts": (self._serials, self._logged, self._number), "runs": runs}
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + 8 * sum(len(run) for run in self.runs)
+
+    def discard(self) -> None:
+        super().discard()
+        for run in self.runs:
+            run.discard()
+
+    def find(self, h1: Int64s, h2: Int64s) -> tuple[Int64s, Int64s]:
+        slots, born = super().find(h1, h2)
+        self._serial[slots[born]] = self._serials + np.arange(len(born))
+        self._home[slots[born]] = -1
+        self._serials += len(born)
+        return slots, born
+
+    def touch(self, slots: Int64s) -> None:
+        """Note entries whose columns are other than before."""
+        self._touched.append(slots)
+
+    def close(self, slots: Int64s) -> None:
+        self._gone.append(self._serial[slots[self._home[slots] >= 0]])
+        super().close(slots)
+
+    # -- durability -----------------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        runs = [[run.number, run.name, run.first] for run in self.runs]
+        return {"counts": [self._serials, self._logged, self._number], "runs": runs}
+
+    def log(self, chunks: ChunkLog, base: int, puts: Puts, render: Callable[[Int64s], pa.Table]) -> list[str]:
+        """Write what has changed as chunk number `base`; the chunks that are needed no more."""
+        none = np.zeros(0, np.int64)
+        touched, gone = np.unique(np.concatenate([none, *self._touched])), np.concatenate([none, *self._gone])
+        touched = touched[self.slots.refs[touched] > 0]
+        self._touched, self._gone = [], []
+        obsolete: list[str] = []
+        if not len(touched) and not len(gone):
+            return obsolete
+        first, size = self._logged, len(touched) + len(gone)
+        while self.runs and len(self.runs[-1]) < 2 * size:
+            run = self.runs.pop()
+            (slots,), (serials,) = run.slots.arrays, run.gone.arrays
+            here = (self._home[slots] == run.number) & (self.slots.refs[slots] > 0)
+            touched, gone = np.union1d(touched, slots[here]), np.concatenate([gone, serials])
+            first, size = run.first, size + len(run)
+            obsolete.append(run.name)
+            run.discard()
+        gone = gone[gone < first] if self.runs else none  # of younger entries no run is left that has them
+        self._logged = self._serials
+        if len(touched) or len(gone):
+            name = chunks.add(ChunkKind.TOTALS, Side.LEFT, base, FOREVER, 0, len(touched) + len(gone))
+            puts[name] = _written(self._serial[touched], render(touched), gone)
+            self._home[touched] = self._number
+            inside = Stored.keep(self._memory, [touched]), Stored.keep(self._memory, [gone])
+            self.runs.append(LogState(self._number, name, first, *inside))
+            self._number += 1
+        return obsolete
+
+    def contents(self, render: Callable[[Int64s], pa.Table]) -> pa.Table:
+        """All open entries, as `contents_of` finds them in the log."""
+        opened = self.opened
+        table = _written(self._serial[opened], render(opened), np.zeros(0, np.int64))
+        return table.append_column(RUN, pa.array(self._home[opened]))
+
+    def refill(self, meta: Mapping[str, Any], entries: pa.Table, slots: Int64s, gone: Mapping[str, Int64s]) -> None:
+        """Number entries in these slots as those of a log that had this `meta`; `gone` are its runs' closed ones."""
+        self._serials, self._logged, self._number = meta["counts"]
+        self._serial[slots], self._home[slots] = entries[SERIAL].to_numpy(), entries[RUN].to_numpy()
+        for number, name, first in meta["runs"]:
+            mine = slots[self._home[slots] == number]
+            inside = Stored.keep(self._memory, [mine]), Stored.keep(self._memory, [gone[name]])
+            self.runs.append(LogState(number, name, first, *inside))
+
+
+def _written(serials: Int64s, entries: pa.Table, gone: Int64s) -> pa.Table:
+    """A run: open entries with what there is to say of them, and closed ones."""
+    closed = pa.table({SERIAL: gone, OPEN: np.zeros(len(gone), bool)})
+    opened = entries.append_column(SERIAL, pa.array(serials)).append_column(OPEN, pa.array(np.ones(len(serials), bool)))
+    return pa.concat_tables([opened, closed], promote_options="default")
+
+
+def closed_in(table: pa.Table) -> Int64s:
+    """The serial numbers of the entries that a run says are closed."""
+    return table.filter(pc.invert(table[OPEN]))[SERIAL].to_numpy()
+
+
+def contents_of(meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> pa.Table | None:
+    """The open entries of a log, each as it was written last, with the number of its run; None where there are none."""
+    runs = [(number, tables[name]) for number, name, _ in meta["runs"]]
+    if not runs:
+        return None
+    parts = [table.append_column(RUN, pa.array(np.full(table.num_rows, number))) for number, table in runs]
+    table = pa.concat_tables(parts, promote_options="default")
+    closed = np.concatenate([closed_in(table) for _, table in runs])
+    serials = table[SERIAL].to_numpy()
+    newest = len(serials) - 1 - np.unique(serials[::-1], return_index=True)[1]
+    return table.take(pa.array(np.sort(newest[~np.isin(serials[newest], closed)])))

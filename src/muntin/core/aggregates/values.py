@@ -1,0 +1,208 @@
+"""From what shards know of groups to the rows of an aggregate query (semantics, section 7).
+
+Shards tell of each group the numbers it has from each instant on at which they change there (or at each instant at
+which rows go out). Where a group is in several shards, its numbers at an instant are those that each shard told last,
+added up. From the numbers follow the values of the aggregates, from these the SELECT list and HAVING, and a row goes
+out where the outcome is another than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.aggregates import measures
+from muntin.core.aggregates.aggregates import V1, V2
+from muntin.core.aggregates.groups import G1, G2, TIME, GroupValues
+from muntin.core.aggregates.ranked_lists import list_rows
+from muntin.core.aggregates.shard_values import begins, fingerprints, last, numbered, of_changed, shared
+from muntin.core.results import OUTPUT_TS, output_schema
+from muntin.kernels.aggregate import BEFORE, add_wide
+from muntin.kernels.evaluate import evaluate
+from muntin.model import Aggregation, Expr, Function, Query
+from muntin.plan.families import TEXTS, aggregation
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+FAULT = "_fault"
+
+
+@dataclass
+class GroupNumbers:
+    """Numbers of groups, by group and time; `group` counts groups from 0, `at` is a row of `table` with its columns."""
+
+    table: pa.Table
+    at: Int64s
+    group: Int64s
+    time: Int64s
+    numbers: dict[str, npt.NDArray[Any]]
+    present: dict[str, Bools]
+    texts: dict[str, pa.Array]
+    """The texts that MIN and MAX have found, in order; their numbers are places here."""
+
+
+def finish(query: Query, parts: Sequence[GroupValues], apart: Mapping[str, bool]) -> tuple[pa.Table, pa.Table]:
+    """The rows of a query in order of time, and those whose sums are too large for their type.
+
+    `parts` are what the shards told; `apart` says of which expressions the different values were told too. Of rows with
+    a fault there are the columns of the group, the output timestamp and the fault.
+    """
+    asked = aggregation(query)
+    if asked.tells_changes:
+        parts = of_changed(parts)
+    if asked.top is not None:
+        return list_rows(query, asked.top, parts), pa.table({FAULT: pa.array([], pa.string())})
+    told = _together(asked, parts)
+    for sql, is_apart in apart.items():
+        if is_apart:
+            told.numbers[f"distinct {sql}"] = _distinct(told, [part.values[sql] for part in parts], asked.every_us)
+    return _rows(query, asked, told)
+
+
+# -- groups over several shards --------------------------------------------------------------------------------------
+
+
+def _together(asked: Aggregation, parts: Sequence[GroupValues]) -> GroupNumbers:
+    table = pa.concat_tables([part.table for part in parts]).combine_chunks()
+    source = np.repeat(np.arange(len(parts)), [part.table.num_rows for part in parts])
+    group, time = numbered(table, G1, G2), table[TIME].to_numpy()
+    names = [measures.PAIRS, *(name for call in asked.calls for name in measures.names(call))]
+    names = [name for name in dict.fromkeys(names) if name in table.column_names]
+    extreme = {measures.extreme_name(c) for c in asked.calls if c.function in (Function.MIN, Function.MAX)}
+    valid = {name: np.asarray(table[name].is_valid()) for name in extreme}
+    texts, places = _texts(asked, table)
+    numbers = places | {name: table[name].fill_null(0).to_numpy() for name in names if name not in texts}
+    instants, rank = np.unique(time, return_inverse=True)
+    key = group * len(instants) + rank.ravel()
+    order = np.argsort(key, kind="stable")
+    if len(parts) == 1 or not shared(group, source):
+        own = {name: values[order] for name, values in numbers.items()}
+        return GroupNumbers(
+            table, order, group[order], time[order], own, {n: v[order] for n, v in valid.items()}, texts
+        )
+    wanted, first = np.unique(key, return_index=True)
+    added: dict[str, npt.NDArray[Any]] = {}
+    present = {name: np.zeros(len(wanted), bool) for name in valid}
+    summed = [c.arg for c in asked.calls if c.arg is not None and c.function in (Function.SUM, Function.AVG)]
+    doubles = list(dict.fromkeys(name for arg in summed for name in measures.double_names(arg)))
+    for n in range(len(parts)):
+        mine = order[source[order] == n]
+        there, at = last(key[mine], wanted, len(instants), exact=not asked.tells_changes)
+        rows = mine[at] if len(mine) else np.zeros(len(wanted), np.int64)
+        for name in names:
+            more = np.where(there, numbers[name][rows], 0)
+            if name in valid:
+                has = there & valid[name][rows]
+                old = added.get(name, more)
+                added[name] = np.where(has & present[name], np.maximum(old, more), np.where(has, more, old))
+                present[name] |= has
+            elif name not in doubles:
+                added[name] = added[name] + more if n else more
+        for halves in zip(doubles[::2], doubles[1::2], strict=True):
+            mine_too = [np.where(there, numbers[name][rows], 0.0) for name in halves]
+            both = add_wide(*(added[name] for name in halves), *mine_too) if n else mine_too
+            added |= dict(zip(halves, both, strict=True))
+    return GroupNumbers(table, first, group[first], time[first], added, present, texts)
+
+
+def _texts(asked: Aggregation, table: pa.Table) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
+    """The texts of each MIN and MAX in order, and of each row the place of its own there, as its key."""
+    texts, places = {}, {}
+    for call in asked.calls:
+        if call.function in (Function.MIN, Function.MAX) and call.type in TEXTS:
+            name = measures.extreme_name(call)
+            encoded = table[name].combine_chunks().dictionary_encode()
+            order = pc.sort_indices(encoded.dictionary)
+            place = np.zeros(len(order) + 1, np.int64)  # one more, for NULL
+            place[order.to_numpy()] = np.arange(len(order))
+            texts[name] = encoded.dictionary.take(order)
+            places[name] = measures.turned(call, place[encoded.indices.fill_null(len(order)).to_numpy()])
+    return texts, places
+
+
+def _distinct(told: GroupNumbers, parts: Sequence[pa.Table], every_us: int | None) -> Int64s:
+    """How many different values each row's group has at its instant, from those that each shard had."""
+    table = pa.concat_tables(parts).combine_chunks()
+    source = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
+    if not table.num_rows:
+        return np.zeros(len(told.time), np.int64)
+    groups = pa.concat_tables([told.table.select([G1, G2]), table.select([G1, G2])])
+    group = numbered(groups, G1, G2)[told.table.num_rows :]  # numbered as in `told`: it has all groups that there are
+    value, time = numbered(table, V1, V2), table[TIME].to_numpy()
+    instants = np.unique(np.concatenate([told.time, time]))
+    key = value * len(instants) + np.searchsorted(instants, time)
+    wanted, first = np.unique(key, return_index=True)
+    there = np.zeros(len(wanted), bool)
+    for n in range(len(parts)):
+        mine = np.flatnonzero(source == n)
+        mine = mine[np.argsort(key[mine], kind="stable")]
+        has, at = last(key[mine], wanted, len(instants), exact=every_us is not None)
+        if len(mine):
+            there |= has & (table[measures.PAIRS].to_numpy()[mine[at]] > 0)
+    state = there.astype(np.int64)
+    step = state if every_us is not None else np.where(begins(value[first]), state, np.diff(state, prepend=0))
+    places = group[first] * len(instants) + np.searchsorted(instants, time[first])
+    order = np.argsort(places, kind="stable")
+    sums = np.concatenate([[0], np.cumsum(step[order])])
+    ends = told.group * len(instants) + np.searchsorted(instants, told.time)
+    starts = ends if every_us is not None else told.group * len(instants)
+    ordered = places[order]
+    return sums[np.searchsorted(ordered, ends, side="right")] - sums[np.searchsorted(ordered, starts, side="left")]
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _rows(query: Query, asked: Aggregation, told: GroupNumbers) -> tuple[pa.Table, pa.Table]:
+    groups = [f"g.{n}" for n in range(len(asked.groups))]
+    table = {name: told.table[name].take(pa.array(told.at)) for name in groups}
+    faults: list[tuple[str, Bools]] = []
+    for n, call in enumerate(asked.calls):
+        table[f"a.{n}"], too_large = measures.result(call, told.numbers, told.present, told.texts)
+        faults.append((f"overflow: {call.text} does not fit into {call.type}", too_large))
+    values = pa.table({**table, TIME: told.time})
+    outputs = _evaluated(values, [o.expr for o in query.select])
+    wrong = np.any([flags for _, flags in faults], axis=0) if faults else np.zeros(len(told.time), bool)
+    shown = ~wrong
+    if asked.having is not None:
+        shown &= np.asarray(_evaluated(values, [asked.having])[0].fill_null(False))
+    new = _news(told, outputs, shown, wrong) if asked.tells_changes else np.ones(len(told.time), bool)
+    chosen = np.flatnonzero(new & shown)
+    chosen = chosen[np.argsort(told.time[chosen], kind="stable")]
+    times = pa.array(told.time[chosen]).cast(OUTPUT_TS.type)
+    rows = [column.take(pa.array(chosen)) for column in outputs]
+    return pa.Table.from_arrays([*rows, times], schema=output_schema(query)), _faulty(values, groups, faults, wrong)
+
+
+def _news(told: GroupNumbers, outputs: list[pa.ChunkedArray], shown: Bools, wrong: Bools) -> Bools:
+    """Where a row differs from the one before of the same group, or there was none."""
+    h1, h2 = fingerprints(outputs)
+    live, first = told.numbers[measures.PAIRS] > 0, begins(told.group)
+    was_live = np.where(first, False, np.roll(live, 1))
+    was_shown = np.where(first, False, np.roll(shown, 1))
+    differs = (h1 != np.roll(h1, 1)) | (h2 != np.roll(h2, 1)) | (wrong != np.roll(wrong, 1))
+    appears = live & ~(was_live & was_shown)
+    return (told.time != BEFORE) & (appears | (~first & (live | was_live) & differs))
+
+
+def _evaluated(table: pa.Table, exprs: Sequence[Expr]) -> list[pa.ChunkedArray]:
+    """Expressions over groups and aggregates; what is nothing but one of them is not computed."""
+    bare = {f'"{name}"': name for name in table.column_names}
+    computed = iter(evaluate(table, [(e.sql, e.type) for e in exprs if e.sql not in bare]))
+    return [table[bare[e.sql]] if e.sql in bare else next(computed) for e in exprs]
+
+
+def _faulty(values: pa.Table, groups: list[str], faults: list[tuple[str, Bools]], wrong: Bools) -> pa.Table:
+    """The groups and instants at which something does not fit, each with the first reason."""
+    at = np.flatnonzero(wrong & (values[TIME].to_numpy() != BEFORE))
+    reasons = [next(reason for reason, flags in faults if flags[n]) for n in at]
+    chosen = values.select([*groups, TIME]).take(pa.array(at))
+    times = chosen[TIME].cast(OUTPUT_TS.type)
+    columns = {**{name: chosen[name] for name in groups}, OUTPUT_TS.name: times, FAULT: pa.array(reasons, pa.string())}
+    return pa.table(columns)

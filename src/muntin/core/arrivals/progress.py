@@ -1,0 +1,213 @@
+"""How far a join has come, on the clock of its streams and on the axes of its sides.
+
+    R            the release point: results up to here have left
+    J[side]      how far the rows of a side have been joined,  R <= J[side] <= the frontier of its stream
+    now[side]    the place that the axis of a side has come to: a time, or a number where rows are counted
+
+Everything that is forgotten, rows, chunks and numbers, is so by R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.arrivals.frontiers import FOREVER, Frontiers
+from muntin.core.arrivals.frontiers import NEW as NO_STREAMS
+from muntin.core.arrivals.row_numbers import NumberedRows, RowNumbering
+from muntin.core.batch import ARRIVAL, TS, Arrivals
+from muntin.core.storage import ChunkKind, ChunkLog, Memory
+from muntin.model import Axis, Query, Side
+from muntin.plan import SharedJoin
+
+NEW: dict[str, Any] = {
+    "streams": NO_STREAMS,
+    "release": -FOREVER,
+    "joined": [-FOREVER, -FOREVER],
+    "sequences": [None, None],
+    "complete": {},
+}
+
+
+class JoinProgress:
+    release: int
+    joined: list[int]
+    _complete: dict[str, int | None]
+    """Queries that came while the job ran, and from when on they get all their rows."""
+
+    def __init__(
+        self,
+        join: SharedJoin,
+        max_ahead_us: int | None,
+        memory: Memory,
+        meta: Mapping[str, Any],
+        image: Sequence[Any],
+    ):
+        left, right = (stream.lateness_us for stream in join.streams)
+        self.streams = Frontiers((left, right), max_ahead_us, meta["streams"])
+        self.release, self.joined = meta["release"], list(meta["joined"])
+        self._complete = dict(meta["complete"])
+        self._sequencers = [
+            RowNumbering(join.reach(side), memory, image[side]) if join.axes[side] is Axis.ROWS else None
+            for side in Side
+        ]
+        for sequencer, numbers in zip(self._sequencers, meta["sequences"], strict=True):
+            if sequencer and numbers:
+                sequencer.counted, sequencer.arrived = numbers
+        self._follow(join)
+
+    def _follow(self, join: SharedJoin) -> None:
+        self._join = join
+        self._lags = any(query.looks_at_live_pairs for query in join.queries)
+        """Aggregates have come to the last instant before the release point only: pairs that go at it are live."""
+        for side in Side:
+            if (sequencer := self._sequencers[side]) is not None:
+                sequencer.window = join.reach(side)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What is durable of it; times and numbers of the rows are in chunks."""
+        return {
+            "streams": self.streams.meta,
+            "release": self.release,
+            "joined": self.joined,
+            "sequences": [s and [s.counted, s.arrived] for s in self._sequencers],
+            "complete": self._complete,
+        }
+
+    @property
+    def image(self) -> list[Any]:
+        """What another process needs, beside `meta` and the memory."""
+        return [s and s.image for s in self._sequencers]
+
+    # -- forward --------------------------------------------------------------------------------------------------
+
+    def begin(self, max_ts: Sequence[int]) -> dict[str, int | None]:
+        """Start in the middle of streams that have come to `max_ts`; from when on queries get all their rows."""
+        self.streams.begin(max_ts)
+        self.release = self._release_point()
+        self.joined = self.passed
+        self._complete = {query.name: self._filled_from(query) for query in self._join.queries}
+        return dict(self._complete)
+
+    def change(self, join: SharedJoin, kept: Mapping[str, bool]) -> dict[str, int | None]:
+        """Go on with other queries over the same streams; from when on those that are new get all their rows.
+
+        `kept` names these, and says whether the rows that they want have been kept.
+        """
+        at_once = max([self.release + 1, *(ts for ts in self._complete.values() if ts is not None)])
+        new = {q.name: at_once if kept[q.name] else self._filled_from(q) for q in join.queries if q.name in kept}
+        known = {**self._complete, **new}
+        self._complete = {q.name: known[q.name] for q in join.queries if q.name in known}
+        self._follow(join)
+        return new
+
+    def advance(self, arrivals: Arrivals, limits: Sequence[int]) -> None:
+        """A micro-batch has come, rows beyond `limits` left out: the release point follows."""
+        self.streams.note(arrivals, limits)
+        self.release = self._release_point()
+
+    def _release_point(self) -> int:
+        """Results up to here can leave. Numbers depend on the order of ties over both streams: those must be
+        complete."""
+        return min(self.streams.frontiers) - any(self._sequencers)
+
+    @property
+    def passed(self) -> list[int]:
+        """How far rows can be joined under Sync-Filter."""
+        return [self.release, self.release]
+
+    def joined_until(self, bounds: Sequence[int]) -> None:
+        """Rows have been joined as far as their streams have come to these bounds."""
+        seen = self.streams.max_ts
+        self.joined = [max(self.joined[side], self.release, min(bounds[side], seen[side])) for side in Side]
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether rows have been joined beyond the release point."""
+        return max(self.joined) > self.release
+
+    # -- rows that are counted ------------------------------------------------------------------------------------
+
+    def number_arrivals(
+        self,
+        side: Side,
+        rows: pa.Table,
+        clock: npt.NDArray[np.int64] | None,
+        limit: int,
+        chunks: ChunkLog,
+        puts: dict[str, pa.Table],
+    ) -> pa.Table:
+        """On an axis of rows: note the whole stream's times, and give own rows their place in the order of arrival."""
+        sequencer = self._sequencers[side]
+        if sequencer is None or clock is None or not len(clock):
+            return rows
+        base, ts, arrivals = sequencer.receive(clock, self.streams.frontier(side), limit)
+        if len(ts):
+            name = chunks.add(ChunkKind.CLOCK, side, base, int(ts[-1]), self._join.reach(side), len(ts))
+            puts[name] = pa.table({TS: ts, ARRIVAL: arrivals})
+        at = rows.column_names.index(ARRIVAL)
+        return rows.set_column(at, ARRIVAL, pc.add(rows[ARRIVAL], base))
+
+    def number(self) -> list[NumberedRows | None]:
+        """The numbers of the rows that the release point has passed, where rows are counted."""
+        return [s.release(self.release) if s else None for s in self._sequencers]
+
+    def recount(self, chunks: ChunkLog, tables: Mapping[str, pa.Table]) -> list[NumberedRows | None]:
+        """After a restart: the numbers that rows had, from the chunks."""
+        for kind, side, _, name in chunks:
+            sequencer = self._sequencers[side]
+            if kind is ChunkKind.CLOCK and sequencer is not None:
+                sequencer.hold(*(tables[name][c].to_numpy() for c in (TS, ARRIVAL)))
+        return [s.recount(self.release) if s else None for s in self._sequencers]
+
+    # -- what follows from it -------------------------------------------------------------------------------------
+
+    def now(self, side: Side) -> int:
+        """How far the axis of a side has come; past everything once both streams have ended."""
+        sequencer = self._sequencers[side]
+        return sequencer.counted if sequencer and not all(self.streams.ended) else self.release - self._lags
+
+    @property
+    def places(self) -> list[int]:
+        return [self.now(side) for side in Side]
+
+    def stale_before(self, side: Side, age: int) -> int:
+        """Rows of a side with an earlier event time have reached an age."""
+        sequencer = self._sequencers[side]
+        if sequencer is not None and not all(self.streams.ended):
+            return sequencer.stale_before(age)
+        return self.now(side) - age + 1
+
+    @property
+    def behind(self) -> Side:
+        """The side whose stream holds the other one back."""
+        left, right = self.streams.frontiers
+        return Side.LEFT if left <= right else Side.RIGHT
+
+    @property
+    def end(self) -> int | None:
+        """The last event time, once both streams have ended."""
+        return max(self.streams.max_ts) if all(self.streams.ended) else None
+
+    def span(self, before: int) -> tuple[int, int] | None:
+        """The event times, both included, between which results lie that leave from a release point up to this one."""
+        low, high = max(before, self.streams.min_ts), min(self.release, max(self.streams.max_ts))
+        return (low, high) if low <= high else None
+
+    def _filled_from(self, query: Query) -> int | None:
+        """The event time from which a query gets all its rows if it has to wait until its windows have filled.
+
+        Nobody knows when the last group is over that had pairs before.
+        """
+        seen = max(self.streams.max_ts)
+        if seen == -FOREVER:
+            return self.release + 1
+        if query.final:
+            return None
+        return None if Axis.ROWS in query.window.axes else seen + 1 + max(query.window.left, query.window.right)

@@ -1,0 +1,28 @@
+"""Where a shard keeps things: arrays and tables in memory, and the durable log of immutable chunks."""
+
+from muntin.core.storage.chunks import ChunkKind, ChunkLog
+from muntin.core.storage.memory import Arrays, Heap, Layout, Memory, Stored, flat
+from muntin.core.storage.slots import Slotted, slot_layout
+from muntin.core.storage.stored_rows import RANGE_BITS, RANGES, StoredRows, distinct
+from muntin.core.storage.time_runs import TimeRun, leave_all, pass_all, take_all
+
+__all__ = [
+    "RANGES",
+    "RANGE_BITS",
+    "Arrays",
+    "ChunkKind",
+    "ChunkLog",
+    "Heap",
+    "Layout",
+    "Memory",
+    "Slotted",
+    "Stored",
+    "StoredRows",
+    "TimeRun",
+    "distinct",
+    "flat",
+    "leave_all",
+    "pass_all",
+    "slot_layout",
+    "take_all",
+]

@@ -1,0 +1,224 @@
+"""Which job a checkpoint belongs to, which checkpoint an output belongs to, and who is running on it now."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
+from muntin.model.job import Top
+from muntin.spark.checkpoint.durable import FileKind, MissingError, job_of, read_json, write_json
+
+FOLDER = "muntin"
+LEGS = "legs"
+OWNER = "_muntin.json"
+RATE_LIMITS = (
+    "maxfilespertrigger",
+    "maxbytespertrigger",
+    "maxoffsetspertrigger",
+    "minoffsetspertrigger",
+    "maxtriggerdelay",
+    "maxcachedfiles",
+)
+"""Options that decide how much a micro-batch takes, not what the rows are: they may change between runs."""
+
+
+def identity(
+    streams: Iterable[Stream], strategy: str, settings: Settings, shards: int, output: str, state_format: int
+) -> dict[str, Any]:
+    """All that must stay the same for a checkpoint to stay valid; `streams` are those that it reads.
+
+    Queries may come and go (`changes.py`).
+    """
+    kept = {"strategy": strategy, "order": settings.order, "shards": shards, "punctuations": settings.punctuations}
+    return {
+        "streams": {s.name: _stream(s) for s in streams},
+        "settings": kept,
+        "output": output,
+        "state format": state_format,
+    }
+
+
+def _stream(stream: Stream) -> dict[str, Any]:
+    return {
+        "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
+        "time": stream.time,
+        "lateness_us": stream.lateness_us,
+        "format": stream.format,
+        "promises": _promises(stream),
+        "options": {k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
+    }
+
+
+def _promises(stream: Stream) -> str:
+    """What a stream promises, in one canonical line."""
+    said = [f"unique {', '.join(stream.unique)}"] if stream.unique else []
+    if stream.punctuation is not None:
+        values = ", ".join(v.sql for v in stream.punctuation.values)
+        about = f"{', '.join(stream.punctuation.columns) or 'the key'} {stream.punctuation.pattern} {values}".strip()
+        said.append(f"punctuated for {about} when {stream.punctuation.when.sql}")
+    if stream.binding_us is not None:
+        said.append(f"binding {stream.binding_us}")
+    return "; ".join(said)
+
+
+def canonical(query: Query) -> str:
+    """A query in one canonical line: what it means, not how it was typed."""
+    keys = " AND ".join(f"{k.left.sql} = {k.right.sql} ({k.type})" for k in query.keys)
+    wheres = [w.sql for w in (*query.where, query.residual) if w is not None]
+    select = ", ".join(f"{o.expr.sql} AS {o.name} ({o.expr.type})" for o in query.select)
+    units = [axis.name.lower() for axis in query.window.axes]
+    windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} of {units[side]}" for side in Side)
+    joined = f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
+    return joined + (_canonical_aggregation(query.aggregation) if query.aggregation else "")
+
+
+def _canonical_aggregation(aggregation: Aggregation) -> str:
+    groups = ", ".join(group.sql for group in aggregation.groups)
+    calls = ", ".join(f"{call.function}({call.arg.sql if call.arg else '*'})" for call in aggregation.calls)
+    having = f" HAVING {aggregation.having.sql}" if aggregation.having else ""
+    said = f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}{' FINAL' * aggregation.final}"
+    return said + (_canonical_top(aggregation.top) if aggregation.top else "")
+
+
+def _canonical_top(top: Top) -> str:
+    order = ", ".join(f"{by.expr.sql} {by.descending} {by.nulls_first}" for by in top.order)
+    return f" FIRST {top.limit} OF {', '.join(column.sql for column in top.columns)} BY {order}"
+
+
+def check_names(queries: Iterable[str]) -> None:
+    """Refuse names that cannot be those of folders."""
+    for name in queries:
+        if name.startswith((".", "_")) or "/" in name or "\0" in name:
+            raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
+
+
+def differences(stored: Any, wanted: Any, where: str = "") -> list[str]:
+    """What differs between two identities, one line each."""
+    if stored == wanted:
+        return []
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        keys = list(dict.fromkeys([*stored, *wanted]))
+        return [d for k in keys for d in differences(stored.get(k), wanted.get(k), f"{where} {k}".strip())]
+    if stored is None:
+        return [f"{where}: new"]
+    if wanted is None:
+        return [f"{where}: gone"]
+    return [f"{where}: was {stored}, is {wanted}"]
+
+
+def claim_checkpoint(checkpoint: Path, job: dict[str, Any]) -> str:
+    """Bind a new checkpoint to a job, or check that it is this job's; returns the checkpoint's id."""
+    file = _job_file(checkpoint)
+    if not file.exists():
+        if any((file.parent / name).exists() for name in ("commits", "plans")):
+            raise MissingError(f"{file} is missing", hint="restore it from a back-up of this checkpoint")
+        if (checkpoint / "offsets").exists():
+            raise UsageError(f"{checkpoint} is the checkpoint of something else", hint="name another --checkpoint")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, FileKind.JOB, job, uuid.uuid4().hex)
+    found = differences(read_json(file, FileKind.JOB), job)
+    if found:
+        raise UsageError(
+            f"{checkpoint} is the checkpoint of another job:\n" + "\n".join(f"  {line}" for line in found),
+            hint="run the job it belongs to, or start anew with another --checkpoint and --output",
+        )
+    return checkpoint_id(checkpoint)
+
+
+def _job_file(folder: Path) -> Path:
+    return folder / FOLDER / "job.json"
+
+
+def checkpoint_id(folder: Path) -> str:
+    """The id of a leg's folder, that of the job for the first."""
+    return str(job_of(_job_file(folder), FileKind.JOB))
+
+
+def id_if_claimed(folder: Path) -> str | None:
+    """The id of a leg's folder; None for one that no job has claimed."""
+    return checkpoint_id(folder) if _job_file(folder).exists() else None
+
+
+def pipeline_folder(checkpoint: Path, number: int) -> Path:
+    """The folder of a leg, one of the streaming queries of a job: the first has the checkpoint itself."""
+    return checkpoint if number == 0 else checkpoint / LEGS / f"{number:03d}"
+
+
+def leg_prefix(number: int) -> str:
+    """How the names of files begin that a leg publishes; nothing for the first."""
+    return f"l{number:03d}-" if number else ""
+
+
+def pipeline_numbers(checkpoint: Path) -> list[int]:
+    """The legs that a job has had."""
+    return [0, *sorted(int(p.name) for p in (checkpoint / LEGS).glob("*") if p.name.isdigit())]
+
+
+def is_over(stored: Mapping[str, Any]) -> bool:
+    """Whether a leg has ended for good: it reads nothing any more. Its folder stays, so that no number comes twice."""
+    return not stored["streams"]
+
+
+def retire(folder: Path) -> None:
+    """Mark a leg as ended."""
+    stored = read_json(_job_file(folder), FileKind.JOB)
+    write_json(_job_file(folder), FileKind.JOB, stored | {"streams": {}}, checkpoint_id(folder))
+
+
+def stored_job(checkpoint: Path) -> dict[str, Any] | None:
+    """The identity that a checkpoint was made with, None for a new one."""
+    file = _job_file(checkpoint)
+    return dict(read_json(file, FileKind.JOB)) if file.exists() else None
+
+
+def check_checkpoint(checkpoint: Path, job: dict[str, Any]) -> None:
+    """The same check without writing anything, for a checkpoint that exists."""
+    if any((checkpoint / name).exists() for name in (f"{FOLDER}/job.json", f"{FOLDER}/commits", "offsets")):
+        claim_checkpoint(checkpoint, job)
+
+
+def check_output(output: Path, checkpoint_id: str) -> None:
+    """Refuse an output folder that is bound to another checkpoint: two jobs must not mix their files."""
+    owner = output / OWNER
+    if owner.exists() and job_of(owner, FileKind.OWNER) != checkpoint_id:
+        message = f"{output} holds the output of another checkpoint, as its {OWNER} says"
+        raise UsageError(message, hint="name another --output")
+
+
+def claim_output(output: Path, checkpoint_id: str) -> None:
+    """Bind an output folder to a checkpoint, or check that it is."""
+    check_output(output, checkpoint_id)
+    if not (output / OWNER).exists():
+        output.mkdir(parents=True, exist_ok=True)
+        write_json(output / OWNER, FileKind.OWNER, {}, checkpoint_id)
+
+
+class Lock:
+    """At most one process runs on a checkpoint. The lock goes with the process, however it ends."""
+
+    def __init__(self, checkpoint: Path):
+        self._path = checkpoint / FOLDER / "lock"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self._path, "a+")  # noqa: SIM115 (held as long as the run)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise UsageError(
+                f"process {holder} is running on {checkpoint}", hint="stop it first, or name another --checkpoint"
+            ) from None
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        if not self._file.closed:
+            self._file.truncate(0)
+            self._file.close()

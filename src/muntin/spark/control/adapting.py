@@ -1,0 +1,55 @@
+"""A leg that follows its traffic: from the reports of its micro-batches to other chains, and back where they do not
+pay (`plan/adapt.py` decides)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from muntin.model import Settings
+from muntin.plan.adapt import Adaptation, Move
+from muntin.plan.punctuation import is_without_windows
+from muntin.plan.traffic import Knowledge
+from muntin.spark.checkpoint import Manifest
+from muntin.spark.control import known
+from muntin.spark.control.changes import Changes
+
+LOOK_EVERY = 2
+"""Micro-batches between two looks at whether other chains would be cheaper."""
+
+
+class Adapter:
+    """Looks at every micro-batch of a leg; `moved` is told of each migration, with the number of the micro-batch."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        changes: Changes,
+        knowledge: Callable[[], Knowledge],
+        moved: Callable[[int, Move], None],
+    ):
+        self._wanted = settings.adapt == "on" and settings.chain != "mem-opt"
+        self._changes, self._knowledge, self._moved = changes, knowledge, moved
+        self._adaptation, self._arrived = Adaptation(), 0
+
+    def committed(self, manifest: Manifest) -> None:
+        """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
+        plan, epoch = self._changes.plan, self._changes.log.latest() or 0
+        settled = all(report["epoch"] == epoch for report in manifest.operators.values())
+        if (
+            not self._wanted
+            or plan.strategy != "state-slice"
+            or any(map(is_without_windows, plan.joins))
+            or not settled
+        ):
+            return
+        rows = sum(sum(report["counters"]["arrived"]) for report in manifest.operators.values())
+        if rows > self._arrived:
+            self._adaptation.note(sum(r["seconds"] for r in manifest.operators.values()) / (rows - self._arrived))
+        self._arrived = rows
+        if manifest.batch % LOOK_EVERY:
+            return
+        better, gain = known.better(self._changes.spec, plan, self._knowledge())
+        move = self._adaptation.look(plan, better, gain)
+        if move is not None:
+            self._changes.migrate(move.plan)
+            self._moved(manifest.batch, move)

@@ -1,0 +1,185 @@
+"""Which leg of a job a query belongs to, and statements on their way there.
+
+A leg is one Spark streaming query. The streams that it reads are settled when it begins, since Spark's offsets are per
+source; so a query goes to the first leg that reads both of its streams, and where there is none, a leg begins.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from muntin.model import Change, JobSpec, MuntinError, Query, UsageError
+from muntin.spark.checkpoint import Answer, Epoch, check_names, requests
+from muntin.spark.control.changes import ChangeRequest, Changes, is_same
+
+Begin = Callable[[JobSpec, Collection[str], ChangeRequest], Changes]
+"""Starts a leg for the queries of a spec, given the streams that are reported elsewhere and who asked."""
+
+
+@dataclass(frozen=True)
+class PendingStatement:
+    """A change that was accepted: whose, and the epoch that brings it."""
+
+    leg: Changes
+    epoch: int
+
+
+class Router:
+    """The queries of a job over its legs. `spec` follows the changes; `lock` makes one at a time."""
+
+    def __init__(
+        self, checkpoint: Path, spec: JobSpec, begin: Begin, check: Callable[[Query], None], lock: threading.RLock
+    ):
+        self.checkpoint, self.spec = checkpoint, spec
+        self._check = check
+        self.legs: list[Changes] = []
+        """Those that are live, in the order in which they began."""
+        self._begin = begin
+        self._lock = lock
+
+    # -- at the start of a run ------------------------------------------------------------------------------------
+
+    def compare(self, spec: JobSpec) -> None:
+        """Go over to the queries of a job file; every leg has some of them, since those without have ended."""
+        with self._lock:
+            homes = assign(spec, [(leg.sources, leg.plan.queries) for leg in self.legs])
+            for number, leg in enumerate(self.legs):
+                leg.compare(_only(spec, homes, number), self._reported_before(number))
+            fresh = _only(spec, homes, None)
+            if fresh.queries:
+                self.legs.append(self._begin(fresh, self._reported_before(len(self.legs)), ChangeRequest()))
+            self.spec = spec
+
+    # -- while it runs --------------------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Take up what clients have asked for."""
+        for request in requests.pending(self.checkpoint):
+            try:
+                self.submit(request.sql, request.id)
+            except MuntinError as error:
+                requests.answer(self.checkpoint, request.id, Answer.refusal(error))
+                requests.finish(self.checkpoint, request.id)
+
+    def submit(self, sql: str, request: str | None = None) -> PendingStatement:
+        """Accept a statement, or raise why not."""
+        from muntin.sql import parse_change
+
+        with self._lock:
+            before = self._taken(request)
+            if before is not None:
+                before[0].accepted(before[1])
+                return PendingStatement(before[0], before[1].number)
+            change = parse_change(sql, self.spec)
+            if change.query is not None:
+                self._check(change.query)
+            spec = _changed(self.spec, change)
+            ticket = self._route(spec, change, ChangeRequest.of(change, request))
+            self.spec = spec
+            self._retell()
+            return ticket
+
+    def remove(self, leg: Changes) -> None:
+        """Go on without a leg that has ended, or could not begin."""
+        with self._lock:
+            self.legs.remove(leg)
+            gone = set(leg.plan.queries)
+            self.spec = replace(self.spec, queries={n: q for n, q in self.spec.queries.items() if n not in gone})
+            self._retell()
+
+    def _retell(self) -> None:
+        for number, leg in enumerate(self.legs):
+            leg.retell(self._reported_before(number))
+
+    def _taken(self, request: str | None) -> tuple[Changes, Epoch] | None:
+        """What a run before has made of a request, and could not say any more."""
+        if request is None:
+            return None
+        found = ((leg, leg.taken(request)) for leg in self.legs)
+        return next(((leg, epoch) for leg, epoch in found if epoch is not None), None)
+
+    def _route(self, spec: JobSpec, change: Change, asked: ChangeRequest) -> PendingStatement:
+        number = self._home(change)
+        if number is None:
+            assert change.query is not None
+            fresh = replace(spec, queries={change.name: change.query})
+            leg = self._begin(fresh, self._reported_before(len(self.legs)), asked)
+            self.legs.append(leg)
+            return PendingStatement(leg, 0)
+        leg, names = self.legs[number], {change.name, *self.legs[number].plan.queries}
+        mine = replace(spec, queries={n: q for n, q in spec.queries.items() if n in names})
+        new = [change.query] if change.query else []
+        return PendingStatement(leg, leg.change(mine, new, asked, self._reported_before(number)))
+
+    def _home(self, change: Change) -> int | None:
+        """The leg that a change is for; None where one has to begin."""
+        has = next((n for n, leg in enumerate(self.legs) if change.name in leg.plan.queries), None)
+        if change.query is None:
+            return has
+        reads = [n for n, leg in enumerate(self.legs) if leg.plan.queries and _streams(change.query) <= leg.sources]
+        if has is not None and has not in reads:
+            raise UsageError(
+                f"query {change.name} cannot go over to {' and '.join(sorted(_streams(change.query)))} in one step: "
+                "they are read beside the streams that it has now",
+                hint=f"DROP QUERY {change.name} first, then create it",
+            )
+        return has if has is not None else next(iter(reads), None)
+
+    def _reported_before(self, number: int) -> frozenset[str]:
+        """The streams whose late rows a leg before this one reports."""
+        return frozenset(stream.name for leg in self.legs[:number] for stream in leg.plan.streams)
+
+
+def with_pending(spec: JobSpec, pending: list[Epoch]) -> JobSpec:
+    """A job file with what was asked for and is not in force yet: that is done after the file."""
+    queries = dict(spec.queries)
+    for epoch in pending:
+        if epoch.name in epoch.plan.queries:
+            queries[epoch.name] = epoch.plan.queries[epoch.name]
+        elif epoch.name in queries and len(queries) > 1:
+            del queries[epoch.name]
+    return replace(spec, queries=queries)
+
+
+def assign(spec: JobSpec, legs: list[tuple[Collection[str], Collection[str]]]) -> dict[str, int | None]:
+    """The leg of each query, None for a new one; legs are given by the streams that they read and the queries that they
+    have, which stay where they are as long as they can."""
+    homes: dict[str, int | None] = {}
+    for name, query in spec.queries.items():
+        fit = [n for n, (sources, _) in enumerate(legs) if _streams(query) <= set(sources)]
+        stays = [n for n in fit if name in legs[n][1]]
+        homes[name] = next(iter(stays or fit), None)
+    return homes
+
+
+def differences(old: Mapping[str, Query | None], new: Mapping[str, Query]) -> list[str]:
+    """What a job file has that the queries before had not, and the other way round, one line each.
+
+    None for a query over streams that are no more.
+    """
+    lines = [f"query {name}: new" for name in new if name not in old]
+    lines += [f"query {name}: gone" for name in old if name not in new]
+    return lines + [f"query {name}: changed" for name in new if name in old and not is_same(old[name], new[name])]
+
+
+def _only(spec: JobSpec, homes: Mapping[str, int | None], home: int | None) -> JobSpec:
+    return replace(spec, queries={name: q for name, q in spec.queries.items() if homes[name] == home})
+
+
+def _changed(spec: JobSpec, change: Change) -> JobSpec:
+    queries = dict(spec.queries)
+    if change.query is None:
+        del queries[change.name]
+        if not queries:
+            raise UsageError("a job needs a query", hint="stop the job instead of dropping its last query")
+    else:
+        check_names([change.name])
+        queries[change.name] = change.query
+    return replace(spec, queries=queries)
+
+
+def _streams(query: Query) -> set[str]:
+    return {query.left, query.right}

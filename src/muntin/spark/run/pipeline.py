@@ -1,0 +1,328 @@
+"""A leg: one Spark streaming query of a job, with sources, joins, plans and a checkpoint folder of its own.
+
+A job begins with one. Another is added where a query comes over streams that no leg reads, since Spark settles the
+sources of a streaming query with its checkpoint. Legs share the process, the output folder and the mailbox; each
+commits its own micro-batches, and what they publish bears their number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muntin.core.policy import Policy
+from muntin.model import JobSpec, MuntinError, Stream
+from muntin.plan.traffic import Knowledge
+from muntin.spark.checkpoint import KEPT_MANIFESTS, PlanLog, Publisher, identity
+from muntin.spark.control import Adapter, Admission, Changes, Watch, control_stream, known
+from muntin.spark.exchange import Topology
+from muntin.spark.run import dataflow
+from muntin.spark.run.failure import explain_failure
+from muntin.spark.run.status import StatusBoard
+from muntin.spark.session import weigh_rows
+from muntin.spark.shard import forget_hot
+from muntin.spark.sink import Calls, EagerHub, JsonFiles, Nowhere, Socket, Target, sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
+"""What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
+TURN_S = 60.0
+"""How long at most one streaming query waits for another to begin."""
+BATCH_BITS = 40
+"""Callables of the user's get the leg's number above these bits of the batch's, so that no number comes twice."""
+
+
+class StartQueue:
+    """Streaming queries start one after the other: each begins with a Python process, which Spark gives ten seconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: Callable[[], bool] = lambda: True
+
+    def start(self, launch: Callable[[], None], begun: Callable[[], bool]) -> None:
+        """Launch one as soon as the one before has begun."""
+        with self._lock:
+            until = time.monotonic() + TURN_S
+            while not self._begun() and time.monotonic() < until:
+                time.sleep(0.05)
+            launch()
+            self._begun = begun
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What the legs of a run have in common. `frame` gives the source of a stream, `reported` is told after every
+    micro-batch, `over` when a leg is."""
+
+    spark: SparkSession
+    spec: JobSpec
+    checkpoint: Path
+    output: Path | None
+    socket: str | None
+    counting: bool
+    shards: int
+    mode: str
+    callback: sink.Callback | None
+    board: StatusBoard
+    frame: Callable[[Stream], DataFrame]
+    reported: Callable[[], None]
+    over: Callable[[Pipeline], None]
+    turns: StartQueue
+
+
+class Pipeline:
+    """One streaming query. A thread of its own drives it through its phases; its first epoch is written already."""
+
+    def __init__(self, host: RunContext, number: int):
+        self._host, self.number = host, number
+        self.folder = identity.pipeline_folder(host.checkpoint, number)
+        self.id = identity.checkpoint_id(self.folder)
+        self.publisher = Publisher(self.folder, host.output, identity.leg_prefix(number))
+        self.changes = Changes(
+            self.folder, host.checkpoint, host.spec, PlanLog(self.folder, host.spec), self._knowledge
+        )
+        self.state, self.error = "stopped", None
+        self._frame: DataFrame | None = None
+        self._query: StreamingQuery | None = None
+        self._stopping, self._begun = threading.Event(), threading.Event()
+        self._readmits = threading.Event()
+        self._writing = threading.Lock()
+        self._failure: MuntinError | None = None
+        self._eager: sink.Eager | None = None
+        self._prepared: int | None = None
+
+    state: str
+    """"stopped", "ended" or "failed", once it is over."""
+    error: MuntinError | None
+
+    def _knowledge(self) -> Knowledge:
+        met = known.met_by(self.folder, self.changes.log, self._host.spec)
+        return Knowledge(measured=met, constants=self._host.board.constants)
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_built(self) -> bool:
+        return self._frame is not None
+
+    def build(self, joins: int) -> None:
+        """Put the streaming query together, without starting it; `joins` is how many the whole job has."""
+        host, first = self._host, self.changes.log.read(0).plan
+        settings = host.spec.settings
+        policy = Policy.of(settings, host.shards * max(1, joins))
+        in_order, ahead_us = settings.order == "global", None
+        if host.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
+            ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
+        place = self.id, policy, str(self.folder), host.spec
+        topology = Topology(first, host.shards, in_order, *place, counting=host.counting, ahead_of_clock_us=ahead_us)
+        if policy.eager:
+            self._eager = self._open_hub(topology)
+            topology = dataclasses.replace(topology, hub=self._eager.hub.address)
+        callback = self._hand_over if host.callback else None
+        self._sink = sink.Sink(topology, self.publisher, callback, self._eager)
+        self._topology, self._admission = topology, Admission(first.streams)
+        self._frame = self._read()
+        names = [*(s.name for s in first.streams), control_stream.NAME]
+        self.status = host.board.add(self.number, topology, names, self.publisher.last)
+        self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
+        self._watch = Watch(self.folder, first.streams, settings, host.mode == "endless")
+        self._was_ended = control_stream.is_ended(self.folder)
+        self.prepare_output()
+
+    def _read(self) -> DataFrame:
+        """The streaming query over its sources, as fast as they are to be read."""
+        host, streams = self._host, self._topology.plan.streams
+        frames = {stream.name: host.frame(self._admission.source(stream)) for stream in streams}
+        host.spark.conf.set("spark.sql.shuffle.partitions", str(host.shards))
+        return dataflow.build(host.spark, self._topology, frames, self.folder)
+
+    def _open_hub(self, topology: Topology) -> sink.Eager:
+        """Listen for results that shards deliver while they are at work."""
+        host = self._host
+        target: Target = Nowhere()
+        if host.callback is not None:
+            target = Calls(self._hand_over)
+        elif host.socket is not None:
+            target = Socket(host.socket)
+        elif host.output is not None:
+            target = JsonFiles(host.output, self.publisher.last.batch, self.publisher.prefix)
+        name = host.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
+        hub = EagerHub(name, topology.global_order, topology.shards, target, lambda n: topology.epoch(n).plan)
+        return sink.Eager(hub, target)
+
+    def prepare_output(self) -> None:
+        """Give each query its folder, once for each epoch."""
+        latest = self.changes.log.latest()
+        if self._host.output and latest != self._prepared:
+            settings = self._host.spec.settings
+            eager = settings.delivery == "eager"
+            sink.prepare_output(self._host.output, self.changes.plan, settings.punctuations, eager)
+            self._prepared = latest
+
+    def start(self) -> None:
+        self._launch()
+        threading.Thread(target=self._drive, name=f"muntin-leg-{self.number}", daemon=True).start()
+
+    def _launch(self) -> None:
+        assert self._frame is not None
+        name = f"muntin-{self._host.checkpoint.name}" + (f"-{self.number}" if self.number else "")
+        frame, available_now = self._frame, self._host.mode != "endless"
+
+        def launch() -> None:
+            self._begun.clear()
+            weigh_rows(self._host.spark, self._topology.plan.streams)
+            self._query = dataflow.start(frame, self._write, self.folder, name, available_now)
+
+        self._host.turns.start(launch, self._has_begun)
+
+    def _has_begun(self) -> bool:
+        """Whether it runs a micro-batch, waits for one, or is over."""
+        query = self._query
+        return self._begun.is_set() or query is None or not query.isActive or "Waiting" in query.status["message"]
+
+    # -- while it runs --------------------------------------------------------------------------------------------
+
+    def _hand_over(self, name: str, table: Any, batch: int) -> None:
+        assert self._host.callback is not None
+        self._host.callback(name, table, self.number << BATCH_BITS | batch)
+
+    def _write(self, frame: DataFrame, batch: int) -> None:
+        """Called by Spark for every micro-batch."""
+        self._begun.set()
+        with self._writing:
+            began = time.monotonic()
+            try:
+                self._note_progress()
+                manifest = self._sink.write(frame, batch)
+                self.status.committed(manifest, self._sink.latency)
+                self.changes.committed(manifest)
+                if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
+                    self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
+                self._adapter.committed(manifest)
+                plan = self.changes.log.read(manifest.epoch).plan
+                if self._host.mode == "endless" and self._admission.look(plan, manifest):
+                    self._readmits.set()
+                self.status.slowed(self._admission.slowed)
+                if self._watch.committed(plan, manifest):
+                    self.status.ordered(self._watch.orderings)
+                self._watch.worked(time.monotonic() - began)
+            except BaseException as error:
+                self._failure = self._failure or explain_failure(error)
+                if isinstance(error, Exception):
+                    raise
+                raise self._failure from error  # Spark hears of ordinary exceptions only, and waits for others
+
+    def note_progress(self) -> None:
+        """Report a micro-batch that is over also if none follows."""
+        if self._writing.acquire(blocking=False):
+            try:
+                self._note_progress()
+                self._watch.look(self.status.rows_read())
+            finally:
+                self._writing.release()
+            if self._readmits.is_set() and self._query is not None and self._query.isActive:
+                self._query.stop()
+
+    def _note_progress(self) -> None:
+        """Take in Spark's report of the micro-batch before; called once per micro-batch and at the end.
+
+        The last report is usually it; all that Spark remembers are fetched only where it was about an idle moment.
+        """
+        if self._query is None or (last := self._query.lastProgress) is None:
+            return
+        reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress
+        if any([self.status.progressed(json.loads(report.json)) for report in reports]):
+            self._host.reported()
+
+    def _drive(self) -> None:
+        try:
+            self._wait()
+            while self._readmits.is_set() and not self._stopping.is_set():
+                self._readmits.clear()
+                self._failure, self._frame = None, self._read()
+                self._launch()
+                if self._stopping.is_set() and self._query is not None:  # asked for while there was none to stop
+                    self._query.stop()
+                self._wait()
+            if self._host.mode == "bounded" and not self._stopping.is_set():
+                if not self._was_ended:
+                    control_stream.send_end(self.folder, [s.name for s in self.changes.plan.streams])
+                    self._launch()
+                    self._wait()
+                self.state = "stopped" if self._stopping.is_set() else "ended"
+        except Exception as failure:
+            if not self._stopping.is_set():
+                self.state, self.error = "failed", self._failure or explain_failure(failure)
+        finally:
+            self._host.over(self)
+
+    def _wait(self, tries: int = TRIES) -> None:
+        """Wait for the end; where Spark's Python process did not come up in time, start once more."""
+        assert self._query is not None
+        try:
+            self._query.awaitTermination()
+        except Exception as failure:
+            if self._readmits.is_set() and not self._stopping.is_set():
+                return  # what was interrupted is done again by the next start
+            reason = (self._failure or explain_failure(failure)).message
+            if tries <= 1 or self._stopping.is_set() or NOT_UP not in reason:
+                raise
+            self._failure = None
+            self._launch()
+            self._wait(tries - 1)
+        finally:
+            with self._writing:
+                self._note_progress()
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether it was asked for while the job ran, and has committed nothing: others can do without it."""
+        return self.changes.log.read(0).kind is not None and self.publisher.last.batch < 0
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop after what is committed; a later run goes on from there."""
+        self._stopping.set()
+        if self._query is not None and self._query.isActive:
+            try:
+                self._query.stop()
+            except Exception as error:
+                raise explain_failure(error) from error
+
+    def forget(self) -> None:
+        """Remove what lies on this machine only."""
+        if self._eager is not None:
+            self._eager.close()
+        forget_hot(self.id)
+
+    def discard(self) -> None:
+        """Leave no trace: it has published nothing."""
+        self.forget()
+        self.publisher.recover()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def retire(self) -> None:
+        """End for good: mark the folder, and remove all but the marks and the sums."""
+        identity.retire(self.folder)
+        self.forget()
+        sweep(self.folder)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a leg that has ended for good needs no more."""
+    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER, f"{identity.FOLDER}/plans"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in ("metadata", ".metadata.crc"):
+        (folder / name).unlink(missing_ok=True)
+    Publisher(folder, None).forget(1)
