@@ -189,7 +189,8 @@ def show_results(out: Console, status: dict[str, Any], folder: Path) -> None:
 
 def show_fault(out: Console, folder: Path) -> None:
     """What the aggregates say of the cooling, beside what the generator has done to it."""
-    from muntin.generate.sensors import START_US, Sensors, cooling_fault
+    from muntin.generate.arrivals import START_US
+    from muntin.generate.sensors import Sensors, cooling_fault
 
     fault = cooling_fault(Sensors(duration_s=SECONDS, locations=LOCATIONS, files=FILES))
     places, maxima = whole(folder / PLACES), whole(folder / MAXIMA)

@@ -17,7 +17,7 @@ from muntin.spark.exchange import Topology, partition_id
 DDL = "part int, frame binary"
 
 
-class JoinProcessor(StatefulProcessor):
+class JoinProcessor(StatefulProcessor):  # type: ignore[misc]
     def __init__(self, topology: Topology):
         self._topology = topology
 
