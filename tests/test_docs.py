@@ -19,7 +19,8 @@ from muntin.oracle import answer, columns
 from muntin.sql import parse_job
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(str(p.relative_to(ROOT)) for p in (*ROOT.glob("*E*.md"), *(ROOT / "docs").rglob("*.md")))
+WRITTEN = {str(p.relative_to(ROOT)) for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))}
+PAGES = sorted(WRITTEN - {"CHANGELOG.md"})
 """The pages that speak of what is; the changelog speaks of what was."""
 PATH = re.compile(r"(?:src|tests|docs|examples|\.ci)/[\w./-]*|[\w-]+\.(?:md|toml|lock|sql)")
 EXAMPLE_FOLDERS = ("data", "out", "ckpt", "warm-out", "warm-ckpt")
