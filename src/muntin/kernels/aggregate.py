@@ -16,14 +16,9 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
+from muntin.kernels.arrays import Bools, Floats, Int32s, Int64s
 from muntin.kernels.hashing import mix
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 
 USED, FREE, LIVE, CLOCK, STAIRS_END = 0, 1, 2, 3, 4
 """Where `control` keeps: slots ever used, free-slot chain, groups, instants gone through, end of the used stairs."""

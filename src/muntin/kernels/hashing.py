@@ -16,12 +16,11 @@ from typing import TypeAlias
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from muntin.kernels.arrays import Bools, Int32s, Int64s
+
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 SECRET = (0x6D756E74696E2121, 0x77696E646F777321)
@@ -56,7 +55,7 @@ def extend_keys(h1: Int64s, h2: Int64s, low: Int64s, high: Int64s) -> tuple[Int6
     return h1, h2
 
 
-def shard_of(h1: Int64s, h2: Int64s, shards: int) -> npt.NDArray[np.int32]:
+def shard_of(h1: Int64s, h2: Int64s, shards: int) -> Int32s:
     """The shard of each key, evenly spread whatever the keys look like."""
     return _shards(h1, h2, shards)
 

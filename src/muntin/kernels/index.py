@@ -22,12 +22,9 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
+from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.hashing import mix
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, TOP, MATCHES, FREE_BLOCKS = 0, 1, 2, 3, 4, 6, 8, 9
 """Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, rows of each side,

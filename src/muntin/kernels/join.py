@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
+from muntin.kernels.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
 from muntin.kernels.hashing import mix
 from muntin.kernels.index import (
     CLASS_BITS,
@@ -53,10 +53,6 @@ from muntin.kernels.index import (
 from muntin.kernels.times import HEAD as FIRST_BLOCK
 from muntin.kernels.times import START, due, pop
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-UInt64s = npt.NDArray[np.uint64]
-
 AHEAD = 64
 DONE, NEED_OUTPUT, NEED_SLAB, NEED_SLOTS = 0, 1, 2, 3
 PROBE, PROBE_INSERT, PROBE_ALL, ALL = 0, 1, 2, 3
@@ -71,7 +67,7 @@ COUNTS = 8
 class Rows(NamedTuple):
     """Rows of both sides in (ts, left first) order, as the kernel reads them; those that are not `kept` only probe."""
 
-    side: npt.NDArray[np.uint8]
+    side: UInt8s
     ts: Int64s
     at: Int64s
     now: Int64s
@@ -79,7 +75,7 @@ class Rows(NamedTuple):
     h2: Int64s
     cls: Int32s
     row: Int64s
-    kept: npt.NDArray[np.bool_]
+    kept: Bools
 
 
 class Pairs(NamedTuple):

@@ -11,15 +11,12 @@ from collections.abc import Sequence
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.kernels.arrays import Bools, Int64s, UInt8s
 from muntin.kernels.hashing import Column, words
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Octets = npt.NDArray[np.uint8]
 SIGN = np.int64((1 << 63) - 1)
 FIRST, VALUE, LAST = 1, 2, 3
 """The octet before a value: NULL where NULLs come first, a value, NULL where they come last."""
@@ -56,7 +53,7 @@ def places(known: Column, wanted: Column) -> tuple[Int64s, Bools]:
     return at, same
 
 
-def bounds_of(array: pa.Array) -> tuple[Octets, Int64s]:
+def bounds_of(array: pa.Array) -> tuple[UInt8s, Int64s]:
     """The octets of texts, and where each begins and ends."""
     array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()

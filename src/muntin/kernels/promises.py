@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
+from muntin.kernels.arrays import Int64s, UInt8s
 from muntin.kernels.hashing import mix
 from muntin.kernels.index import (
     CLASS_BITS,
@@ -33,9 +33,6 @@ from muntin.kernels.index import (
     locate,
     mask_of,
 )
-
-Int64s = npt.NDArray[np.int64]
-UInt8s = npt.NDArray[np.uint8]
 
 TP, UNTIL, OVER, NUMBER = 0, 1, 2, 3
 NONE = -(1 << 62)
@@ -71,8 +68,8 @@ def clear_table(table: Table) -> None:
 class PromiseEvents(NamedTuple):
     """Rows and promises in order of (event time, kind); `until` and `number` are of promises only."""
 
-    side: npt.NDArray[np.uint8]
-    kind: npt.NDArray[np.uint8]
+    side: UInt8s
+    kind: UInt8s
     ts: Int64s
     h1: Int64s
     h2: Int64s

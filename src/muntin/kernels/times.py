@@ -15,10 +15,8 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from muntin.kernels.arrays import Int32s, Int64s
 
 BLOCK = 128
 USED, FREE, FREE_COUNT = 0, 1, 2

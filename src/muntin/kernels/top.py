@@ -16,11 +16,10 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from muntin.kernels.aggregate import BEFORE, CLOCK, OFF, STEPS, USED
+from muntin.kernels.arrays import Int64s
 
-Int64s = npt.NDArray[np.int64]
 SLOT, LANE, TIME, START, LENGTH = 0, 1, 2, 3, 4
 """Where `heads` has of each list: slot, lane, time, where its labels begin, and how many there are."""
 

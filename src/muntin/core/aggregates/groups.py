@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,14 +21,13 @@ from muntin.core.arrivals import FOREVER
 from muntin.core.batch import CLASS, Counters
 from muntin.core.results import Columns, ResultBatch, ipc
 from muntin.core.storage import Memory, Slotted
+from muntin.kernels.arrays import AnyArray, Int32s, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
 from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 TIME, G1, G2 = "_t", "_g1", "_g2"
 """Columns beside the numbers: the instant, the group as 128 bits."""
 SPARE_GROUPS = 1024
@@ -150,7 +148,7 @@ class GroupState(ABC):
         self._groups.settle(self.main)
         self._since = until
 
-    def _named(self, slot: npt.NDArray[Any]) -> dict[str, Any]:
+    def _named(self, slot: AnyArray) -> dict[str, Any]:
         """The columns that say which group is in each slot."""
         slots = self.main.slots
         own = {G1: slots.keys[slot, 0], G2: slots.keys[slot, 1]}

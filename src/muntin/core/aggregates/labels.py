@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.storage import Memory
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.order import places
 
-Int64s = npt.NDArray[np.int64]
 LABEL, OCTETS = "_label", "_octets"
 LOWEST, HIGHEST = -(1 << 61), 1 << 61
 STEP = 1 << 32

@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.storage import Arrays, Layout, Memory, Slotted, TimeRun, flat, leave_all, pass_all, slot_layout
 from muntin.kernels.aggregate import (
@@ -43,11 +42,8 @@ from muntin.kernels.aggregate import (
     sweep_ticks,
     write_standing,
 )
+from muntin.kernels.arrays import Bools, Floats, Int32s, Int64s
 
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 BLOCK = 1 << 16
 """Rows that a sweep writes before they are taken away."""
 FIRST_SLOTS, FIRST_STAIRS = 16, 64

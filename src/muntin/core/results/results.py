@@ -15,7 +15,6 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +23,7 @@ from muntin.core.batch import CLASS, TS
 from muntin.core.selections import query_bits, query_flags, routes
 from muntin.core.storage import StoredRows, distinct
 from muntin.kernels import route as kernel
+from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.join import Pairs
 from muntin.model import Expr, Query, Side
@@ -33,9 +33,6 @@ _SIZES = struct.Struct("<9q")
 OUTPUT_TS = pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False)
 KINDS = 1 << 18
 """Kinds of pairs up to which they are counted by kind."""
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-UInt64s = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.storage.memory import Layout
 from muntin.kernels.aggregate import CONTROLS, FREE, LIVE, USED, Slots, fill_table, find_slots
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
+from muntin.kernels.arrays import Int32s, Int64s
 
 
 def slot_layout(room: int) -> Layout:

@@ -11,14 +11,12 @@ import bisect
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.storage.memory import Layout, Memory
+from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.route import look_up, renumber, spans
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 RANGE_BITS, RANGES = 39, 16
 """Rows that stay for different times are numbered in ranges of their own, so that those that have left lie together."""
 MERGED_ROWS = 1 << 18
