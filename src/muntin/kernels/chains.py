@@ -5,14 +5,14 @@ Owners and members are slots (`kernels.aggregate.Slots`). Members are only ever 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from muntin.kernels.compiled import kernel
 from muntin.kernels.hashing import mix
 from muntin.kernels.index import CLASS_MASK, HEAD, OFF, count_of, locate, mask_of
 
 
-@numba.njit(cache=True)
+@kernel
 def look_up(slots, h1, h2, found):
     """The slot of each key, -1 where it has none."""
     _, table, keys, _, _ = slots
@@ -26,7 +26,7 @@ def look_up(slots, h1, h2, found):
         found[n] = slot
 
 
-@numba.njit(cache=True)
+@kernel
 def link(heads, after, owners, members):
     """Put members, each new, at the front of their owners' chains."""
     for n in range(len(members)):
@@ -34,7 +34,7 @@ def link(heads, after, owners, members):
         heads[owners[n]] = members[n]
 
 
-@numba.njit(cache=True)
+@kernel
 def count_members(heads, after, owners):
     total = 0
     for owner in owners:
@@ -45,7 +45,7 @@ def count_members(heads, after, owners):
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def list_members(heads, after, owners, members, places):
     """All members of these owners, with the place of each one's owner among them."""
     total = 0
@@ -57,7 +57,7 @@ def list_members(heads, after, owners, members, places):
             member = after[member]
 
 
-@numba.njit(cache=True)
+@kernel
 def last_rows(index, side, h1s, h2s, until, wanted, lasts):
     """For each key, the time of the last row of a side in the index that is not after `until` and of a `wanted` class.
 
@@ -76,7 +76,7 @@ def last_rows(index, side, h1s, h2s, until, wanted, lasts):
                 break
 
 
-@numba.njit(cache=True)
+@kernel
 def last_before(h1s, h2s, times, k1s, k2s, until, lasts):
     """The same of rows in order of time: `times` of rows by key, for each of the other keys."""
     size = 64

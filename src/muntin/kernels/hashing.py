@@ -14,12 +14,12 @@ import decimal
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.kernels.arrays import Bools, Int32s, Int64s
+from muntin.kernels.compiled import inlined, kernel
 
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 
@@ -96,12 +96,12 @@ def _hash_bytes(array: pa.Array, secret: tuple[int, int]) -> tuple[Int64s, Int64
     return _siphash(octets, bounds, np.uint64(secret[0]), np.uint64(secret[1]))
 
 
-@numba.njit(inline="always")
+@inlined
 def _rotl(x, b):
     return (x << np.uint64(b)) | (x >> np.uint64(64 - b))
 
 
-@numba.njit(inline="always")
+@inlined
 def _round(v0, v1, v2, v3):
     v0 += v1
     v1 = _rotl(v1, 13) ^ v0
@@ -116,7 +116,7 @@ def _round(v0, v1, v2, v3):
     return v0, v1, v2, v3
 
 
-@numba.njit(inline="always")
+@inlined
 def _start(k0, k1):
     return (
         k0 ^ np.uint64(0x736F6D6570736575),
@@ -126,7 +126,7 @@ def _start(k0, k1):
     )
 
 
-@numba.njit(inline="always")
+@inlined
 def _absorb(v0, v1, v2, v3, word):
     v3 ^= word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -134,7 +134,7 @@ def _absorb(v0, v1, v2, v3, word):
     return v0 ^ word, v1, v2, v3
 
 
-@numba.njit(inline="always")
+@inlined
 def _finish(v0, v1, v2, v3):
     v2 ^= np.uint64(0xEE)
     for _ in range(4):
@@ -146,7 +146,7 @@ def _finish(v0, v1, v2, v3):
     return low, v0 ^ v1 ^ v2 ^ v3
 
 
-@numba.njit(cache=True)
+@kernel
 def _siphash(octets, bounds, k0, k1):
     """SipHash-2-4 with 128 bits of output (Aumasson, Bernstein 2012) of each value of a binary column."""
     n = len(bounds) - 1
@@ -170,7 +170,7 @@ def _siphash(octets, bounds, k0, k1):
     return low, high
 
 
-@numba.njit(cache=True)
+@kernel
 def _fold(h1, h2, low, high, k0, k1):
     """Take another column's 128 bits into the running hash of each row."""
     for i in range(len(h1)):
@@ -181,7 +181,7 @@ def _fold(h1, h2, low, high, k0, k1):
         h1[i], h2[i] = np.int64(a), np.int64(b)
 
 
-@numba.njit(inline="always")
+@inlined
 def mix(h1, h2):
     """64 well-mixed bits of a key (the finaliser of MurmurHash3 over both halves)."""
     x = np.uint64(h1) ^ (np.uint64(h2) * np.uint64(0x9E3779B97F4A7C15))
@@ -190,7 +190,7 @@ def mix(h1, h2):
     return x ^ (x >> np.uint64(33))
 
 
-@numba.njit(cache=True)
+@kernel
 def _shards(h1, h2, shards):
     out = np.empty(len(h1), np.int32)
     for i in range(len(h1)):

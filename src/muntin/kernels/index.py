@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from muntin.kernels.arrays import Int32s, Int64s
+from muntin.kernels.compiled import inlined, kernel
 from muntin.kernels.hashing import mix
 
 SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, TOP, MATCHES, FREE_BLOCKS = 0, 1, 2, 3, 4, 6, 8, 9
@@ -63,18 +63,18 @@ def clear_index(index: Index) -> None:
     index.table[:] = -1
 
 
-@numba.njit(inline="always")
+@inlined
 def count_of(slots, slot, side):
     return slots[slot, FILL + side] >> SIZE_BITS
 
 
-@numba.njit(inline="always")
+@inlined
 def mask_of(slots, slot, side):
     """Capacity less one, to wrap positions in the buffer."""
     return (np.int64(1) << ((slots[slot, FILL + side] & SIZE_MASK) - 1)) - 1
 
 
-@numba.njit(inline="always")
+@inlined
 def locate(table, slots, h1, h2):
     """Position in the table of the key, or of the free place where it belongs."""
     last = np.int64(len(table) - 1)
@@ -86,7 +86,7 @@ def locate(table, slots, h1, h2):
         at = (at + 1) & last
 
 
-@numba.njit(cache=True)
+@kernel
 def take_slot(control, table, slots, at, h1, h2):
     """Give a new key a slot; -1 where there is none left."""
     slot = control[FREE_SLOT]
@@ -106,7 +106,7 @@ def take_slot(control, table, slots, at, h1, h2):
     return slot
 
 
-@numba.njit(cache=True)
+@kernel
 def drop_slot(control, table, slots, slot):
     """Take a key without rows out of the table, closing the gap so that no tombstones pile up."""
     last = np.int64(len(table) - 1)
@@ -127,13 +127,13 @@ def drop_slot(control, table, slots, slot):
     control[KEYS] -= 1
 
 
-@numba.njit(inline="always")
+@inlined
 def _free_block(control, slab, off, size):
     slab[off, 0] = control[FREE_BLOCKS + size]
     control[FREE_BLOCKS + size] = off
 
 
-@numba.njit(cache=True)
+@kernel
 def _resize(control, slots, slab, slot, side, size):
     """Move a buffer into a block of another size, oldest row first; False where the slab has no room."""
     off = control[FREE_BLOCKS + size]
@@ -158,7 +158,7 @@ def _resize(control, slots, slab, slot, side, size):
     return True
 
 
-@numba.njit(inline="always")
+@inlined
 def has_room(control, slots, slab, slot, side):
     """Make sure that one more row fits the buffer; False where the slab has no room."""
     fill = slots[slot, FILL + side]
@@ -168,7 +168,7 @@ def has_room(control, slots, slab, slot, side):
     return _resize(control, slots, slab, slot, side, size + 1)
 
 
-@numba.njit(inline="always")
+@inlined
 def append(control, slots, slab, slot, side, place, row, cls):
     """Add the newest row of a buffer that has room."""
     rows = count_of(slots, slot, side)
@@ -182,12 +182,12 @@ def append(control, slots, slab, slot, side, place, row, cls):
         control[TOP + side] = slot
 
 
-@numba.njit(inline="always")
+@inlined
 def is_stale(slab, entry, side, now, keep):
     return now - slab[entry, 0] >= keep[side, slab[entry, 1] & CLASS_MASK]
 
 
-@numba.njit(cache=True)
+@kernel
 def _drop_oldest(control, slots, slab, slot, side, gone):
     """Take the first `gone` entries off a buffer, and give room back."""
     off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
@@ -205,7 +205,7 @@ def _drop_oldest(control, slots, slab, slot, side, gone):
         _resize(control, slots, slab, slot, side, size - 1)
 
 
-@numba.njit(cache=True)
+@kernel
 def purge(control, slots, slab, slot, side, now, keep):
     """Take the stale rows out of one buffer, oldest first up to one that stays; how many there were."""
     rows, gone = count_of(slots, slot, side), 0
@@ -219,7 +219,7 @@ def purge(control, slots, slab, slot, side, now, keep):
     return gone
 
 
-@numba.njit(cache=True)
+@kernel
 def holds_stale(slots, slab, slot, side, place, now, keep):
     """Whether the buffer has a stale row at this place, found by bisection."""
     rows = count_of(slots, slot, side)
@@ -243,7 +243,7 @@ def holds_stale(slots, slab, slot, side, place, now, keep):
     return False
 
 
-@numba.njit(cache=True)
+@kernel
 def compact(control, slots, slab, slot, side, now, keep, youngest):
     """Take every stale row out of one buffer; none of them has a place after `youngest`. Those that stay move up."""
     rows = count_of(slots, slot, side)
@@ -265,14 +265,14 @@ def compact(control, slots, slab, slot, side, now, keep, youngest):
     return to + 1
 
 
-@numba.njit(cache=True)
+@kernel
 def drop_if_empty(control, table, slots, slot):
     """The slot goes with its last row."""
     if count_of(slots, slot, 0) == 0 and count_of(slots, slot, 1) == 0:
         drop_slot(control, table, slots, slot)
 
 
-@numba.njit(inline="always")
+@inlined
 def _size_for(rows):
     size = 1
     while (np.int64(1) << (size - 1)) < rows:
@@ -280,7 +280,7 @@ def _size_for(rows):
     return size
 
 
-@numba.njit(cache=True)
+@kernel
 def packed_entries(index):
     """Slab entries that a tight packing of the live buffers takes, and the largest of them."""
     total, largest = 0, 0
@@ -296,7 +296,7 @@ def packed_entries(index):
     return total, largest
 
 
-@numba.njit(cache=True)
+@kernel
 def repack(old, new, moved):
     """Copy the live keys and buffers tightly into a fresh index of another size.
 
@@ -332,7 +332,7 @@ def repack(old, new, moved):
         new.control[TOP + side] = moved[old.control[TOP + side]]
 
 
-@numba.njit(cache=True)
+@kernel
 def clean(index, side, now, keep):
     """Take every stale row of one side out of every buffer; how many there were."""
     control, table, slots, slab = index
@@ -346,7 +346,7 @@ def clean(index, side, now, keep):
     return gone
 
 
-@numba.njit(cache=True)
+@kernel
 def cut_after(index, side, place):
     """Take the rows of one side that lie after a place out of every buffer; the newest ones, so nobody moves."""
     control, table, slots, slab = index
@@ -370,7 +370,7 @@ def cut_after(index, side, place):
             drop_if_empty(control, table, slots, slot)
 
 
-@numba.njit(cache=True)
+@kernel
 def entries(index, side, places, homes):
     """List where in the slab every row of one side lies, and its slot, key after key."""
     slots = index.slots

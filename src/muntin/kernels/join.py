@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from muntin.kernels.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
+from muntin.kernels.compiled import inlined, kernel
 from muntin.kernels.hashing import mix
 from muntin.kernels.index import (
     CLASS_BITS,
@@ -164,7 +164,7 @@ def in_order(pairs: Pairs) -> Pairs:
     return Pairs(pairs.rows[:, order], pairs.ts[order], pairs.tag[order], verdict)
 
 
-@numba.njit(inline="always")
+@inlined
 def _purge_one(control, slots, slab, slot, side, now, keep, shortest, counts):
     """Take stale rows out of one buffer; the usual case, that there are none, costs one comparison."""
     counts[STALE_CHECKS] += 1
@@ -175,7 +175,7 @@ def _purge_one(control, slots, slab, slot, side, now, keep, shortest, counts):
         counts[REMOVED + side] += gone
 
 
-@numba.njit(cache=True)
+@kernel
 def _purge_others(control, table, slots, slab, slot, side, now, keep, counts):
     """Take the stale rows of one side out of every other slot: at least one check for each."""
     for s in range(control[SLOTS]):
@@ -188,7 +188,7 @@ def _purge_others(control, table, slots, slab, slot, side, now, keep, counts):
                 counts[REMOVED + side] += gone
 
 
-@numba.njit(cache=True)
+@kernel
 def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, out, homes, counts):
     """Join the rows up to `stop` with the state and with each other; returns DONE or what is missing.
 
@@ -334,7 +334,7 @@ def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, ou
     return need
 
 
-@numba.njit(cache=True)
+@kernel
 def _first_of_age(slab, off, mask, newest, partners, reached, low):
     """How many rows back from the newest of a buffer the first one is that has reached an age."""
     start, end = np.int64(0), np.int64(partners)
@@ -347,7 +347,7 @@ def _first_of_age(slab, off, mask, newest, partners, reached, low):
     return start
 
 
-@numba.njit(cache=True)
+@kernel
 def _least(keep):
     """The shortest stay of any class that is stored at all."""
     least = np.int64(1 << 62)
@@ -357,7 +357,7 @@ def _least(keep):
     return least
 
 
-@numba.njit(cache=True)
+@kernel
 def _search(windows, side, low, age):
     """The first window from `low` on that holds the age."""
     while age >= windows[side, low]:
@@ -365,7 +365,7 @@ def _search(windows, side, low, age):
     return low
 
 
-@numba.njit(inline="always")
+@inlined
 def _wanted(wants, readers, side, mine, theirs, window):
     """Whether some query wants both classes of row and reads that far."""
     queries = wants[side, mine, 0] & wants[1 - side, theirs, 0] & readers[1 - side, window, 0]
@@ -374,7 +374,7 @@ def _wanted(wants, readers, side, mine, theirs, window):
     return queries != 0
 
 
-@numba.njit(cache=True)
+@kernel
 def horizons(left, right, windows, found):
     """For each two classes, the largest window of a query that wants both; 0 where there is none.
 
@@ -394,7 +394,7 @@ def horizons(left, right, windows, found):
                     break
 
 
-@numba.njit(cache=True)
+@kernel
 def _touch(table, slots, slab, sides, h1, h2, start, end):
     """Read what the next rows will need, so that the memory's latencies overlap instead of adding up."""
     last = np.int64(len(table) - 1)
@@ -416,7 +416,7 @@ def _touch(table, slots, slab, sides, h1, h2, start, end):
     return seen
 
 
-@numba.njit(cache=True)
+@kernel
 def expire(index, times, side, first, last, now, ends, keep, shortest, mixed):
     """Take out the rows of one side that are stale at `now`; how many there were.
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.kernels.arrays import Bools, Int64s, UInt8s
+from muntin.kernels.compiled import kernel
 from muntin.kernels.hashing import Column, words
 
 SIGN = np.int64((1 << 63) - 1)
@@ -80,7 +80,7 @@ def _numbers(array: pa.Array) -> tuple[Int64s, ...]:
     return (low ^ ~SIGN,) if high is None else (high ^ ~SIGN, low)
 
 
-@numba.njit(cache=True)
+@kernel
 def _measure_text(octets, bounds, valid, sizes):
     for n in range(len(sizes)):
         sizes[n] += 1
@@ -90,14 +90,14 @@ def _measure_text(octets, bounds, valid, sizes):
                 sizes[n] += octets[at] == 0
 
 
-@numba.njit(cache=True)
+@kernel
 def _put_marks(valid, null, cursor, out):
     for n in range(len(valid)):
         out[cursor[n]] = VALUE if valid[n] else null
         cursor[n] += 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _put_word(word, valid, flip, cursor, out):
     for n in range(len(valid)):
         if valid[n]:
@@ -106,7 +106,7 @@ def _put_word(word, valid, flip, cursor, out):
             cursor[n] += 8
 
 
-@numba.njit(cache=True)
+@kernel
 def _put_text(octets, bounds, valid, flip, cursor, out):
     for n in range(len(valid)):
         if not valid[n]:
@@ -122,7 +122,7 @@ def _put_text(octets, bounds, valid, flip, cursor, out):
         cursor[n] = to + 2
 
 
-@numba.njit(cache=True)
+@kernel
 def _compare(octets, start, end, others, other_start, other_end):
     """Negative, zero or positive, as the first is before, equal to or after the second."""
     for n in range(min(end - start, other_end - other_start)):
@@ -132,7 +132,7 @@ def _compare(octets, start, end, others, other_start, other_end):
     return (end - start) - (other_end - other_start)
 
 
-@numba.njit(cache=True)
+@kernel
 def _search(octets, bounds, wanted, wanted_bounds, at, same):
     for n in range(len(at)):
         low, high = 0 if n == 0 else at[n - 1], len(bounds) - 1

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from muntin.kernels.arrays import Int64s, UInt8s
+from muntin.kernels.compiled import inlined, kernel
 from muntin.kernels.hashing import mix
 from muntin.kernels.index import (
     CLASS_BITS,
@@ -87,7 +87,7 @@ class Outcome(NamedTuple):
     partner: Int64s
 
 
-@numba.njit(inline="always")
+@inlined
 def _find(keys, info, h1, h2):
     """Where the key is, or the free place where it belongs."""
     mask = np.int64(len(keys) - 1)
@@ -97,7 +97,7 @@ def _find(keys, info, h1, h2):
     return at
 
 
-@numba.njit(cache=True)
+@kernel
 def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers, recent, before, out):
     """Hold each event against the tables, in order, and enter the promises; the tables must have room.
 
@@ -178,7 +178,7 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
             partners[n] = info[other][theirs, NUMBER]
 
 
-@numba.njit(cache=True)
+@kernel
 def finish(table, h1s, h2s, numbers, over):
     """Note from when on rows of the other side find no partner, for promises that are still those of their keys."""
     keys, info = table.keys, table.info
@@ -188,7 +188,7 @@ def finish(table, h1s, h2s, numbers, over):
             info[at, OVER] = over[n]
 
 
-@numba.njit(cache=True)
+@kernel
 def bound(table, h1s, h2s, begins, ends):
     """From when and until when keys are promised; NONE where they are not."""
     keys, info = table.keys, table.info
@@ -197,7 +197,7 @@ def bound(table, h1s, h2s, begins, ends):
         begins[n], ends[n] = info[at, TP], info[at, UNTIL] if info[at, TP] != FREE else NONE
 
 
-@numba.njit(cache=True)
+@kernel
 def one_of_each(index, numbers, homes):
     """For each key that has rows, the number of one of them (the left side's have it negative) and the key's slot."""
     control, _, slots, slab = index
@@ -212,7 +212,7 @@ def one_of_each(index, numbers, homes):
     return found
 
 
-@numba.njit(cache=True)
+@kernel
 def carry_over(old, new, now):
     """Copy the promises that bind at `now` or later into an empty table."""
     for at in range(len(old.keys)):
@@ -223,7 +223,7 @@ def carry_over(old, new, now):
             new.used[0] += 1
 
 
-@numba.njit(cache=True)
+@kernel
 def count_rows(index, side, h1s, h2s):
     """How many rows of a side have any of these keys, those of a key that is named twice counted twice."""
     _, table, slots, _ = index
@@ -235,7 +235,7 @@ def count_rows(index, side, h1s, h2s):
     return rows
 
 
-@numba.njit(cache=True)
+@kernel
 def purge_keys(index, side, h1s, h2s, until, gone, places):
     """Take the rows of one side with these keys out of the index, up to the place `until` of each.
 
@@ -265,7 +265,7 @@ def purge_keys(index, side, h1s, h2s, until, gone, places):
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def rows_by_age(index, side, now, ends, counts):
     """Add up the rows of one side by age: `counts[i]` those from `ends[i - 1]` up to below `ends[i]`."""
     _, table, slots, slab = index
