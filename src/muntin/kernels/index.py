@@ -24,7 +24,7 @@ import numpy as np
 
 from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.compiled import inlined, kernel
-from muntin.kernels.hashing import mix
+from muntin.kernels.hash_table import close_gap, find_place, table_size
 
 SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, TOP, MATCHES, FREE_BLOCKS = 0, 1, 2, 3, 4, 6, 8, 9
 """Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, rows of each side,
@@ -52,7 +52,7 @@ class Index(NamedTuple):
 
 def index_layout(slots: int, entries: int) -> list[tuple[tuple[int, ...], str]]:
     """Shapes and types of an index with room for `slots` keys and `entries` rows, in the order of `Index`."""
-    table = 1 << (2 * slots - 1).bit_length()
+    table = table_size(slots)
     return [((FREE_BLOCKS + SIZES,), "int64"), ((table,), "int32"), ((slots, 8), "int64"), ((entries, 2), "int64")]
 
 
@@ -72,18 +72,6 @@ def count_of(slots, slot, side):
 def mask_of(slots, slot, side):
     """Capacity less one, to wrap positions in the buffer."""
     return (np.int64(1) << ((slots[slot, FILL + side] & SIZE_MASK) - 1)) - 1
-
-
-@inlined
-def locate(table, slots, h1, h2):
-    """Position in the table of the key, or of the free place where it belongs."""
-    last = np.int64(len(table) - 1)
-    at = np.int64(mix(h1, h2)) & last
-    while True:
-        slot = table[at]
-        if slot < 0 or (slots[slot, H1] == h1 and slots[slot, H2] == h2):
-            return at
-        at = (at + 1) & last
 
 
 @kernel
@@ -108,20 +96,8 @@ def take_slot(control, table, slots, at, h1, h2):
 
 @kernel
 def drop_slot(control, table, slots, slot):
-    """Take a key without rows out of the table, closing the gap so that no tombstones pile up."""
-    last = np.int64(len(table) - 1)
-    gap = locate(table, slots, slots[slot, H1], slots[slot, H2])
-    at = gap
-    while True:
-        at = (at + 1) & last
-        other = table[at]
-        if other < 0:
-            break
-        home = np.int64(mix(slots[other, H1], slots[other, H2])) & last
-        if ((at - home) & last) >= ((at - gap) & last):
-            table[gap] = other
-            gap = at
-    table[gap] = -1
+    """Take a key without rows out of the table."""
+    close_gap(table, slots, find_place(table, slots, slots[slot, H1], slots[slot, H2]))
     slots[slot, OFF] = control[FREE_SLOT]
     control[FREE_SLOT] = slot
     control[KEYS] -= 1
@@ -188,7 +164,7 @@ def is_stale(slab, entry, side, now, keep):
 
 
 @kernel
-def _drop_oldest(control, slots, slab, slot, side, gone):
+def drop_oldest(control, slots, slab, slot, side, gone):
     """Take the first `gone` entries off a buffer, and give room back."""
     off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
     size, left = slots[slot, FILL + side] & SIZE_MASK, count_of(slots, slot, side) - gone
@@ -215,7 +191,7 @@ def purge(control, slots, slab, slot, side, now, keep):
     while gone < rows and is_stale(slab, off + ((head + gone) & mask), side, now, keep):
         gone += 1
     if gone > 0:
-        _drop_oldest(control, slots, slab, slot, side, gone)
+        drop_oldest(control, slots, slab, slot, side, gone)
     return gone
 
 
@@ -261,7 +237,7 @@ def compact(control, slots, slab, slot, side, now, keep, youngest):
                 slab[target, 1] = slab[entry, 1]
             to -= 1
     if to >= 0:
-        _drop_oldest(control, slots, slab, slot, side, to + 1)
+        drop_oldest(control, slots, slab, slot, side, to + 1)
     return to + 1
 
 
@@ -311,7 +287,7 @@ def repack(old, new, moved):
             continue
         moved[was] = slot
         new.slots[slot] = old.slots[was]
-        new.table[locate(new.table, new.slots, old.slots[was, H1], old.slots[was, H2])] = slot
+        new.table[find_place(new.table, new.slots, old.slots[was, H1], old.slots[was, H2])] = slot
         for side in range(2):
             rows = count_of(old.slots, was, side)
             new.slots[slot, HEAD + side] = 0

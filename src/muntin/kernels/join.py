@@ -29,7 +29,7 @@ import numpy as np
 
 from muntin.kernels.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
 from muntin.kernels.compiled import inlined, kernel
-from muntin.kernels.hashing import mix
+from muntin.kernels.hash_table import find_place, home_of
 from muntin.kernels.index import (
     CLASS_BITS,
     CLASS_MASK,
@@ -45,7 +45,6 @@ from muntin.kernels.index import (
     has_room,
     holds_stale,
     is_stale,
-    locate,
     mask_of,
     purge,
     take_slot,
@@ -215,7 +214,7 @@ def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, ou
             counts[TOUCHED] ^= _touch(table, slots, slab, sides, h1, h2, n, warm)
         side = np.int64(sides[n])
         other = 1 - side
-        place = locate(table, slots, h1[n], h2[n])
+        place = find_place(table, slots, h1[n], h2[n])
         slot = np.int64(table[place])
         keeps = kept[n] and stored
         if slot < 0:
@@ -397,11 +396,10 @@ def horizons(left, right, windows, found):
 @kernel
 def _touch(table, slots, slab, sides, h1, h2, start, end):
     """Read what the next rows will need, so that the memory's latencies overlap instead of adding up."""
-    last = np.int64(len(table) - 1)
     seen = np.int64(0)
     places = np.empty(AHEAD, np.int64)
     for n in range(start, end):
-        places[n - start] = table[np.int64(mix(h1[n], h2[n])) & last]
+        places[n - start] = table[home_of(table, h1[n], h2[n])]
     for n in range(start, end):
         slot = places[n - start]
         if slot >= 0:

@@ -20,17 +20,16 @@ import numpy as np
 
 from muntin.kernels.arrays import Int64s, UInt8s
 from muntin.kernels.compiled import inlined, kernel
-from muntin.kernels.hashing import mix
+from muntin.kernels.hash_table import find_entry, find_place, table_size
 from muntin.kernels.index import (
     CLASS_BITS,
     CLASS_MASK,
     HEAD,
     OFF,
     SLOTS,
-    _drop_oldest,
     count_of,
     drop_if_empty,
-    locate,
+    drop_oldest,
     mask_of,
 )
 
@@ -56,7 +55,7 @@ class Table(NamedTuple):
 
 def table_layout(entries: int) -> list[tuple[tuple[int, ...], str]]:
     """Shapes and types of a table with room for so many promises, in the order of `Table`."""
-    size = 1 << (2 * max(1, entries) - 1).bit_length()
+    size = table_size(entries)
     return [((1,), "int64"), ((size, 2), "int64"), ((size, 4), "int64")]
 
 
@@ -90,11 +89,7 @@ class Outcome(NamedTuple):
 @inlined
 def _find(keys, info, h1, h2):
     """Where the key is, or the free place where it belongs."""
-    mask = np.int64(len(keys) - 1)
-    at = np.int64(mix(h1, h2)) & mask
-    while info[at, TP] != FREE and (keys[at, 0] != h1 or keys[at, 1] != h2):
-        at = (at + 1) & mask
-    return at
+    return find_entry(keys, info, FREE, h1, h2)
 
 
 @kernel
@@ -159,7 +154,7 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
             if event >= 0:
                 lasts[n] = times[event]
             else:
-                slot = np.int64(table[locate(table, slots, h1, h2)])
+                slot = np.int64(table[find_place(table, slots, h1, h2)])
                 back = count_of(slots, slot, side) if slot >= 0 else np.int64(0)
                 while back > 0:
                     back -= 1
@@ -229,7 +224,7 @@ def count_rows(index, side, h1s, h2s):
     _, table, slots, _ = index
     rows = 0
     for n in range(len(h1s)):
-        slot = np.int64(table[locate(table, slots, h1s[n], h2s[n])])
+        slot = np.int64(table[find_place(table, slots, h1s[n], h2s[n])])
         if slot >= 0:
             rows += count_of(slots, slot, side)
     return rows
@@ -245,7 +240,7 @@ def purge_keys(index, side, h1s, h2s, until, gone, places):
     control, table, slots, slab = index
     total = 0
     for n in range(len(h1s)):
-        slot = np.int64(table[locate(table, slots, h1s[n], h2s[n])])
+        slot = np.int64(table[find_place(table, slots, h1s[n], h2s[n])])
         if slot < 0:
             continue
         rows, taken = count_of(slots, slot, side), 0
@@ -260,7 +255,7 @@ def purge_keys(index, side, h1s, h2s, until, gone, places):
             taken += 1
             total += 1
         if taken > 0:
-            _drop_oldest(control, slots, slab, slot, side, taken)
+            drop_oldest(control, slots, slab, slot, side, taken)
             drop_if_empty(control, table, slots, slot)
     return total
 

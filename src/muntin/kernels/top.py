@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.kernels.aggregate import BEFORE, CLOCK, OFF, STEPS, USED
+from muntin.kernels.aggregate import BEFORE
 from muntin.kernels.arrays import Int64s
 from muntin.kernels.compiled import kernel
+from muntin.kernels.skyline import OFF, STEPS
+from muntin.kernels.slots import CLOCK, USED
 
 SLOT, LANE, TIME, START, LENGTH = 0, 1, 2, 3, 4
 """Where `heads` has of each list: slot, lane, time, where its labels begin, and how many there are."""

@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.storage import ChunkKind, ChunkLog, Layout, Memory, Slotted, Stored, flat, slot_layout
-from muntin.kernels.aggregate import Slots, drop_cells
 from muntin.kernels.arrays import AnyArray, Int64s
-from muntin.kernels.chains import look_up
+from muntin.kernels.slots import Slots, drop_cells, look_up
 from muntin.model import Side
 
 Puts = dict[str, pa.Table]
