@@ -65,12 +65,22 @@ inlined: Callable[[Kernel], Kernel] = numba.njit(inline="always")
 """A part of other kernels: its code is copied to where it is called."""
 
 
-def kernel(function: Kernel) -> Kernel:
+def _compiled(function: Kernel, **options: bool) -> Kernel:
     """Compile a function when it is first called, and keep its machine code for other processes."""
     elsewhere = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(FOLDER)
     try:
-        compiled: Kernel = numba.njit(cache=FOLDER is not None)(function)
+        compiled: Kernel = numba.njit(cache=FOLDER is not None, **options)(function)
     finally:
         numba.config.CACHE_DIR = elsewhere
     return compiled
+
+
+def kernel(function: Kernel) -> Kernel:
+    """A function that is compiled when it is first called."""
+    return _compiled(function)
+
+
+def kernel_in_place(function: Kernel) -> Kernel:
+    """A kernel that makes no arrays: it need not count references, which costs where arrays are handed on in a loop."""
+    return _compiled(function, _nrt=False)

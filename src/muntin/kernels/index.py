@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from muntin.kernels.arrays import Int32s, Int64s
-from muntin.kernels.compiled import inlined, kernel
+from muntin.kernels.compiled import inlined, kernel, kernel_in_place
 from muntin.kernels.hash_table import close_gap, find_place, table_size
 
 SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, TOP, MATCHES, FREE_BLOCKS = 0, 1, 2, 3, 4, 6, 8, 9
@@ -74,7 +74,7 @@ def mask_of(slots, slot, side):
     return (np.int64(1) << ((slots[slot, FILL + side] & SIZE_MASK) - 1)) - 1
 
 
-@kernel
+@kernel_in_place
 def take_slot(control, table, slots, at, h1, h2):
     """Give a new key a slot; -1 where there is none left."""
     slot = control[FREE_SLOT]
@@ -94,7 +94,7 @@ def take_slot(control, table, slots, at, h1, h2):
     return slot
 
 
-@kernel
+@kernel_in_place
 def drop_slot(control, table, slots, slot):
     """Take a key without rows out of the table."""
     close_gap(table, slots, find_place(table, slots, slots[slot, H1], slots[slot, H2]))
@@ -109,7 +109,7 @@ def _free_block(control, slab, off, size):
     control[FREE_BLOCKS + size] = off
 
 
-@kernel
+@kernel_in_place
 def _resize(control, slots, slab, slot, side, size):
     """Move a buffer into a block of another size, oldest row first; False where the slab has no room."""
     off = control[FREE_BLOCKS + size]
@@ -163,7 +163,7 @@ def is_stale(slab, entry, side, now, keep):
     return now - slab[entry, 0] >= keep[side, slab[entry, 1] & CLASS_MASK]
 
 
-@kernel
+@kernel_in_place
 def drop_oldest(control, slots, slab, slot, side, gone):
     """Take the first `gone` entries off a buffer, and give room back."""
     off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
@@ -181,7 +181,7 @@ def drop_oldest(control, slots, slab, slot, side, gone):
         _resize(control, slots, slab, slot, side, size - 1)
 
 
-@kernel
+@kernel_in_place
 def purge(control, slots, slab, slot, side, now, keep):
     """Take the stale rows out of one buffer, oldest first up to one that stays; how many there were."""
     rows, gone = count_of(slots, slot, side), 0
@@ -195,7 +195,7 @@ def purge(control, slots, slab, slot, side, now, keep):
     return gone
 
 
-@kernel
+@kernel_in_place
 def holds_stale(slots, slab, slot, side, place, now, keep):
     """Whether the buffer has a stale row at this place, found by bisection."""
     rows = count_of(slots, slot, side)
@@ -219,7 +219,7 @@ def holds_stale(slots, slab, slot, side, place, now, keep):
     return False
 
 
-@kernel
+@kernel_in_place
 def compact(control, slots, slab, slot, side, now, keep, youngest):
     """Take every stale row out of one buffer; none of them has a place after `youngest`. Those that stay move up."""
     rows = count_of(slots, slot, side)
@@ -241,7 +241,7 @@ def compact(control, slots, slab, slot, side, now, keep, youngest):
     return to + 1
 
 
-@kernel
+@kernel_in_place
 def drop_if_empty(control, table, slots, slot):
     """The slot goes with its last row."""
     if count_of(slots, slot, 0) == 0 and count_of(slots, slot, 1) == 0:
