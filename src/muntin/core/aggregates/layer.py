@@ -19,7 +19,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.core.storage import Arrays, Layout, Memory, Slotted, TimeRun, flat, leave_all, pass_all, slot_layout
+from muntin.core.storage import (
+    Arrays,
+    Layout,
+    Memory,
+    Slotted,
+    TimeRun,
+    first_to_merge,
+    flat,
+    leave_all,
+    pass_all,
+    slot_layout,
+)
 from muntin.kernels.aggregate import (
     BEFORE,
     Events,
@@ -197,16 +208,15 @@ class Layer(Slotted):
 
     def _append(self, run: Arrays) -> None:
         """Keep a run, merged with those before it that are not much larger: each cell is moved O(log n) times."""
-        together = [run]
-        while self._runs and len(self._runs[-1]) < 2 * sum(len(r[0]) for r in together):
-            last = self._runs.pop()
-            together.insert(0, last.arrays)
-            last.discard()
-        if len(together) > 1:
-            joined = [np.concatenate(columns) for columns in zip(*together, strict=True)]
+        first = first_to_merge([len(known) for known in self._runs], len(run[0]))
+        merged = self._runs[first:]
+        if merged:
+            joined = [np.concatenate(columns) for columns in zip(*(m.arrays for m in merged), run, strict=True)]
             order = np.argsort(joined[0], kind="stable")
             run = [column[order] for column in joined]
-        self._runs.append(TimeRun.keep(self._memory, run))
+        for known in merged:
+            known.discard()
+        self._runs[first:] = [TimeRun.keep(self._memory, run)]
 
     # -- through time ---------------------------------------------------------------------------------------------
 

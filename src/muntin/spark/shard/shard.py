@@ -29,6 +29,7 @@ from muntin.core.operator import Operator, fits
 from muntin.core.punctuations import REASON, told
 from muntin.core.results import counted
 from muntin.core.step import ChangeOutcome, Step
+from muntin.core.storage import Payload, table_bytes
 from muntin.kernels.arrays import Int64s
 from muntin.model import MuntinError, Side
 from muntin.plan import Plan, SharedJoin
@@ -37,12 +38,10 @@ from muntin.spark.exchange import (
     STATE_FORMAT,
     Frame,
     FrameKind,
-    Payload,
     Topology,
     decode,
     encode,
     place_of,
-    table_bytes,
 )
 from muntin.spark.ingest import dead_letters
 from muntin.spark.shard.eager_sender import EagerSender, deliver
