@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from muntin.core.storage.memory import Heap
-from muntin.kernels.index import KEYS, LIVE, MATCHES, SLOTS, Index, clear_index, count_of, index_layout, locate, repack
+from muntin.kernels.hash_table import find_place
+from muntin.kernels.index import KEYS, LIVE, MATCHES, SLOTS, Index, clear_index, count_of, index_layout, repack
 from muntin.kernels.join import (
     COUNTS,
     DONE,
@@ -171,7 +172,7 @@ def test_keys_that_leave_make_room_without_breaking_the_chains_of_others():
     live = {int(index.slots[s, 0]) for s in index.table if s >= 0}
     assert len(live) == index.control[KEYS]
     for key in live:
-        assert index.table[locate(index.table, index.slots, np.int64(key), np.int64(0))] >= 0
+        assert index.table[find_place(index.table, index.slots, np.int64(key), np.int64(0))] >= 0
 
 
 KEEP = [5, 40, 100]

@@ -11,7 +11,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.batch import Counters
@@ -19,6 +18,7 @@ from muntin.core.join import JoinState
 from muntin.core.policy import Policy
 from muntin.core.selections import Selections
 from muntin.core.storage import Heap
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.join import INVALIDATION_CODES, Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
@@ -30,7 +30,6 @@ BATCH = 50_000
 WHOLE, QUICK = (1_000_000, 3), (200_000, 2)
 """Rows of each stream, and rounds."""
 ZIPF = 1.1
-Int64s = npt.NDArray[np.int64]
 
 
 class Streams:

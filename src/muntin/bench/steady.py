@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.batch import Counters
 from muntin.core.join import JoinState
@@ -18,15 +17,16 @@ from muntin.core.policy import Policy
 from muntin.core.selections import Selections
 from muntin.core.storage import Heap
 from muntin.generate.arrivals import poisson
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
 from muntin.plan.cost import Load
 
 SECOND_US = 1_000_000
-Keys = Callable[[np.random.Generator, int], npt.NDArray[np.int64]]
+Keys = Callable[[np.random.Generator, int], Int64s]
 """Draws the keys of so many rows."""
-Clock = Callable[[np.random.Generator, float, int], npt.NDArray[np.int64]]
+Clock = Callable[[np.random.Generator, float, int], Int64s]
 """Draws the ascending event times of a rate over a duration."""
 
 

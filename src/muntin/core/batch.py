@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
@@ -23,7 +22,6 @@ probes with it."""
 MARK = "_mark"
 """Whether the row is no data but a punctuation; only where a stream has any that are about the join's key."""
 
-Int64s = npt.NDArray[np.int64]
 Spans = Sequence[tuple[int, int, int]]
 """Stretches of event time without a long gap, ascending: first time, last time, rows in between."""
 

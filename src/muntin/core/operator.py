@@ -39,11 +39,12 @@ from muntin.core.limits import check_state, too_many_pairs, too_much_held
 from muntin.core.order import HoldBuffer
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
 from muntin.core.punctuations import Promises, compact
-from muntin.core.results import FoundPairs, UInt64s
+from muntin.core.results import FoundPairs
 from muntin.core.schedule import ScheduledWork
 from muntin.core.selections import Selections, per_class
 from muntin.core.step import ChangeOutcome, Step, StepInProgress
 from muntin.core.storage import RANGE_BITS, ChunkLog, Heap, Memory
+from muntin.kernels.arrays import UInt64s
 from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order, together
 from muntin.model import Side
 from muntin.plan import SharedJoin

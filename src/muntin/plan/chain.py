@@ -30,11 +30,12 @@ from math import expm1
 
 import numpy as np
 
+from muntin.kernels.arrays import Floats, Int64s
 from muntin.plan.cost import Constants
 from muntin.plan.share import Cuts
-from muntin.plan.traffic import Floats, Ints, Survivors
+from muntin.plan.traffic import Survivors
 
-Nodes = Ints | int
+Nodes = Int64s | int
 """One node or many: what holds for an edge is computed for any number of them at once."""
 
 
@@ -112,7 +113,7 @@ class Edges:
         lengths[starts, ends] = self.length(starts, ends)
         return lengths
 
-    def path(self, cuts: Cuts) -> tuple[Ints, Ints]:
+    def path(self, cuts: Cuts) -> tuple[Int64s, Int64s]:
         """Starts and ends of the slices of a chain."""
         nodes = np.searchsorted(self.state.windows, cuts) + 1
         return np.concatenate([[0], nodes[:-1]]), nodes

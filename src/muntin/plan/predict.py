@@ -20,12 +20,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from muntin.kernels.arrays import Floats
 from muntin.model import Axis, JobSpec, Query, Schema, Side, UsageError
 from muntin.model.types import decimal_parts
 from muntin.plan.chain import Edges, cpu_opt
 from muntin.plan.cost import Constants, Load, checks, resolve, visits
 from muntin.plan.share import MOST_JOINS, Cuts, Plan, SharedJoin, share, signature
-from muntin.plan.traffic import NOTHING, Floats, Knowledge, Traffic, assumed, survivors, traffic_of
+from muntin.plan.traffic import NOTHING, Knowledge, Traffic, assumed, survivors, traffic_of
 
 INDEX_BYTES = 57.0
 """What the index takes for a stored row, its share of the key's slot and of free room included."""

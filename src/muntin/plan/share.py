@@ -23,8 +23,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from muntin.kernels.arrays import Bools
 from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Schema, Side, Stream, UsageError
 from muntin.model.plain import to_plain
 from muntin.plan.regions import Predicates
@@ -214,7 +214,7 @@ def _parts(spec: JobSpec, queries: list[Query], strategy: str) -> Iterable[_Part
     return parts or [(queries, (None, None))]  # where no row can be wanted, as above
 
 
-def _partitions(spec: JobSpec, queries: list[Query], side: Side) -> Iterable[tuple[Partition, npt.NDArray[np.bool_]]]:
+def _partitions(spec: JobSpec, queries: list[Query], side: Side) -> Iterable[tuple[Partition, Bools]]:
     """The parts of a stream by the selections that hold, each with the queries that want it; wanted ones only."""
     wheres = [q.where[side] for q in queries]
     distinct = list({w.sql: w for w in wheres if w is not None}.values())

@@ -29,16 +29,13 @@ from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from muntin.kernels.arrays import Bools, Floats, Int64s
 from muntin.model import Axis, Query, Side
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.regions import Predicates, Regions
 from muntin.plan.share import Cuts, Partition, SharedJoin, signature
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Known = Literal["assumed", "declared", "measured"]
 Selectivities = Mapping[str, tuple[float | None, float | None]]
 """For queries by name, the fraction of the left and of the right rows that they select; None where not known."""
@@ -165,7 +162,7 @@ def traffic_of(join: SharedJoin, knowledge: Knowledge = NOTHING) -> Traffic:
 
 
 def measured(
-    join: SharedJoin, seconds: float, wants: tuple[Bools, Bools], counts: tuple[Ints, Ints], match: float
+    join: SharedJoin, seconds: float, wants: tuple[Bools, Bools], counts: tuple[Int64s, Int64s], match: float
 ) -> Traffic:
     """The traffic of a join that ran: for each side the queries that want each class, and the rows of it that came."""
     left, right = (
@@ -317,7 +314,7 @@ def _survivors(join: SharedJoin, traffic: Traffic, mixes: tuple[Mix, Mix, Mix], 
     )
 
 
-def _reaching(mix: Mix, place: Ints, windows: int) -> Floats:
+def _reaching(mix: Mix, place: Int64s, windows: int) -> Floats:
     """For each window, counted from 1 in `place[query]`: the fraction of rows wanted for it or for a larger one."""
     if windows == 1:
         return mix.weights[mix.wants.any(axis=1)].sum(keepdims=True)

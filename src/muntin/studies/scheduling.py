@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.batch import Counters
 from muntin.core.join import JoinState
@@ -21,6 +20,7 @@ from muntin.core.schedule import ScheduledWork
 from muntin.core.selections import Selections
 from muntin.core.storage import Heap
 from muntin.generate.arrivals import bursts
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
@@ -33,7 +33,6 @@ OUTPUTS = 0.4
 """How much of the time pairs take (3.4)."""
 LOAD = 0.5
 """How much of its time the operator works, where the study does not say."""
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

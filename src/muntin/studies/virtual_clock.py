@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.schedule import Delivery, Done, ScheduledWork
+from muntin.kernels.arrays import Int64s
 from muntin.model import Side
 
 
@@ -116,7 +116,7 @@ class _Asked:
 
     def __init__(self, work: ScheduledWork, responses: Mapping[str, Response]):
         join, levels = work.state.join, work.levels
-        self._queries: list[list[tuple[Response, npt.NDArray[np.int64], bool]]] = [[] for _ in range(len(levels))]
+        self._queries: list[list[tuple[Response, Int64s, bool]]] = [[] for _ in range(len(levels))]
         for query, level in zip(join.queries, levels.of_query, strict=True):
             places = np.array([join.windows[side].index(query.window.side(side)) for side in Side])
             whole = all(query.window.side(side) == levels.ends[side][level] for side in Side)

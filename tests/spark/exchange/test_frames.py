@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from muntin.spark.exchange.frames import FrameError, FrameKind, decode, encode, table_bytes
+from muntin.core.storage import table_bytes
+from muntin.spark.exchange.frames import FrameError, FrameKind, decode, encode
 
 
 @pytest.mark.parametrize("compression", [None, "lz4"])

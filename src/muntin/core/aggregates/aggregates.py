@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,14 +31,13 @@ from muntin.core.policy import EVERY_ROWS
 from muntin.core.results import Columns, ResultBatch
 from muntin.core.storage import Memory
 from muntin.kernels.aggregate import BEFORE, Events, Out
+from muntin.kernels.arrays import Bools, Floats, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
 from muntin.model import Call, Expr
 from muntin.plan import SharedJoin
 from muntin.plan.families import TEXTS, Family, combined, families, told_apart
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 V1, V2 = "_v1", "_v2"
 """A value within the group as 128 bits."""
 
@@ -265,7 +263,7 @@ def measured(
     columns: Columns,
     places: tuple[pa.Array, pa.Array],
     labelled: Callable[[Expr, pa.ChunkedArray], Int64s] | None = None,
-) -> tuple[Int64s, npt.NDArray[np.float64], Int64s, Bools]:
+) -> tuple[Int64s, Floats, Int64s, Bools]:
     """What each pair adds: whole numbers, doubles; and the keys of MIN and MAX, with where there is a value.
 
     Keys of texts are made by `labelled`.

@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.storage import ChunkKind, ChunkLog, Layout, Memory, Slotted, Stored, flat, slot_layout
-from muntin.kernels.aggregate import Slots, drop_cells
-from muntin.kernels.chains import look_up
+from muntin.kernels.arrays import AnyArray, Int64s
+from muntin.kernels.slots import Slots, drop_cells, look_up
 from muntin.model import Side
 
-Int64s = npt.NDArray[np.int64]
 Puts = dict[str, pa.Table]
 SERIAL, OPEN, RUN = "_serial", "_open", "_run"
 FIRST_ROOM = 64
@@ -70,7 +68,7 @@ class Entries(Slotted):
         room, nothing = self._room, ((0, 0), "int64")
         return [*slot_layout(room), *(((room, *shape), kind) for shape, kind in (nothing, *self._layout_of_columns))]
 
-    def _open(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
+    def _open(self, arrays: Sequence[AnyArray]) -> None:
         self.slots, self._nothing, self.columns = Slots(*arrays[:5]), arrays[5], arrays[6:]
 
     @property

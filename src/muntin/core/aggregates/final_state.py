@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.aggregates import measures
@@ -26,6 +25,7 @@ from muntin.core.batch import Counters
 from muntin.core.results import Columns
 from muntin.core.storage import Layout, Memory, flat
 from muntin.kernels.aggregate import fill_cells
+from muntin.kernels.arrays import AnyArray, Int64s
 from muntin.kernels.chains import count_members, link, list_members
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
@@ -33,7 +33,6 @@ from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family
 
-Int64s = npt.NDArray[np.int64]
 Keys = tuple[Int64s, Int64s]
 """Join keys as 128 bits."""
 H1, H2, KEY1, KEY2, OWNER1, OWNER2 = "_h1", "_h2", "_k1", "_k2", "_o1", "_o2"
@@ -141,7 +140,7 @@ class FinalState:
         return work
 
     @property
-    def _totals_by_lane(self) -> Sequence[npt.NDArray[Any]]:
+    def _totals_by_lane(self) -> Sequence[AnyArray]:
         return self.groups.columns[INTS:HEADS]
 
     def _enter(self, groups: Int64s, k1: Int64s, k2: Int64s) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.aggregates.final_state import FinalState, Keys
@@ -24,13 +23,12 @@ from muntin.core.batch import Counters
 from muntin.core.results import Columns, ResultBatch
 from muntin.core.selections import query_flags
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
+from muntin.kernels.arrays import Bools, Int64s, UInt64s
 from muntin.kernels.hashing import hash_keys
 from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family, final_families
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Puts = dict[str, pa.Table]
 NO_NUMBERS = np.zeros(0, np.int64)
 NO_FINALS: Mapping[str, Any] = {"next": 0, "states": ()}
@@ -90,7 +88,7 @@ class Finals:
         """The keys of groups that are not final yet, where the key is one column: its value and both halves."""
         return [state.open_keys() for state in self.states]
 
-    def wanted(self, join: SharedJoin, side: Side, wants: npt.NDArray[np.uint64]) -> list[Bools]:
+    def wanted(self, join: SharedJoin, side: Side, wants: UInt64s) -> list[Bools]:
         """For each family, which classes of rows of a side it wants; `wants` are the queries of each class, as bits."""
         flags = query_flags(wants, len(join.queries)).astype(bool)
         numbers = {q.name: n for n, q in enumerate(join.queries)}

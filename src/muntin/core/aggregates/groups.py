@@ -5,15 +5,12 @@ What is kept of the pairs of a group is another matter: numbers (`aggregate.py`)
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,16 +18,15 @@ from muntin.core.aggregates.layer import Layer
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import CLASS, Counters
 from muntin.core.policy import EVERY_ROWS, LimitError
-from muntin.core.results import Columns, ResultBatch, ipc
-from muntin.core.storage import Memory, Slotted
+from muntin.core.results import Columns, ResultBatch
+from muntin.core.storage import Memory, Slotted, first_to_merge, pack, read_table, table_bytes, unpack
+from muntin.kernels.arrays import AnyArray, Int32s, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
 from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 TIME, G1, G2 = "_t", "_g1", "_g2"
 """Columns beside the numbers: the instant, the group as 128 bits."""
 SPARE_GROUPS = 1024
@@ -55,14 +51,11 @@ class GroupValues:
 
     @property
     def payload(self) -> bytes:
-        parts = [ipc(table) for table in (self.table, *self.values.values())]
-        return struct.pack(f"<{len(parts)}q", *map(len, parts)) + b"".join(parts)
+        return pack([table_bytes(table) for table in (self.table, *self.values.values())])
 
     @classmethod
     def read(cls, header: Mapping[str, Any], payload: bytes | memoryview) -> GroupValues:
-        count = 1 + len(header["values"])
-        bounds = np.cumsum([8 * count, *struct.unpack_from(f"<{count}q", payload)])
-        tables = [pa.ipc.open_stream(pa.py_buffer(payload)[a:b]).read_all() for a, b in pairwise(bounds)]
+        tables = [read_table(part) for part in unpack(payload, 1 + len(header["values"]))]
         return cls(header["query"], tables[0], dict(zip(header["values"], tables[1:], strict=True)))
 
 
@@ -167,7 +160,7 @@ class GroupState(ABC):
         self._groups.settle(self.main)
         self._since = until
 
-    def _named(self, slot: npt.NDArray[Any]) -> dict[str, Any]:
+    def _named(self, slot: AnyArray) -> dict[str, Any]:
         """The columns that say which group is in each slot."""
         slots = self.main.slots
         own = {G1: slots.keys[slot, 0], G2: slots.keys[slot, 1]}
@@ -246,12 +239,13 @@ class Groups:
         return first + np.arange(rows)
 
     def _append(self, base: int, table: pa.Table) -> None:
-        while self._tables and self._tables[-1][2].num_rows < 2 * table.num_rows:
-            base, name, before = self._tables.pop()
-            table = pa.concat_tables([before, table])
+        first = first_to_merge([known.num_rows for *_, known in self._tables], table.num_rows)
+        merged = self._tables[first:]
+        table = pa.concat_tables([*(known for *_, known in merged), table]).combine_chunks()
+        for _, name, _ in merged:
             self._memory.discard(name)
         name = self._memory.name("groups")
-        self._tables.append((base, name, self._memory.keep(name, table.combine_chunks())))
+        self._tables[first:] = [(merged[0][0] if merged else base, name, self._memory.keep(name, table))]
 
     def take(self, numbers: Int64s) -> dict[str, pa.ChunkedArray]:
         """The columns of these groups."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.aggregates.durable_totals import Entries
 from muntin.core.arrivals import FOREVER
 from muntin.core.storage import Heap, flat
-
-Int64s = npt.NDArray[np.int64]
+from muntin.kernels.arrays import AnyArray, Int64s
 
 
 class KeyEnds(NamedTuple):
@@ -30,7 +28,7 @@ class KeyEnds(NamedTuple):
         order = np.lexsort((lane, at))
         return cls(h1[order], h2[order], at[order], lane[order])
 
-    def chosen(self, which: npt.NDArray[Any]) -> KeyEnds:
+    def chosen(self, which: AnyArray) -> KeyEnds:
         return KeyEnds._make(column[which] for column in self)
 
 

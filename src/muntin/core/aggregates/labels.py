@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.storage import Memory
+from muntin.core.storage import Memory, first_to_merge
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.order import places
 
-Int64s = npt.NDArray[np.int64]
 LABEL, OCTETS = "_label", "_octets"
 LOWEST, HIGHEST = -(1 << 61), 1 << 61
 STEP = 1 << 32
@@ -96,12 +95,14 @@ class Labels:
         return labels[place[codes]], moved
 
     def _append(self, table: pa.Table) -> None:
-        while self._tables and self._tables[-1][1].num_rows < 2 * table.num_rows:
-            name, before = self._tables.pop()
-            table = _in_order(pa.concat_tables([before, table]))
+        first = first_to_merge([known.num_rows for _, known in self._tables], table.num_rows)
+        merged = self._tables[first:]
+        if merged:
+            table = _in_order(pa.concat_tables([*(known for _, known in merged), table]))
+        for name, _ in merged:
             self._memory.discard(name)
         name = self._memory.name("labels")
-        self._tables.append((name, self._memory.keep(name, table.combine_chunks())))
+        self._tables[first:] = [(name, self._memory.keep(name, table.combine_chunks()))]
 
     def _spread(self) -> MovedLabels:
         """Let there be room between all labels."""

@@ -18,39 +18,38 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from muntin.core.storage import Arrays, Layout, Memory, Slotted, TimeRun, flat, leave_all, pass_all, slot_layout
+from muntin.core.storage import (
+    Arrays,
+    Layout,
+    Memory,
+    Slotted,
+    TimeRun,
+    first_to_merge,
+    flat,
+    leave_all,
+    pass_all,
+    slot_layout,
+)
 from muntin.kernels.aggregate import (
     BEFORE,
-    CLOCK,
-    STAIRS_END,
-    USED,
     Events,
     Out,
-    Slots,
     Sums,
-    count_steps,
-    drop_cells,
     fill_cells,
-    gather_keys,
     number_cells,
-    repack_stairs,
-    replace_keys,
-    reserve,
     sweep_changes,
     sweep_presence,
     sweep_ticks,
     write_standing,
 )
+from muntin.kernels.arrays import Bools, Floats, Int32s, Int64s
+from muntin.kernels.skyline import count_steps, gather_keys, repack_skylines, replace_keys, reserve
+from muntin.kernels.slots import CLOCK, SKYLINES_END, USED, Slots, drop_cells
 
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 BLOCK = 1 << 16
 """Rows that a sweep writes before they are taken away."""
-FIRST_SLOTS, FIRST_STAIRS = 16, 64
+FIRST_SLOTS, FIRST_STEPS = 16, 64
 STEP = 2
 """Numbers of a step: anchor and key."""
 
@@ -58,12 +57,12 @@ STEP = 2
 @dataclass(frozen=True)
 class Shape:
     """How a layer's values lie: windows of the lanes, whole numbers, sums of doubles (which of the whole numbers counts
-    the values of each), stairs."""
+    the values of each), skylines."""
 
     windows: Int64s
     ints: int
     counts: Int64s
-    stairs: int
+    skylines: int
 
     @property
     def lanes(self) -> int:
@@ -95,12 +94,12 @@ class Layer(Slotted):
         self._memory = memory
         if image:
             self._names, self._room, self._steps = dict(image["names"]), image["room"], image["steps"]
-            slots, sums, stairs = self._layouts()
+            slots, sums, skylines = self._layouts()
             self.slots = Slots(*memory.arrays(self._names["slots"], slots))
             kept = memory.arrays(self._names["sums"], sums)
-            self.sums = Sums(*kept, *memory.arrays(self._names["stairs"], stairs))
+            self.sums = Sums(*kept, *memory.arrays(self._names["skylines"], skylines))
         else:
-            self._room, self._steps = FIRST_SLOTS, FIRST_STAIRS
+            self._room, self._steps = FIRST_SLOTS, FIRST_STEPS
             self._allocate()
         going, coming = self._cell_columns()
         self._runs = [TimeRun.open(memory, run, going) for run in image["runs"]] if image else []
@@ -113,7 +112,7 @@ class Layer(Slotted):
             ((room, shape.lanes, 2 * shape.doubles), "float64"),
             ((room, shape.lanes), "int64"),
             ((shape.lanes,), "int64"),
-            ((room, shape.stairs, 4), "int64"),
+            ((room, shape.skylines, 4), "int64"),
         ]
         return slot_layout(room), sums, [((self._steps, self._step), "int64")]
 
@@ -121,14 +120,14 @@ class Layer(Slotted):
         """Of cells that go: anchor, slot, lane, values. Of cells that come: time, then the same, and keys."""
         shape = self.shape
         going = [*flat("int64", "int32", "int32"), ((shape.ints,), "int64"), ((2 * shape.doubles,), "float64")]
-        return going, [*flat("int64"), *going, ((shape.stairs,), "int64"), ((shape.stairs,), "bool")]
+        return going, [*flat("int64"), *going, ((shape.skylines,), "int64"), ((shape.skylines,), "bool")]
 
     def _allocate(self) -> None:
-        slots, sums, stairs = self._layouts()
-        self._names = {what: self._memory.name(what) for what in ("slots", "sums", "stairs")}
+        slots, sums, skylines = self._layouts()
+        self._names = {what: self._memory.name(what) for what in ("slots", "sums", "skylines")}
         self.slots = Slots(*self._memory.allocate(self._names["slots"], slots))
         kept = self._memory.allocate(self._names["sums"], sums)
-        self.sums = Sums(*kept, *self._memory.allocate(self._names["stairs"], stairs))
+        self.sums = Sums(*kept, *self._memory.allocate(self._names["skylines"], skylines))
         self._clear()
 
     @property
@@ -191,8 +190,8 @@ class Layer(Slotted):
         return 2 * len(pairs.slot)
 
     def _coming_cells(self, pairs: GroupedPairs) -> GroupedPairs:
-        """In order of time; the anchor of what comes matters where stairs are kept."""
-        return self._cells(pairs, pairs.time, pairs.anchor if self.shape.stairs else pairs.lane.astype(np.int64))
+        """In order of time; the anchor of what comes matters where skylines are kept."""
+        return self._cells(pairs, pairs.time, pairs.anchor if self.shape.skylines else pairs.lane.astype(np.int64))
 
     def _cells(self, pairs: GroupedPairs, first: Int64s, second: Int64s) -> GroupedPairs:
         """Pairs of the same slot, `first` and `second` as one, in order of `first`."""
@@ -203,22 +202,21 @@ class Layer(Slotted):
         place[order] = np.arange(cells)
         at = at[order]
         ints, doubles = np.zeros((cells, shape.ints), np.int64), np.zeros((cells, 2 * shape.doubles))
-        keys, has = np.zeros((cells, shape.stairs), np.int64), np.zeros((cells, shape.stairs), bool)
+        keys, has = np.zeros((cells, shape.skylines), np.int64), np.zeros((cells, shape.skylines), bool)
         fill_cells(place[ids], pairs.ints, pairs.doubles, pairs.keys, pairs.has, ints, doubles, keys, has)
         return GroupedPairs(pairs.slot[at], pairs.time[at], pairs.anchor[at], pairs.lane[at], ints, doubles, keys, has)
 
     def _append(self, run: Arrays) -> None:
         """Keep a run, merged with those before it that are not much larger: each cell is moved O(log n) times."""
-        together = [run]
-        while self._runs and len(self._runs[-1]) < 2 * sum(len(r[0]) for r in together):
-            last = self._runs.pop()
-            together.insert(0, last.arrays)
-            last.discard()
-        if len(together) > 1:
-            joined = [np.concatenate(columns) for columns in zip(*together, strict=True)]
+        first = first_to_merge([len(known) for known in self._runs], len(run[0]))
+        merged = self._runs[first:]
+        if merged:
+            joined = [np.concatenate(columns) for columns in zip(*(m.arrays for m in merged), run, strict=True)]
             order = np.argsort(joined[0], kind="stable")
             run = [column[order] for column in joined]
-        self._runs.append(TimeRun.keep(self._memory, run))
+        for known in merged:
+            known.discard()
+        self._runs[first:] = [TimeRun.keep(self._memory, run)]
 
     # -- through time ---------------------------------------------------------------------------------------------
 
@@ -240,7 +238,7 @@ class Layer(Slotted):
                 low, high = np.searchsorted(anchor, [since - window, until - window], side="right")
                 chosen = low + np.flatnonzero(lane[low:high] <= n)
                 if len(chosen):
-                    own, nothing = np.full(len(chosen), n, np.int32), (len(chosen), self.shape.stairs)
+                    own, nothing = np.full(len(chosen), n, np.int32), (len(chosen), self.shape.skylines)
                     yield Events(
                         anchor[chosen] + window,
                         slot[chosen],
@@ -258,7 +256,7 @@ class Layer(Slotted):
         shape, rows = self.shape, len(time)
         ints = np.zeros((rows, shape.ints), np.int64)
         ints[:, column] = step
-        nothing = np.zeros((rows, shape.stairs), np.int64), np.zeros((rows, shape.stairs), bool)
+        nothing = np.zeros((rows, shape.skylines), np.int64), np.zeros((rows, shape.skylines), bool)
         return Events(time, slot, lane, lane + np.int32(1), time, ints, np.zeros((rows, 2 * shape.doubles)), *nothing)
 
     def changes(self, events: Events, since: int) -> Out:
@@ -319,15 +317,15 @@ class Layer(Slotted):
         leave_all(self._runs, gone)
 
     def keys(self, column: int) -> Int64s:
-        """The keys that are kept of one of the stairs, and of what comes for it."""
+        """The keys that are kept of one of the skylines, and of what comes for it."""
         found = np.empty(int(count_steps(self.sums.spots, self.slots.control)), np.int64)
-        end = gather_keys(self.sums.spots, self.sums.stairs, self.slots.control, column, found)
+        end = gather_keys(self.sums.spots, self.sums.skylines, self.slots.control, column, found)
         return np.concatenate([found[:end], *(run.arrays[-2][:, column] for run in self._waiting)])
 
     def relabel(self, column: int, moved: Callable[[Int64s], Int64s]) -> None:
         """Replace all these keys by others in the same order."""
         old = np.unique(self.keys(column))
-        replace_keys(self.sums.spots, self.sums.stairs, self.slots.control, column, old, moved(old))
+        replace_keys(self.sums.spots, self.sums.skylines, self.slots.control, column, old, moved(old))
         for run in self._waiting:
             keys = run.arrays[-2]
             keys[:, column] = moved(keys[:, column])
@@ -336,26 +334,26 @@ class Layer(Slotted):
         shape = self.shape
         values = np.empty((rows, shape.ints), np.int64), np.empty((rows, 2 * shape.doubles))
         places = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows, np.int64)
-        return Out(*places, *values, np.empty((rows, shape.stairs), np.int64), np.empty((rows, shape.stairs), bool))
+        return Out(*places, *values, np.empty((rows, shape.skylines), np.int64), np.empty((rows, shape.skylines), bool))
 
     def _joined(self, parts: list[Out]) -> Out:
         return Out._make(np.concatenate(columns) for columns in zip(self._out(0), *parts, strict=True))
 
     def _reserve(self, events: Events) -> None:
-        """Room on the stairs for all that comes."""
-        if not self.shape.stairs:
+        """Room in the skylines for all that comes."""
+        if not self.shape.skylines:
             return
         slots, more = np.unique(events.slot[events.has.any(axis=1)], return_counts=True)
-        if not reserve(self.sums.spots, self.sums.stairs, self.slots.control, slots, more):
+        if not reserve(self.sums.spots, self.sums.skylines, self.slots.control, slots, more):
             steps = int(count_steps(self.sums.spots, self.slots.control))
-            self._steps = 4 * (steps + self.shape.stairs * int(more.sum())) + FIRST_STAIRS
-            name = self._memory.name("stairs")
+            self._steps = 4 * (steps + self.shape.skylines * int(more.sum())) + FIRST_STEPS
+            name = self._memory.name("skylines")
             (wider,) = self._memory.allocate(name, [((self._steps, self._step), "int64")])
-            repack_stairs(self.sums.spots, self.sums.stairs, wider, self.slots.control)
-            self._memory.discard(self._names["stairs"])
-            self._names["stairs"], self.sums = name, self.sums._replace(stairs=wider)
-            enough = reserve(self.sums.spots, self.sums.stairs, self.slots.control, slots, more)
-            assert enough and self.slots.control[STAIRS_END] <= self._steps
+            repack_skylines(self.sums.spots, self.sums.skylines, wider, self.slots.control)
+            self._memory.discard(self._names["skylines"])
+            self._names["skylines"], self.sums = name, self.sums._replace(skylines=wider)
+            enough = reserve(self.sums.spots, self.sums.skylines, self.slots.control, slots, more)
+            assert enough and self.slots.control[SKYLINES_END] <= self._steps
 
 
 def in_order(parts: Sequence[Events]) -> Events:

@@ -17,23 +17,19 @@ Numbers that a layer keeps have names, so that whoever receives them can find th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.kernels.aggregate import add_wide
+from muntin.kernels.arrays import AnyArray, Bools, Floats, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import words
 from muntin.model import Call, Expr, Function
 from muntin.model.types import INTEGERS, decimal_parts
 
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Numbers = Mapping[str, npt.NDArray[Any]]
+Numbers = Mapping[str, AnyArray]
 PAIRS = "n"
 LIMB = 32
 LOW = (1 << LIMB) - 1

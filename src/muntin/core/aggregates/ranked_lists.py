@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,12 +20,10 @@ from muntin.core.aggregates.shard_values import begins, fingerprints, last, numb
 from muntin.core.aggregates.top import ENTRIES, PLACE
 from muntin.core.results import OUTPUT_TS, output_schema
 from muntin.kernels.aggregate import BEFORE
+from muntin.kernels.arrays import Bools, Int64s
 from muntin.model import Query
 from muntin.model.job import Top
 from muntin.plan.families import aggregation
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 
 class RankedLists(NamedTuple):

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.aggregates.groups import G1, TIME, GroupValues
 from muntin.kernels.aggregate import BEFORE
+from muntin.kernels.arrays import Bools, Int64s
 from muntin.kernels.hashing import hash_keys
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 
 def of_changed(parts: Sequence[GroupValues]) -> list[GroupValues]:

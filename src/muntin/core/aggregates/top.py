@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.aggregates.groups import TIME, GroupState, GroupValues, unsigned_zero
@@ -25,6 +24,7 @@ from muntin.core.batch import Counters
 from muntin.core.results import Columns
 from muntin.core.storage import Memory
 from muntin.kernels.aggregate import BEFORE, Events
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.order import sort_keys
 from muntin.kernels.top import LANE, LENGTH, SLOT, START, Lists, sweep_lists, sweep_ticks, write_lists
@@ -34,7 +34,6 @@ from muntin.model.job import Top
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family, aggregation, combined
 
-Int64s = npt.NDArray[np.int64]
 PLACE = "_place"
 """The place of a pair in its list, from 1; 0 in the one row of a list without pairs."""
 ENTRIES = "entries"

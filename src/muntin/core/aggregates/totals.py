@@ -6,24 +6,21 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.aggregates import measures
 from muntin.core.aggregates.aggregates import sums_of_doubles, whole_numbers
 from muntin.core.storage import Layout
 from muntin.kernels.aggregate import add_wide
+from muntin.kernels.arrays import AnyArray, Bools, Floats, Int64s
 from muntin.plan.families import Family
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Totals(NamedTuple):
     """What is added up, for some groups."""
 
     ints: Int64s
-    doubles: npt.NDArray[np.float64]
+    doubles: Floats
     keys: Int64s
     has: Bools
 
@@ -67,7 +64,7 @@ class Measures:
     def read(self, table: pa.Table, windows: str) -> Totals:
         """The totals of a lane as they were written."""
 
-        def numbers(names: Iterable[str], kind: Any) -> npt.NDArray[Any]:
+        def numbers(names: Iterable[str], kind: Any) -> AnyArray:
             columns = [table[f"{windows} {name}"].fill_null(0).to_numpy() for name in names]
             return np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), kind)
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,12 +22,11 @@ from muntin.core.aggregates.ranked_lists import list_rows
 from muntin.core.aggregates.shard_values import begins, fingerprints, last, numbered, of_changed, shared
 from muntin.core.results import OUTPUT_TS, output_schema
 from muntin.kernels.aggregate import BEFORE, add_wide
+from muntin.kernels.arrays import AnyArray, Bools, Int64s
 from muntin.kernels.evaluate import evaluate
 from muntin.model import Aggregation, Expr, Function, Query
 from muntin.plan.families import TEXTS, aggregation
 
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 FAULT = "_fault"
 
 
@@ -41,7 +38,7 @@ class GroupNumbers:
     at: Int64s
     group: Int64s
     time: Int64s
-    numbers: dict[str, npt.NDArray[Any]]
+    numbers: dict[str, AnyArray]
     present: dict[str, Bools]
     texts: dict[str, pa.Array]
     """The texts that MIN and MAX have found, in order; their numbers are places here."""
@@ -87,7 +84,7 @@ def _together(asked: Aggregation, parts: Sequence[GroupValues]) -> GroupNumbers:
             table, order, group[order], time[order], own, {n: v[order] for n, v in valid.items()}, texts
         )
     wanted, first = np.unique(key, return_index=True)
-    added: dict[str, npt.NDArray[Any]] = {}
+    added: dict[str, AnyArray] = {}
     present = {name: np.zeros(len(wanted), bool) for name in valid}
     summed = [c.arg for c in asked.calls if c.arg is not None and c.function in (Function.SUM, Function.AVG)]
     doubles = list(dict.fromkeys(name for arg in summed for name in measures.double_names(arg)))
@@ -111,7 +108,7 @@ def _together(asked: Aggregation, parts: Sequence[GroupValues]) -> GroupNumbers:
     return GroupNumbers(table, first, group[first], time[first], added, present, texts)
 
 
-def _texts(asked: Aggregation, table: pa.Table) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
+def _texts(asked: Aggregation, table: pa.Table) -> tuple[dict[str, pa.Array], dict[str, AnyArray]]:
     """The texts of each MIN and MAX in order, and of each row the place of its own there, as its key."""
     texts, places = {}, {}
     for call in asked.calls:

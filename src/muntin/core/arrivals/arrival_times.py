@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.storage import RANGE_BITS, RANGES
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.route import both_before
 from muntin.model import Side
-
-Int64s = npt.NDArray[np.int64]
 
 
 class ArrivalTimes:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.arrivals.arrival_times import ArrivalTimes
@@ -22,13 +21,12 @@ from muntin.core.arrivals.row_numbers import NumberedRows
 from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Counters, own_columns, stored_schema
 from muntin.core.selections import Selections
 from muntin.core.storage import RANGE_BITS, ChunkKind, ChunkLog, Memory, StoredRows, TimeRun, flat, leave_all, take_all
+from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.join import Rows
 from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.share import Cuts
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 Puts = dict[str, pa.Table]
 GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +20,7 @@ from muntin.core.arrivals.frontiers import NEW as NO_STREAMS
 from muntin.core.arrivals.row_numbers import NumberedRows, RowNumbering
 from muntin.core.batch import ARRIVAL, TS, Arrivals
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
+from muntin.kernels.arrays import Int64s
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
 
@@ -138,7 +137,7 @@ class JoinProgress:
         self,
         side: Side,
         rows: pa.Table,
-        clock: npt.NDArray[np.int64] | None,
+        clock: Int64s | None,
         limit: int,
         chunks: ChunkLog,
         puts: dict[str, pa.Table],

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.storage import Layout, Memory, TimeRun, flat, pass_all
+from muntin.kernels.arrays import Int64s
 
-Int64s = npt.NDArray[np.int64]
 COLUMNS = flat("int64", "int64")
 
 

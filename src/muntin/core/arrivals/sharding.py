@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import ARRIVAL, H1, H2, KEPT, MARK, TS, Spans, row_schema
+from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.hashing import hash_keys, shard_of
 from muntin.model import Pattern, Side, Stream
@@ -21,7 +21,7 @@ MOST_SPANS = 256
 """Of one part of a stream; where there are more, the earliest ones count as one: the late end is what matters."""
 
 
-def spans_of(times: npt.NDArray[np.int64], gap: int) -> Spans:
+def spans_of(times: Int64s, gap: int) -> Spans:
     """The stretches of some event times in which no two neighbours are more than `gap` apart."""
     if not len(times):
         return []
@@ -186,7 +186,7 @@ def _dressed(join: SharedJoin, side: Side, rows: pa.Table, own: dict[str, pa.Arr
     return pa.table([own[f.name] if f.name in own else rows[f.name] for f in schema], names=schema.names).cast(schema)
 
 
-def _split(rows: pa.Table, numbers: npt.NDArray[np.int32], shards: int) -> list[pa.Table]:
+def _split(rows: pa.Table, numbers: Int32s, shards: int) -> list[pa.Table]:
     """The rows of each shard; those numbered `shards` go nowhere."""
     if not numbers.any():
         return [rows, *(rows.slice(0, 0) for _ in range(shards - 1))]

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from muntin.core.batch import CLASS
 from muntin.core.join.state import Judge
-from muntin.core.results import UInt64s
 from muntin.core.selections import Classes, Selections, routes
 from muntin.core.storage import StoredRows
+from muntin.kernels.arrays import UInt64s
 from muntin.kernels.join import Pairs
 from muntin.model import Side
 from muntin.plan import SharedJoin

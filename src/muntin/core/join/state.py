@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import Counters
 from muntin.core.policy import LimitError, Policy
 from muntin.core.selections import Selections, per_class, slicing
 from muntin.core.storage import Heap, Memory
+from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.index import (
     CLASS_BITS,
     CLASS_MASK,
@@ -75,8 +75,6 @@ from muntin.kernels.times import LIVE as LISTED
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 Judge = Callable[[Pairs], Pairs]
 JUDGED = 1 << 20
 """Pairs that are judged at a time where a predicate has to be evaluated on each."""

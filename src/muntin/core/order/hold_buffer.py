@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import TS
 from muntin.core.storage import RANGE_BITS, Memory, StoredRows, TimeRun, flat, pass_all
+from muntin.kernels.arrays import Bools
 from muntin.kernels.join import Pairs, empty_pairs, in_order, together
 from muntin.model import Side
 
@@ -85,7 +85,7 @@ class HoldBuffer:
 
 def _had_left(
     pairs: Pairs, payload: Sequence[StoredRows], joined: Sequence[int], following: Sequence[Sequence[int]]
-) -> npt.NDArray[np.bool_]:
+) -> Bools:
     """Which pairs are of two rows that had been joined when results left before their time."""
     found = np.ones(len(pairs.ts), bool)
     for side in Side:

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, MARK, row_schema
 from muntin.core.storage import RANGE_BITS, RANGES, ChunkKind, ChunkLog, Memory
+from muntin.kernels.arrays import Bools, Int32s, Int64s
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK
 from muntin.kernels.index import H1 as SLOT_H1
 from muntin.kernels.index import H2 as SLOT_H2
@@ -27,8 +27,6 @@ from muntin.model import Axis, Side
 if TYPE_CHECKING:
     from muntin.core.operator import Operator
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 NUMBER = "_number"
 SLACK = 4096
 """Dead rows of a side that are not worth a copy."""
@@ -126,7 +124,7 @@ def compact(operator: Operator, dead: DeadRows, side: Side, puts: dict[str, pa.T
     return gone
 
 
-def _within(numbers: Int64s, bases: Int64s, ends: Int64s) -> npt.NDArray[np.bool_]:
+def _within(numbers: Int64s, bases: Int64s, ends: Int64s) -> Bools:
     """Which numbers lie in one of the ascending spans."""
     at = np.searchsorted(bases, numbers, side="right") - 1
     return (at >= 0) & (numbers < ends[at.clip(min=0)])

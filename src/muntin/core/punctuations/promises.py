@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,6 +37,7 @@ from muntin.core.punctuations.propagation import (
 from muntin.core.punctuations.ranges import Keys, RangePromises
 from muntin.core.selections import Selections, per_class
 from muntin.core.storage import ChunkKind, ChunkLog, Memory, StoredRows, TimeRun, flat, pass_all
+from muntin.kernels.arrays import AnyArray, Bools, Int64s, UInt8s
 from muntin.kernels.chains import last_before, last_rows
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK
 from muntin.kernels.join import Rows
@@ -61,9 +61,6 @@ from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import FOR_GOOD, is_range, promising
 
-Int64s = npt.NDArray[np.int64]
-UInt8s = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
 Puts = dict[str, pa.Table]
 LastRows = Callable[[Int64s, Int64s, Int64s], Int64s]
 """By both halves of keys and a time for each: the last rows not after it, for each family."""
@@ -504,7 +501,7 @@ def _outcome(events: int) -> Outcome:
     return Outcome(np.zeros(events, np.uint8), *(np.full(events, NONE) for _ in range(3)))
 
 
-def _in_place(order: Int64s, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _in_place(order: Int64s, values: AnyArray) -> AnyArray:
     """Values of events in the order in which the events came."""
     placed = np.zeros_like(values)
     placed[order] = values

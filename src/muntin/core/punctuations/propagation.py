@@ -18,19 +18,18 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import CLASS, TS
 from muntin.core.storage import Memory, StoredRows
+from muntin.kernels.arrays import Bools, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.promises import NONE, Table, finish
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
-Int64s = npt.NDArray[np.int64]
 Over = tuple[Int64s, Int64s, Int64s, Int64s]
 RULE, EARLY, BOTH = "rule", "early", "both"
 FIELDS = 6
@@ -55,7 +54,7 @@ class NewPromises:
     """For each family that is told once, what `last` would be if only its rows counted."""
 
     @property
-    def quiet(self) -> npt.NDArray[np.bool_]:
+    def quiet(self) -> Bools:
         """Where nobody has rows of the side with the key: its output is over at once."""
         return self.number < 0
 
@@ -198,9 +197,7 @@ class PendingPunctuations:
         return np.maximum(rows[AT], np.where(last == FOREVER, FOREVER, gone)), both
 
 
-def _rendered(
-    join: SharedJoin, keys: StoredRows, numbers: Int64s, ends: Int64s, early: npt.NDArray[np.bool_]
-) -> pa.Table:
+def _rendered(join: SharedJoin, keys: StoredRows, numbers: Int64s, ends: Int64s, early: Bools) -> pa.Table:
     found, places = keys.fetch(numbers)
     schema = punctuation_schema(join)
     values = [c.take(pa.array(places)) for c in found.drop_columns([TS, CLASS]).columns]

@@ -17,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrivals import key_columns
 from muntin.core.batch import TS
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
+from muntin.kernels.arrays import AnyArray, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.index import H1, H2
 from muntin.kernels.join import Rows
@@ -34,7 +34,6 @@ from muntin.plan import SharedJoin
 if TYPE_CHECKING:
     from muntin.core.punctuations.promises import Host
 
-Int64s = npt.NDArray[np.int64]
 Keys = tuple[pa.ChunkedArray, Int64s, Int64s]
 """Values of a key of one column, and both halves of its hash."""
 UNTIL, LOW, HIGH = "_until", "_low", "_high"
@@ -122,7 +121,7 @@ class RangePromises:
         chosen = pa.array(values[key], from_pandas=False)
         return [starts[of], h1[key], h2[key], ends[of], chosen.cast(self._schema.field(LOW).type)]
 
-    def _keys(self, host: Host, rows: Rows, stored: bool, marked: Keys) -> tuple[npt.NDArray[Any], Int64s, Int64s]:
+    def _keys(self, host: Host, rows: Rows, stored: bool, marked: Keys) -> tuple[AnyArray, Int64s, Int64s]:
         """The distinct keys of rows to be joined, and of the state where it is `stored` that matters; by value."""
         parts = [(_plain(marked[0]), *marked[1:])]
         for side in Side:
@@ -146,7 +145,7 @@ class RangePromises:
         return _plain(column)[places], h1, h2
 
 
-def _plain(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+def _plain(column: pa.ChunkedArray) -> AnyArray:
     """Values that numpy can order: numbers and times as such, others as objects."""
     if pa.types.is_date(column.type):
         column = column.cast(pa.int32())

@@ -7,7 +7,6 @@ row and the classes of both (wang2006 4.3: routing is in the plan), so nothing i
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,27 +14,23 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrivals import ArrivalTimes
 from muntin.core.batch import CLASS, TS
 from muntin.core.selections import query_bits, query_flags, routes
-from muntin.core.storage import StoredRows, distinct
+from muntin.core.storage import StoredRows, distinct, pack, read_table, table_bytes, unpack
 from muntin.kernels import route as kernel
+from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.join import Pairs
 from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
 
-_SIZES = struct.Struct("<9q")
 OUTPUT_TS = pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False)
 KINDS = 1 << 18
 """Kinds of pairs up to which they are counted by kind."""
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-UInt64s = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -71,15 +66,12 @@ class ResultBatch:
     def to_bytes(self) -> bytes:
         pairs = pa.table({"l": self.pairs[0], "r": self.pairs[1], "tag": self.tags})
         arrays = (*self.wants, self.verdicts, *self.came)
-        parts = [ipc(t) for t in (*self.rows, pairs)] + [a.tobytes() for a in arrays]
-        return _SIZES.pack(*map(len, parts)) + b"".join(parts)
+        return pack([*map(table_bytes, (*self.rows, pairs)), *(a.tobytes() for a in arrays)])
 
     @classmethod
     def from_bytes(cls, join: SharedJoin, data: bytes) -> ResultBatch:
-        bounds = np.cumsum([_SIZES.size, *_SIZES.unpack_from(data)])
-        view = memoryview(data)
-        parts = [view[a:b] for a, b in pairwise(bounds)]
-        left, right, pairs = (pa.ipc.open_stream(p).read_all() for p in parts[:3])
+        parts = unpack(data, 9)
+        left, right, pairs = map(read_table, parts[:3])
         words = -(-len(join.queries) // 64)
         wants = [np.frombuffer(p, np.uint64).reshape(-1, words).copy() for p in parts[3:6]]
         lefts, rights, tags = (pairs[c].to_numpy() for c in ("l", "r", "tag"))
@@ -127,13 +119,6 @@ class ResultBatch:
     def _per_pair(self, side: Side, told: Int32s) -> Int32s:
         """What is told of each row of a side, or of all of them at once, for each pair."""
         return np.broadcast_to(told, self.rows[side].num_rows)[self.pairs[side]]
-
-
-def ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 def _stack(runs: Sequence[ResultBatch], side: Side) -> tuple[pa.Table, UInt64s, Int32s]:

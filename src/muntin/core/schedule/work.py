@@ -14,21 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.batch import Counters
 from muntin.core.join import JoinState, Judge
 from muntin.core.policy import LimitError
 from muntin.core.schedule.outbox import Delivery, Outbox
 from muntin.core.selections import query_bits
+from muntin.kernels.arrays import Int64s, UInt64s
 from muntin.kernels.join import LATE, Rows, Scan
 from muntin.model import Side
 from muntin.plan.levels import levels_of
 from muntin.plan.response import chosen
 from muntin.plan.schedule import Scheduler, Unit
 
-Int64s = npt.NDArray[np.int64]
-UInt64s = npt.NDArray[np.uint64]
 RUNS, SHORTEST = 64, 256
 """Runs that a micro-batch is cut into, where each then has so many rows: a unit has a cost of its own."""
 BEYOND = np.array([LATE, LATE], np.int64)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from muntin.kernels.evaluate import evaluate
 from muntin.kernels.index import CLASS_MASK
 from muntin.kernels.join import Routes, Slicing, horizons
@@ -25,10 +25,6 @@ from muntin.model import Expr, MuntinError, Schema, Side
 from muntin.plan import SharedJoin
 from muntin.plan.regions import Predicates, Regions
 
-UInt64s = npt.NDArray[np.uint64]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 NOTHING = Schema(())
 TALLIED = 256
 """Classes whose rows are remembered over a restart, the most frequent ones: they are for estimates only."""

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from muntin.kernels.arrays import AnyArray
 
 Layout = Sequence[tuple[tuple[int, ...], str]]
 """Shapes and numpy type names of arrays that are kept together."""
-Arrays = list[npt.NDArray[Any]]
+Arrays = list[AnyArray]
 
 
 class Memory(Protocol):
@@ -47,7 +48,7 @@ class Stored:
         self._memory, self._name, self._arrays = memory, name, arrays
 
     @classmethod
-    def keep(cls, memory: Memory, arrays: Sequence[npt.NDArray[Any]]) -> Self:
+    def keep(cls, memory: Memory, arrays: Sequence[AnyArray]) -> Self:
         """Copy arrays."""
         name = memory.name(cls.__name__.lower())
         kept = memory.allocate(name, [(a.shape, a.dtype.name) for a in arrays])
@@ -112,7 +113,7 @@ class Heap:
         pass
 
 
-def _aligned(shape: tuple[int, ...], kind: str) -> npt.NDArray[Any]:
+def _aligned(shape: tuple[int, ...], kind: str) -> AnyArray:
     """Zeros that begin with a cache line."""
     size = math.prod(shape) * np.dtype(kind).itemsize
     octets = np.zeros(size + 64, np.uint8)

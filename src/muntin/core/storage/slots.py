@@ -1,22 +1,20 @@
-"""Keys of 128 bits by number (`kernels.aggregate.Slots`), in arrays that grow."""
+"""Keys of 128 bits by number (`kernels.slots`), in arrays that grow."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.storage.memory import Layout
-from muntin.kernels.aggregate import CONTROLS, FREE, LIVE, USED, Slots, fill_table, find_slots
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
+from muntin.kernels.arrays import Int32s, Int64s
+from muntin.kernels.hash_table import table_size
+from muntin.kernels.slots import CONTROLS, FREE, LIVE, USED, Slots, fill_table, find_slots
 
 
 def slot_layout(room: int) -> Layout:
     """Shapes and types of slots with room for so many keys, in the order of `Slots`."""
-    table = 1 << (2 * room - 1).bit_length()
+    table = table_size(room)
     return [((CONTROLS,), "int64"), ((table,), "int32"), ((room, 2), "int64"), ((room,), "int64"), ((room,), "int64")]
 
 

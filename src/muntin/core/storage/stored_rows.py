@@ -11,14 +11,13 @@ import bisect
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.storage.memory import Layout, Memory
+from muntin.core.storage.merging import first_to_merge
+from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.route import look_up, renumber, spans
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 RANGE_BITS, RANGES = 39, 16
 """Rows that stay for different times are numbered in ranges of their own, so that those that have left lie together."""
 MERGED_ROWS = 1 << 18
@@ -55,27 +54,26 @@ class StoredRows:
         """Take in rows numbered from `base`."""
         if table.num_rows == 0:
             return
-        at = bisect.bisect(self._bases, base)
-        together, numbers = [table], [classes]
-        while at > 0 and self._joins_up(at - 1, base, sum(t.num_rows for t in together)):
-            at -= 1
-            base = self._bases[at]
-            before = self._remove(at)
-            together.insert(0, before[0])
-            numbers.insert(0, before[1])
+        end = bisect.bisect(self._bases, base)
+        adjacent = self._adjacent(end, base)
+        at = adjacent + first_to_merge([t.num_rows for t in self._tables[adjacent:end]], table.num_rows, MERGED_ROWS)
+        base = self._bases[at] if at < end else base
+        before = [self._remove(at) for _ in range(at, end)]
         names = self._memory.name("payload"), self._memory.name("classes")
-        merged = pa.concat_tables(together).combine_chunks() if len(together) > 1 else table
+        merged = pa.concat_tables([*(t for t, _ in before), table]).combine_chunks() if before else table
         (kept,) = self._memory.allocate(names[1], _layout(merged.num_rows))
-        kept[:] = np.concatenate(numbers)
+        kept[:] = np.concatenate([*(c for _, c in before), classes])
         self._bases.insert(at, base)
         self._names.insert(at, names)
         self._tables.insert(at, self._memory.keep(names[0], merged))
         self._classes.insert(at, kept)
 
-    def _joins_up(self, at: int, base: int, rows: int) -> bool:
-        """Whether a table is adjacent to `rows` rows from `base` and of their size or smaller."""
-        last = self._tables[at].num_rows
-        return self._bases[at] + last == base and last < 2 * rows and last + rows <= MERGED_ROWS
+    def _adjacent(self, end: int, base: int) -> int:
+        """The first of the tables before `end` from which on the numbers go up to `base` without a gap."""
+        while end > 0 and self._bases[end - 1] + self._tables[end - 1].num_rows == base:
+            end -= 1
+            base = self._bases[end]
+        return end
 
     def _remove(self, at: int) -> tuple[pa.Table, Int32s]:
         for name in self._names.pop(at):

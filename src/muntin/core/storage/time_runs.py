@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.storage.memory import Arrays, Layout, Memory, Stored
+from muntin.kernels.arrays import AnyArray
 
 
 class TimeRun(Stored):
@@ -65,7 +65,7 @@ class TimeRun(Stored):
         """The value of the first row that has not left."""
         return int(self._arrays[column][self._left])
 
-    def update(self, column: int, values: Callable[[Arrays], npt.NDArray[Any]]) -> None:
+    def update(self, column: int, values: Callable[[Arrays], AnyArray]) -> None:
         """Replace one column by what follows from all of them."""
         self._arrays[column][:] = values(self._arrays)
 

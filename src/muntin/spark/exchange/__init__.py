@@ -1,7 +1,7 @@
 """What crosses between processes: frames, group ids, and what every task must know."""
 
 from muntin.spark.exchange.address import Address
-from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, Payload, decode, encode, read_table, table_bytes
+from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, decode, encode
 from muntin.spark.exchange.partitions import partition_id, place_of
 from muntin.spark.exchange.topology import STATE_FORMAT, Topology
 
@@ -11,12 +11,9 @@ __all__ = [
     "Frame",
     "FrameError",
     "FrameKind",
-    "Payload",
     "Topology",
     "decode",
     "encode",
     "partition_id",
     "place_of",
-    "read_table",
-    "table_bytes",
 ]

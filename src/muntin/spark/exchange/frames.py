@@ -13,19 +13,17 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
+from muntin.core.storage import Payload, read_table
 from muntin.model import MuntinError
 
 MAGIC = b"MNTN"
 VERSION = 1
 _FIXED = struct.Struct("<4sBBIQI")
 _CHECKED = struct.Struct("<BIQ")
-
-
-Payload: TypeAlias = "bytes | memoryview | pa.Buffer"
 
 
 class FrameKind(IntEnum):
@@ -81,16 +79,3 @@ def decode(data: bytes | bytearray | memoryview, what: str) -> Frame:
     if zlib.crc32(payload, zlib.crc32(text, zlib.crc32(_CHECKED.pack(kind, header_size, size)))) != crc:
         raise FrameError(f"{what} is damaged: its checksum does not match")
     return Frame(FrameKind(kind), json.loads(bytes(text)), payload)
-
-
-def table_bytes(table: pa.Table, compression: str | None = None) -> pa.Buffer:
-    """A table as one Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def read_table(payload: Payload) -> pa.Table:
-    with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
-        return reader.read_all()

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from muntin.core.arrivals import data_of, marked, outside_calendar, shard_rows, spans_of
 from muntin.core.batch import MARK, TS, stream_schema
+from muntin.core.storage import table_bytes
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import unheard
-from muntin.spark.exchange import FrameKind, Topology, encode, table_bytes
+from muntin.spark.exchange import FrameKind, Topology, encode
 from muntin.spark.ingest import dead_letters
 from muntin.spark.worker import set_aside
 

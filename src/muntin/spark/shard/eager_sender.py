@@ -23,9 +23,10 @@ from muntin.core.operator import Operator
 from muntin.core.policy import LimitError
 from muntin.core.results import Columns, routed
 from muntin.core.schedule import Delivery, ScheduledWork, merged
+from muntin.core.storage import Payload, pack, table_bytes
 from muntin.kernels.join import Pairs
 from muntin.model import MuntinError
-from muntin.spark.exchange import Address, Frame, FrameKind, Payload, decode, encode, table_bytes
+from muntin.spark.exchange import Address, Frame, FrameKind, decode, encode
 
 CAME = "_came"
 """A column beside those of the query: when the row arrived, on the wall clock."""
@@ -87,11 +88,9 @@ class EagerSender:
             raise MuntinError(f"results were refused: {why}")
 
     def send(self, tables: Mapping[str, pa.Table], passed: Mapping[str, int]) -> None:
-        bodies = {name: table_bytes(table) for name, table in tables.items()}
-        sizes = [(name, body.size) for name, body in bodies.items()]
-        payload = b"".join(memoryview(body) for body in bodies.values())
+        payload = pack([table_bytes(table) for table in tables.values()])
         try:
-            send_frame(self._connection, {"type": "rows", "tables": sizes, "passed": dict(passed)}, payload)
+            send_frame(self._connection, {"type": "rows", "tables": list(tables), "passed": dict(passed)}, payload)
         except OSError as error:
             raise MuntinError("results were refused: another attempt has taken over, or the sink failed") from error
 

@@ -19,7 +19,6 @@ from typing import Any, Protocol
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +29,8 @@ from muntin.core.operator import Operator, fits
 from muntin.core.punctuations import REASON, told
 from muntin.core.results import counted
 from muntin.core.step import ChangeOutcome, Step
+from muntin.core.storage import Payload, table_bytes
+from muntin.kernels.arrays import Int64s
 from muntin.model import MuntinError, Side
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
@@ -38,12 +39,10 @@ from muntin.spark.exchange import (
     Frame,
     FrameError,
     FrameKind,
-    Payload,
     Topology,
     decode,
     encode,
     place_of,
-    table_bytes,
 )
 from muntin.spark.ingest import dead_letters
 from muntin.spark.shard.eager_sender import EagerSender, deliver
@@ -355,7 +354,7 @@ def _spans(side: Side, frames: list[Frame], max_ahead_us: int | None) -> Spans:
 
 def _side_arrivals(
     join: SharedJoin, side: Side, frames: list[Frame]
-) -> tuple[pa.Table, int | None, int | None, npt.NDArray[np.int64] | None]:
+) -> tuple[pa.Table, int | None, int | None, Int64s | None]:
     """Rows of one side, the span of the stream in this micro-batch, and its clock where rows are counted."""
     arrived = [f for f in _sorted(frames, FrameKind.ROWS) if f.header["side"] == side]
     ticks = [f for f in _sorted(frames, FrameKind.CLOCK) if f.header["side"] == side]

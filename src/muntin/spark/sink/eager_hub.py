@@ -29,9 +29,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.results import OUTPUT_TS
+from muntin.core.storage import read_table, unpack
 from muntin.model import MuntinError
 from muntin.plan import Plan
-from muntin.spark.exchange import Address, Frame, FrameError, read_table
+from muntin.spark.exchange import Address, Frame, FrameError
 from muntin.spark.shard import CAME, receive_frame, send_frame
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.targets import Target
@@ -279,8 +280,5 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 def _tables(frame: Frame) -> dict[str, pa.Table]:
-    view, start, tables = memoryview(frame.payload), 0, {}
-    for name, size in frame.header["tables"]:
-        tables[name] = read_table(view[start : start + size])
-        start += size
-    return tables
+    names = frame.header["tables"]
+    return dict(zip(names, map(read_table, unpack(frame.payload, len(names))), strict=True))

@@ -24,12 +24,13 @@ import pyarrow.parquet as pq
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.punctuations import in_order, punctuation_schema
 from muntin.core.results import Columns, ResultBatch, output_schema, routed, unite
+from muntin.core.storage import read_table, table_bytes
 from muntin.model import Query, UsageError
 from muntin.plan import Plan
 from muntin.plan.families import told_apart
 from muntin.plan.punctuation import are_used
 from muntin.spark.checkpoint import WHAT_TO_DO, DamageError, FileKind, Manifest, Publisher, Staged, from_line, to_line
-from muntin.spark.exchange import Frame, FrameKind, Topology, decode, read_table, table_bytes
+from muntin.spark.exchange import Frame, FrameKind, Topology, decode
 from muntin.spark.ingest import dead_letters
 from muntin.spark.sink.eager_hub import EagerHub
 from muntin.spark.sink.response_times import Latency
