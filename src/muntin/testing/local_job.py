@@ -17,11 +17,13 @@ from muntin.core.aggregates import GroupValues, finish
 from muntin.core.arrivals import FOREVER, IDLE, data_of, marked, shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.operator import Operator
+from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
-from muntin.core.punctuations import told
+from muntin.core.punctuations import spoken_by
 from muntin.core.results import ResultBatch, route, unite
 from muntin.core.step import ChangeOutcome, Step
 from muntin.model import Axis, JobSpec, Side, Stream
+from muntin.model.records import from_json, to_json
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
 from muntin.plan.families import told_apart
 from muntin.plan.punctuation import speakers
@@ -39,7 +41,7 @@ class Shard:
 
     def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch]:
         step = self.operator.advance(arrivals)
-        run = step.run.whole()
+        run = step.found.whole()
         self._keep(step)
         return step, run
 
@@ -70,7 +72,8 @@ class Shard:
 
     def restart(self) -> None:
         """Forget all but what is durable."""
-        meta, policy = json.loads(json.dumps(self.operator.meta)), self.operator.policy
+        meta = from_json(OperatorMeta, json.loads(json.dumps(to_json(self.operator.meta))))
+        policy = self.operator.policy
         self.operator = Operator.restore(self.join, meta, self.log, policy=policy)
 
 
@@ -141,7 +144,7 @@ class LocalJob:
                 for side, table in step.refused:
                     if join.reports[side]:
                         self.refused[join.streams[side].name].append(table)
-                for name, table in told(step.punctuations, speaks, join.index).items():
+                for name, table in spoken_by(join.index, step.punctuations, speaks).items():
                     self.punctuations.setdefault(name, []).append(table)
             for query, table in route(join, ResultBatch.merge(runs)) if runs else ():
                 found[query.name].append(table)
@@ -156,7 +159,7 @@ class LocalJob:
     def change(self, spec: JobSpec) -> dict[str, ChangeOutcome]:
         """Go on with other queries; for each that is new, what the change did in its join."""
         plan, before = evolve(self.plan, spec), self.plan
-        seen = {s.name: o.streams.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
+        seen = {s.name: o.progress.streams.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
         new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
         done: dict[str, ChangeOutcome] = {}
         engines = []

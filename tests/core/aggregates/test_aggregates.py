@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from muntin import oracle
 from muntin.core.batch import stream_schema
-from muntin.core.results.results import ResultBatch
+from muntin.core.results import ResultBatch
 from muntin.model import JobSpec, Window
 from muntin.plan import share
 from muntin.plan.share import STRATEGIES as SHARING

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.core.results.results import ResultBatch, route
+from muntin.core.results import ResultBatch, route
 from muntin.plan import share
 from muntin.spark.control.control_stream import copies
 from muntin.spark.exchange.frames import FrameError, FrameKind, decode, encode

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from muntin.core.storage import Arrays, Layout, Memory, Slotted, TimeRun, flat, leave_all, pass_all, slot_layout
+from muntin.core.storage import Arrays, Layout, Memory, Slotted, TimeQueue, flat, leave_all, pass_all, slot_layout
 from muntin.kernels.aggregate import (
     BEFORE,
     CLOCK,
@@ -103,8 +103,8 @@ class Layer(Slotted):
             self._room, self._steps = FIRST_SLOTS, FIRST_STAIRS
             self._allocate()
         going, coming = self._cell_columns()
-        self._runs = [TimeRun.open(memory, run, going) for run in image["runs"]] if image else []
-        self._waiting = [TimeRun.open(memory, run, coming) for run in image["waiting"]] if image else []
+        self._runs = [TimeQueue.open(memory, run, going) for run in image["runs"]] if image else []
+        self._waiting = [TimeQueue.open(memory, run, coming) for run in image["waiting"]] if image else []
 
     def _layouts(self) -> tuple[Layout, Layout, Layout]:
         room, shape = self._room, self.shape
@@ -184,7 +184,7 @@ class Layer(Slotted):
         if not len(pairs.slot):
             return 0
         coming = self._coming_cells(pairs)
-        self._waiting.append(TimeRun.keep(self._memory, [coming.time, coming.anchor, coming.slot, *coming[3:]]))
+        self._waiting.append(TimeQueue.keep(self._memory, [coming.time, coming.anchor, coming.slot, *coming[3:]]))
         going = self._cells(pairs, pairs.anchor, pairs.lane.astype(np.int64))
         np.add.at(self.slots.refs, going.slot, 1)
         self._append([going.anchor, going.slot, *going[3:6]])
@@ -218,7 +218,7 @@ class Layer(Slotted):
             joined = [np.concatenate(columns) for columns in zip(*together, strict=True)]
             order = np.argsort(joined[0], kind="stable")
             run = [column[order] for column in joined]
-        self._runs.append(TimeRun.keep(self._memory, run))
+        self._runs.append(TimeQueue.keep(self._memory, run))
 
     # -- through time ---------------------------------------------------------------------------------------------
 

@@ -1,24 +1,34 @@
-"""Where a shard keeps things: arrays and tables in memory, and the durable log of immutable chunks."""
+"""Where a shard keeps its arrays, its tables and its durable chunks.
 
-from muntin.core.storage.chunks import ChunkKind, ChunkLog
-from muntin.core.storage.memory import Arrays, Heap, Layout, Memory, Stored, flat
+`Memory` hands out named arrays and tables; the heap is one, files of the shell are another.
+`StoredRows` are the rows of a side by number, and `TimeQueue` is what waits in time order.
+`ChunkLog` names the immutable chunks that must be durable, and says when each can go.
+Nothing here knows what a join is.
+"""
+
+from muntin.core.storage.chunks import Chunk, ChunkKind, ChunkLog
+from muntin.core.storage.memory import Arrays, Heap, Layout, Memory, SidesImage, Stored, flat
 from muntin.core.storage.slots import Slotted, slot_layout
-from muntin.core.storage.stored_rows import RANGE_BITS, RANGES, StoredRows, distinct
-from muntin.core.storage.time_runs import TimeRun, leave_all, pass_all, take_all
+from muntin.core.storage.stored_rows import RANGE_BITS, RANGES, StoredRows, TableImage, distinct
+from muntin.core.storage.time_queues import QueueImage, TimeQueue, leave_all, pass_all, take_all
 
 __all__ = [
     "RANGES",
     "RANGE_BITS",
     "Arrays",
+    "Chunk",
     "ChunkKind",
     "ChunkLog",
     "Heap",
     "Layout",
     "Memory",
+    "QueueImage",
+    "SidesImage",
     "Slotted",
     "Stored",
     "StoredRows",
-    "TimeRun",
+    "TableImage",
+    "TimeQueue",
     "distinct",
     "flat",
     "leave_all",
