@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from muntin.testing import LocalJob
+
 PROCESSES = 2
+LocalJob.checks = True
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,14 +7,15 @@ The JSON does not say what it is: the reader names the class that it expects. (`
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 _PLAIN = (int, float, str, bool, Any)
+_UNIONS = (typing.Union, type(int | None))
+_FIELDS: dict[Any, dict[str, Any]] = {}
+"""The fields of each class that has been read, with their types."""
 
 
 def to_json(value: Any) -> Any:
@@ -38,7 +39,7 @@ def _read(kind: Any, plain: Any) -> Any:
     if kind in _PLAIN:
         return plain
     origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
+    if origin in _UNIONS:
         (inner,) = (arg for arg in args if arg is not type(None))
         return None if plain is None else _read(inner, plain)
     if origin is list or (origin is tuple and args[-1] is Ellipsis):
@@ -47,12 +48,9 @@ def _read(kind: Any, plain: Any) -> Any:
         return tuple(_read(arg, item) for arg, item in zip(args, plain, strict=True))
     if origin is dict:
         return {name: _read(args[1], item) for name, item in plain.items()}
-    hints = _fields(kind)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = typing.get_type_hints(kind)
+    hints = _FIELDS[kind]
     if issubclass(kind, tuple):
         return kind(*(_read(hint, item) for hint, item in zip(hints.values(), plain, strict=True)))
     return kind(**{name: _read(hint, plain[name]) for name, hint in hints.items()})
-
-
-@cache
-def _fields(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)

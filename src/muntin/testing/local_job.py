@@ -38,6 +38,8 @@ class Shard:
     join: SharedJoin
     operator: Operator
     log: dict[str, pa.Table] = field(default_factory=dict)
+    checks: bool = False
+    """Whether the state of the operator is checked after every step: that looks at every row."""
 
     def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch]:
         step = self.operator.advance(arrivals)
@@ -65,26 +67,49 @@ class Shard:
         for name in step.deletes:
             del self.log[name]
         self.operator.tidy()
+        self._check()
+
+    def _check(self) -> None:
+        if self.checks:
+            self.operator.check()
+            assert self.log.keys() == self.operator.chunks.live.keys(), "the log has other chunks than the operator"
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
         self.join = join
-        return self.operator.change(join, covered)
+        outcome = self.operator.change(join, covered)
+        if self.checks:
+            self.operator.check()
+        return outcome
 
     def restart(self) -> None:
         """Forget all but what is durable."""
         meta = from_json(OperatorMeta, json.loads(json.dumps(to_json(self.operator.meta))))
         policy = self.operator.policy
         self.operator = Operator.restore(self.join, meta, self.log, policy=policy)
+        self._check()
 
 
 class LocalJob:
     """Feed micro-batches of stream tables, receive each query's rows in order."""
 
-    def __init__(self, spec: JobSpec, shards: int = 1, plan: Plan | None = None, run_length: int | None = None):
-        self.spec, self._run_length = spec, run_length
+    checks = False
+    """Whether jobs check the state of their operators after every step unless told otherwise; tests switch it on."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        shards: int = 1,
+        plan: Plan | None = None,
+        run_length: int | None = None,
+        checks: bool | None = None,
+    ):
+        self.spec = spec
+        self._run_length = run_length
         self.plan = plan or make_plan(spec)
-        self._policy, self._count = Policy.of(spec.settings, shards * max(1, len(self.plan.joins))), shards
-        self.shards = [[Shard(j, Operator(j, policy=self._policy)) for _ in range(shards)] for j in self.plan.joins]
+        self._policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
+        self._count = shards
+        self._checks = self.checks if checks is None else checks
+        self.shards = [self._new_shards(join) for join in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
         self.ahead: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
         self.faults: dict[str, list[pa.Table]] = defaultdict(list)
@@ -93,6 +118,9 @@ class LocalJob:
         """Rows that broke a promise and punctuations that say nothing, with the reason."""
         self.punctuations: dict[str, list[pa.Table]] = {name: [] for name in spec.queries}
         """Of each query's output, in order of event time within each micro-batch and shard."""
+
+    def _new_shards(self, join: SharedJoin) -> list[Shard]:
+        return [Shard(join, Operator(join, policy=self._policy), checks=self._checks) for _ in range(self._count)]
 
     def follow(self, filter_order: bool) -> None:
         """From the next micro-batch on let results wait instead of rows, or the other way round."""
@@ -166,7 +194,7 @@ class LocalJob:
         for join in plan.joins:
             old, mine = before.join(join.index), [q for q in join.queries if q.name in new]
             if old is None:
-                shards = [Shard(join, Operator(join, policy=self._policy)) for _ in range(self._count)]
+                shards = self._new_shards(join)
                 changes = [s.operator.begin([seen.get(t.name, -FOREVER) for t in join.streams]) for s in shards]
             else:
                 shards = self.shards[before.joins.index(old)]

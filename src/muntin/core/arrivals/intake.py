@@ -197,6 +197,16 @@ class Intake:
         for queue in (*self._waiting[0], *self._waiting[1]):
             queue.put_back()
 
+    def waiting(self, side: Side) -> tuple[Int64s, Int64s, Int64s]:
+        """Times, classes and numbers of the rows of a side that wait; those that have been taken have numbers < 0."""
+        found = [np.zeros((3, 0), np.int64)]
+        for queue in self._waiting[side]:
+            columns = np.stack([queue.arrays[n].astype(np.int64) for n in (0, CLASS, ROW)])
+            columns[2, : queue.taken] = ~columns[2, : queue.taken]
+            found.append(columns)
+        ts, classes, numbers = np.concatenate(found, axis=1)
+        return ts, classes, numbers
+
     def held(self, side: Side) -> int:
         """Rows that have not been joined."""
         return sum(len(queue) for queue in self._waiting[side])

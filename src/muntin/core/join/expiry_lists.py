@@ -29,6 +29,7 @@ from muntin.plan import SharedJoin
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+NOTHING = np.zeros(0, np.int64)
 SWEEP_AFTER = (1 << 7, 1 << 13)
 """Least and most rows after which stale ones are looked for, where rows stay for different times."""
 PROMPTLY = 8
@@ -116,6 +117,19 @@ class ExpiryLists:
         few = lists[by_place].astype(np.min_scalar_type(self._lists))  # small numbers are sorted by counting
         order = by_place[np.argsort(few, kind="stable")]
         append_listed(self.times, lists[order], places[order], slots[order])
+
+    def listed(self) -> tuple[Int64s, Int64s, Int32s]:
+        """List, place and slot of all entries, list after list."""
+        found: list[tuple[Int64s, Int64s, Int32s]] = [(NOTHING, NOTHING, NOTHING.astype(np.int32))]
+        for number, (head, start, tail, last, _) in enumerate(self.times.lanes.tolist()):
+            block = head
+            while block >= 0:
+                end = last if block == tail else BLOCK
+                entries = self.times.at[block, start:end], self.times.homes[block, start:end]
+                found.append((np.full(end - start, number), *entries))
+                block, start = -1 if block == tail else int(self.times.after[block]), 0
+        lists, places, slots = (np.concatenate(column) for column in zip(*found, strict=True))
+        return lists, places, slots
 
     def discard(self) -> None:
         self._memory.discard(self._name)

@@ -48,9 +48,11 @@ class HoldBuffer:
         return [queue.image for queue in self._queues]
 
     @property
-    def times(self) -> npt.NDArray[np.int64]:
-        """The timestamps of the held pairs."""
-        return np.concatenate([np.zeros(0, np.int64), *(queue.arrays[0] for queue in self._queues)])
+    def pairs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The timestamps of the held pairs, and the row numbers of both sides."""
+        held = [np.stack(queue.arrays[:3]) for queue in self._queues]
+        ts, left, right = np.concatenate([np.zeros((3, 0), np.int64), *held], axis=1)
+        return ts, np.stack([left, right])
 
     def __len__(self) -> int:
         return sum(len(queue) for queue in self._queues)

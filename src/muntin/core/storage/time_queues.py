@@ -48,6 +48,11 @@ class TimeQueue(Stored):
         return [column[self._left :] for column in self._arrays]
 
     @property
+    def taken(self) -> int:
+        """How many of those that have not left have been taken."""
+        return self._taken - self._left
+
+    @property
     def is_over(self) -> bool:
         """Whether all have left."""
         return self._left == len(self._arrays[0])
