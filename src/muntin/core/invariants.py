@@ -12,16 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from muntin.core.arrivals import Intake, JoinProgress, key_columns
-from muntin.core.batch import TS, Counters
-from muntin.core.join import JoinState, QueryRequirements
-from muntin.core.order import HoldBuffer
-from muntin.core.punctuations import NoPromises
+from muntin.core.arrivals import key_columns
+from muntin.core.batch import TS
+from muntin.core.join import JoinState
+from muntin.core.operator_parts import Milestones, OperatorParts
 from muntin.core.storage import RANGE_BITS, ChunkKind, ChunkLog
 from muntin.kernels.hashing import hash_keys
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK, FILL, H1, H2, HEAD, KEYS, LIVE, OFF, SIZE_BITS, SIZE_MASK
 from muntin.model import Axis, Side
-from muntin.plan import SharedJoin
 
 Int64s = npt.NDArray[np.int64]
 Found = Iterator[str]
@@ -29,33 +27,6 @@ Found = Iterator[str]
 
 class InvariantError(AssertionError):
     """The state of an operator is not what it must be."""
-
-
-@dataclass(frozen=True)
-class Milestones:
-    """How far a join had come when it was checked last."""
-
-    release: int
-    joined: list[int]
-    frontiers: list[int]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What of an operator is held against each other."""
-
-    join: SharedJoin
-    progress: JoinProgress
-    intake: Intake
-    state: JoinState
-    held_pairs: HoldBuffer
-    requirements: QueryRequirements
-    promises: NoPromises
-    chunks: ChunkLog
-    counters: Counters
-    changed: bool
-    """Whether queries have changed: rows that nobody wanted then may be missing that somebody wants now."""
-    before: Milestones | None
 
 
 @dataclass(frozen=True)
@@ -84,7 +55,7 @@ class SideRows:
         return at, self.stored[at] == numbers if len(self.stored) else np.zeros(len(numbers), bool)
 
 
-def assert_invariants(parts: Parts) -> Milestones:
+def assert_invariants(parts: OperatorParts) -> Milestones:
     """Raise where something is not as it must be; returns how far the join has come.
 
     What rests on something that is wrong is not looked at.
@@ -94,7 +65,7 @@ def assert_invariants(parts: Parts) -> Milestones:
     _raise([wrong for rows in sides for check in (_waiting_rows, _joined_rows) for wrong in check(parts, rows)])
     _raise([wrong for rows in sides for check in (_missing_rows, _chunks, _levels) for wrong in check(parts, rows)])
     _raise([*_expiry_lists(parts, sides), *_held_pairs(parts, sides)])
-    return Milestones(parts.progress.release, list(parts.progress.joined), parts.progress.streams.frontiers)
+    return Milestones(parts.release, list(parts.joined), parts.progress.streams.frontiers)
 
 
 def _raise(wrong: Sequence[str]) -> None:
@@ -102,8 +73,8 @@ def _raise(wrong: Sequence[str]) -> None:
         raise InvariantError("; ".join(wrong))
 
 
-def _side_rows(parts: Parts, side: Side) -> SideRows:
-    index, payload = parts.state.index, parts.intake.payload[side]
+def _side_rows(parts: OperatorParts, side: Side) -> SideRows:
+    index, payload = parts.state.index, parts.payload[side]
     slots = np.unique(index.table[index.table >= 0]).astype(np.int64)
     fill = index.slots[slots, FILL + side]
     count, mask = fill >> SIZE_BITS, (1 << np.maximum((fill & SIZE_MASK) - 1, 0)) - 1
@@ -130,9 +101,8 @@ def _side_rows(parts: Parts, side: Side) -> SideRows:
     )
 
 
-def _frontiers(parts: Parts) -> Found:
-    progress, before = parts.progress, parts.before
-    release, joined, frontiers = progress.release, progress.joined, progress.streams.frontiers
+def _frontiers(parts: OperatorParts) -> Found:
+    release, joined, frontiers, before = parts.release, parts.joined, parts.progress.streams.frontiers, parts.milestones
     if release > min(frontiers):
         yield f"the release point {release} is beyond the frontiers {frontiers}"
     for side in Side:
@@ -159,9 +129,9 @@ def _index_counts(state: JoinState) -> Found:
         yield "the index has a key without rows"
 
 
-def _waiting_rows(parts: Parts, rows: SideRows) -> Found:
+def _waiting_rows(parts: OperatorParts, rows: SideRows) -> Found:
     """Held rows lie beyond J; those that are taken lie between R and J."""
-    release, joined = parts.progress.release, parts.progress.joined[rows.side]
+    release, joined = parts.release, parts.joined[rows.side]
     held = rows.waiting_ts[~rows.taken]
     if (rows.waiting_ts <= release).any():
         yield f"{rows.side.name}: a row waits that the release point {release} has passed"
@@ -179,7 +149,7 @@ def _waiting_rows(parts: Parts, rows: SideRows) -> Found:
         yield f"{rows.side.name}: a row waits twice"
 
 
-def _joined_rows(parts: Parts, rows: SideRows) -> Found:
+def _joined_rows(parts: OperatorParts, rows: SideRows) -> Found:
     """Each row of the index has been joined, is still wanted, and is stored as the index has it."""
     side, name, state = rows.side, rows.side.name, parts.state
     at, there = rows.look_up(rows.number)
@@ -193,9 +163,9 @@ def _joined_rows(parts: Parts, rows: SideRows) -> Found:
         return
     if parts.join.axes[side] is Axis.TIME and (rows.stored_ts[at] != rows.place).any():
         yield f"{name}: a row of the index is stored with another time"
-    if (rows.stored_ts[at] > parts.progress.joined[side]).any():
+    if (rows.stored_ts[at] > parts.joined[side]).any():
         yield f"{name}: a row of the index lies beyond where rows have been joined"
-    retention = parts.requirements.selections[side].retention[rows.cls]
+    retention = parts.selections[side].retention[rows.cls]
     if (parts.progress.now(side) - rows.place >= retention).any():
         yield f"{name}: the index has a row that no query can want any more"
     if np.isin(rows.number, parts.promises.dead_rows(side)).any():
@@ -205,19 +175,19 @@ def _joined_rows(parts: Parts, rows: SideRows) -> Found:
         yield f"{name}: the rows of a key are out of order"
     if parts.join.keys and len(rows.number):
         order = np.argsort(rows.number)
-        h1, h2, _ = hash_keys(key_columns(parts.join, side, parts.intake.payload[side].take(rows.number[order])))
+        h1, h2, _ = hash_keys(key_columns(parts.join, side, parts.payload[side].take(rows.number[order])))
         slots = state.index.slots[rows.slot[order]]
         if (slots[:, H1] != h1).any() or (slots[:, H2] != h2).any():
             yield f"{name}: a row is in the index under another key"
 
 
-def _missing_rows(parts: Parts, rows: SideRows) -> Found:
+def _missing_rows(parts: OperatorParts, rows: SideRows) -> Found:
     """Each row of the log that has been joined and is still wanted is in the index; for time axes."""
     side = rows.side
     if parts.changed or parts.join.axes[side] is Axis.ROWS:
         return
-    retention = parts.requirements.selections[side].retention[rows.stored_class]
-    wanted = (rows.stored_ts <= parts.progress.joined[side]) & (parts.progress.now(side) - rows.stored_ts < retention)
+    retention = parts.selections[side].retention[rows.stored_class]
+    wanted = (rows.stored_ts <= parts.joined[side]) & (parts.release - rows.stored_ts < retention)
     wanted &= _covered(parts.chunks, side, rows.stored, (ChunkKind.ROWS,))
     gone = (parts.promises.dead_rows(side), rows.waiting[~rows.taken], rows.number)
     missing = rows.stored[wanted & ~np.isin(rows.stored, np.concatenate(gone))]
@@ -225,7 +195,7 @@ def _missing_rows(parts: Parts, rows: SideRows) -> Found:
         yield f"{side.name}: {len(missing)} rows have been joined, are still wanted and are not in the index"
 
 
-def _chunks(parts: Parts, rows: SideRows) -> Found:
+def _chunks(parts: OperatorParts, rows: SideRows) -> Found:
     """The live chunks cover the rows of the index and those that wait, and say when their last row leaves."""
     side, name = rows.side, rows.side.name
     if not _covered(parts.chunks, side, rows.number, (ChunkKind.ROWS,)).all():
@@ -235,7 +205,7 @@ def _chunks(parts: Parts, rows: SideRows) -> Found:
     following = np.array(parts.intake.next_rows[side], np.int64)
     if len(rows.stored) and (rows.stored >= following[rows.stored >> RANGE_BITS]).any():
         yield f"{name}: a row has a number that has not been given"
-    retentions = parts.requirements.selections[side].retention
+    retentions = parts.selections[side].retention
     for kind, s, first, chunk_name in parts.chunks:
         if s is not side or not kind.has_rows:
             continue
@@ -259,7 +229,7 @@ def _covered(chunks: ChunkLog, side: Side, numbers: Int64s, kinds: Sequence[Chun
     return (numbers >= firsts[at]) & (numbers < firsts[at] + sizes[at])
 
 
-def _levels(parts: Parts, rows: SideRows) -> Found:
+def _levels(parts: OperatorParts, rows: SideRows) -> Found:
     """Counters that are levels equal what is there; what came less what went is there."""
     side, counters = rows.side, parts.counters
     if counters.state_rows[side] != len(rows.number):
@@ -273,10 +243,10 @@ def _levels(parts: Parts, rows: SideRows) -> Found:
         yield f"{side.name}: {left} rows were inserted and have not left, {len(rows.number)} are there"
 
 
-def _expiry_lists(parts: Parts, sides: Sequence[SideRows]) -> Found:
+def _expiry_lists(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
     """Each row of the index is listed once, with the slice of its class; nothing else is, unless promises free rows."""
     lists, places, slots = parts.state.expiry.listed()
-    list_of_class = parts.state.expiry.list_of_class(parts.requirements.selections)
+    list_of_class = parts.state.expiry.list_of_class(parts.selections)
     listed = np.stack([lists, places, slots.astype(np.int64)], axis=1)
     own = [np.stack([list_of_class[rows.side, rows.cls], rows.place, rows.slot], axis=1) for rows in sides]
     wanted = np.concatenate(own)
@@ -292,13 +262,13 @@ def _expiry_lists(parts: Parts, sides: Sequence[SideRows]) -> Found:
         yield f"{int((have - need).clip(min=0).sum())} entries of the expiry lists are of no row"
 
 
-def _held_pairs(parts: Parts, sides: Sequence[SideRows]) -> Found:
+def _held_pairs(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
     """Pairs are held whose later row lies beyond R; both rows have been joined."""
     ts, numbers = parts.held_pairs.pairs
     if parts.counters.held_pairs != len(ts) or parts.counters.keys != parts.state.keys:
         yield f"{parts.counters.held_pairs} held pairs and {parts.counters.keys} keys are counted, not as they are"
-    if (ts <= parts.progress.release).any():
-        yield f"a pair is held that the release point {parts.progress.release} has passed"
+    if (ts <= parts.release).any():
+        yield f"a pair is held that the release point {parts.release} has passed"
     later = np.full(len(ts), np.iinfo(np.int64).min)
     for rows in sides:
         at, there = rows.look_up(numbers[rows.side])
@@ -306,7 +276,7 @@ def _held_pairs(parts: Parts, sides: Sequence[SideRows]) -> Found:
             yield f"{rows.side.name}: a held pair has a row that is not stored"
             return
         own = rows.stored_ts[at] if len(rows.stored) else later
-        if (own > parts.progress.joined[rows.side]).any():
+        if (own > parts.joined[rows.side]).any():
             yield f"{rows.side.name}: a held pair has a row that has not been joined"
         later = np.maximum(later, own)
     if (later != ts).any():

@@ -35,7 +35,7 @@ from muntin.core import limits
 from muntin.core.aggregates import GroupState, GroupValues, KeyEnds
 from muntin.core.arrivals import NumberedRows, sort_out
 from muntin.core.batch import Arrivals, Counters
-from muntin.core.invariants import Milestones, Parts, assert_invariants
+from muntin.core.invariants import assert_invariants
 from muntin.core.join import EVERYBODY, Judge, QueryRequirements
 from muntin.core.operator_parts import OperatorParts
 from muntin.core.operator_state import OperatorMeta
@@ -56,10 +56,6 @@ NO_PAIRS = empty_pairs(0)
 class Operator(OperatorParts):
     _step: StepInProgress
     """The micro-batch at hand."""
-    _changed = False
-    """Whether queries have come or gone since the operator was made."""
-    _milestones: Milestones | None = None
-    """How far it had come when it was checked last."""
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
 
@@ -294,7 +290,7 @@ class Operator(OperatorParts):
             self._rejoin()
         self.state.settle()
         self._note_levels()
-        self._changed = True
+        self.changed = True
         freed = rows - sum(self.state.rows(side) for side in Side)
         complete = {name: complete.get(name) for name in covered}
         return ChangeOutcome(self.release + 1, complete, freed, size * freed // max(1, rows))
@@ -333,18 +329,4 @@ class Operator(OperatorParts):
 
     def check(self) -> None:
         """Assert what the state is, as the head of this file says; for tests, since it looks at every row."""
-        self._milestones = assert_invariants(
-            Parts(
-                join=self.join,
-                progress=self.progress,
-                intake=self.intake,
-                state=self.state,
-                held_pairs=self.held_pairs,
-                requirements=self.requirements,
-                promises=self.promises,
-                chunks=self.chunks,
-                counters=self.counters,
-                changed=self._changed,
-                before=self._milestones,
-            )
-        )
+        self.milestones = assert_invariants(self)

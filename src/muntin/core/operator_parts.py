@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import dataclass
 
 from muntin.core import limits
 from muntin.core.aggregates import Aggregates, Finals
@@ -19,7 +20,21 @@ from muntin.plan import SharedJoin
 from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER
 
 
+@dataclass(frozen=True)
+class Milestones:
+    """How far a join has come."""
+
+    release: int
+    joined: list[int]
+    frontiers: list[int]
+
+
 class OperatorParts:
+    changed = False
+    """Whether queries have changed: rows that nobody wanted then may be missing that somebody wants now."""
+    milestones: Milestones | None = None
+    """How far the join had come when it was checked last."""
+
     def __init__(
         self,
         join: SharedJoin,
