@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.testing import LocalJob
-
 PROCESSES = 2
-LocalJob.checks = True
 
 
 @pytest.hookimpl(tryfirst=True)

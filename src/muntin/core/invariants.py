@@ -166,7 +166,8 @@ def _joined_rows(parts: OperatorParts, rows: SideRows) -> Found:
     if (rows.stored_ts[at] > parts.joined[side]).any():
         yield f"{name}: a row of the index lies beyond where rows have been joined"
     retention = parts.selections[side].retention[rows.cls]
-    if (parts.progress.now(side) - rows.place >= retention).any():
+    now = parts.progress.now(side) - parts.changed  # a change may leave rows of that age to the next step
+    if (now - rows.place >= retention).any():
         yield f"{name}: the index has a row that no query can want any more"
     if np.isin(rows.number, parts.promises.dead_rows(side)).any():
         yield f"{name}: the index has a row that a promise freed"
@@ -187,7 +188,7 @@ def _missing_rows(parts: OperatorParts, rows: SideRows) -> Found:
     if parts.changed or parts.join.axes[side] is Axis.ROWS:
         return
     retention = parts.selections[side].retention[rows.stored_class]
-    wanted = (rows.stored_ts <= parts.joined[side]) & (parts.release - rows.stored_ts < retention)
+    wanted = (rows.stored_ts <= parts.joined[side]) & (_reached(parts, side) - rows.stored_ts < retention)
     wanted &= _covered(parts.chunks, side, rows.stored, (ChunkKind.ROWS,))
     gone = (parts.promises.dead_rows(side), rows.waiting[~rows.taken], rows.number)
     missing = rows.stored[wanted & ~np.isin(rows.stored, np.concatenate(gone))]
@@ -258,8 +259,17 @@ def _expiry_lists(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
     need = np.bincount(counts[len(listed) :], minlength=len(entries))
     if (have < need).any():
         yield f"{int((need - have).clip(min=0).sum())} rows of the index are in no expiry list, or in a wrong one"
-    if not parts.promises.frees_rows and (have > need).any():
-        yield f"{int((have - need).clip(min=0).sum())} entries of the expiry lists are of no row"
+    ends, reached = np.concatenate(parts.state.expiry.ends), [_reached(parts, side) for side in Side]
+    side_of = (np.arange(len(ends)) >= len(parts.state.expiry.ends[0])).astype(int)
+    of_no_row = entries[have > need]
+    live = np.array(reached)[side_of[of_no_row[:, 0]]] - of_no_row[:, 1] < ends[of_no_row[:, 0]]
+    if not parts.promises.frees_rows and live.any():
+        yield f"{int(live.sum())} entries of the expiry lists are of no row"
+
+
+def _reached(parts: OperatorParts, side: Side) -> int:
+    """How far probes have come on the axis of a side: they take out rows that are kept for live pairs no longer."""
+    return parts.release if parts.join.axes[side] is Axis.TIME else parts.progress.now(side)
 
 
 def _held_pairs(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
