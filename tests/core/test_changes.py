@@ -108,7 +108,7 @@ def check_state(story: dict, local: LocalJob, terms: list[dict]) -> None:
             operator = shard.operator
             mine = [q for q in terms if q["name"] in {q.name for q in shard.join.queries}]
             for side in (0, 1):
-                stays = {c: int(k) for c, k in enumerate(operator.selections[side].keep)}
+                stays = {c: int(k) for c, k in enumerate(operator.selections[side].retention)}
                 longest = max(q["window"].side(side) for q in mine)
                 assert all(stay <= longest for stay in stays.values())
                 assert operator.state.rows(side) <= sum(operator.slice_rows(side)) + 0

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.core.selections import selections
+from muntin.core.selections import classes, slice_tables
 from muntin.plan import share
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
@@ -62,10 +62,10 @@ def test_windows_that_differ_by_a_microsecond_are_windows_of_their_own():
 @pytest.mark.parametrize("tabled", [True, False])
 def test_five_hundred_selections_are_answered_by_an_index(monkeypatch, tabled):
     """No predicate is evaluated for itself: thresholds, equalities and their conjunctions all come from the regions."""
-    monkeypatch.setattr(selections, "evaluate", None)
+    monkeypatch.setattr(classes, "evaluate", None)
     if not tabled:
-        monkeypatch.setattr(selections, "HORIZONS", 0)
-        monkeypatch.setattr(selections, "DENSE", 0)
+        monkeypatch.setattr(slice_tables, "HORIZONS", 0)
+        monkeypatch.setattr(classes, "DENSE", 0)
     limits = [n for n in range(500)]
     queries = [
         f" AND A.v > {n}" + (f" AND A.s = 'n{n % 50}'" if n % 3 == 0 else "") + " WINDOW 50 microseconds"
@@ -92,7 +92,7 @@ def test_five_hundred_selections_are_answered_by_an_index(monkeypatch, tabled):
 
 def test_equal_selections_are_evaluated_once(monkeypatch):
     asked = []
-    evaluate = selections.evaluate
-    monkeypatch.setattr(selections, "evaluate", lambda t, e: asked.append([sql for sql, _ in e]) or evaluate(t, e))
+    evaluate = classes.evaluate
+    monkeypatch.setattr(classes, "evaluate", lambda t, e: asked.append([sql for sql, _ in e]) or evaluate(t, e))
     answers([f" AND A.v % 2 = 1 WINDOW {n + 1} microseconds" for n in range(300)])
     assert [len(sqls) for sqls in asked] == [1], "one expression over one micro-batch, for 300 queries"

@@ -86,7 +86,7 @@ class SteadyJoin:
 
     def stale(self, side: Side) -> int:
         """Rows held that have left their window."""
-        return self.state.rows(side) - sum(self.state.leaving.rows_by_age(side, self.now_us))
+        return self.state.rows(side) - sum(self.state.expiry.rows_by_age(side, self.now_us))
 
 
 def _even(buckets: int) -> Keys:

@@ -1,4 +1,4 @@
-"""How an operator works, by name: nothing here changes an answer."""
+"""How an operator works; nothing here changes an answer."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class Policy:
     ordering: str = SYNC_FILTER
     max_ahead_us: int | None = None
     held_bytes: int | None = None
-    """What may be held in one shard,"""
+    """What may be held in one shard."""
     releases: bool = False
-    """and whether more than that leaves out of order instead of stopping the job."""
+    """Whether more than that leaves out of order instead of stopping the job."""
     punctuations: str = DEFAULT_SETTINGS.punctuations
 
     @classmethod
     def of(cls, settings: Settings, operators: int) -> Policy:
         """The policy of each of `operators` operators (joins times shards) that share the job's limits."""
         return cls(
-            resolve(settings.invalidation),
-            settings.state_limit_bytes and settings.state_limit_bytes // operators,
-            settings.fan_out_limit or FAN_OUT,
-            settings.fan_out_limit or EVERY_ROWS,
-            settings.delivery == "eager",
-            settings.scheduler,
-            settings.ordering,
-            settings.max_ahead_us,
-            settings.held_limit_bytes and settings.held_limit_bytes // operators,
-            settings.on_held_limit == "release",
-            settings.punctuations,
+            invalidation=resolve(settings.invalidation),
+            state_bytes=settings.state_limit_bytes and settings.state_limit_bytes // operators,
+            fan_out=settings.fan_out_limit or FAN_OUT,
+            every_rows=settings.fan_out_limit or EVERY_ROWS,
+            eager=settings.delivery == "eager",
+            scheduler=settings.scheduler,
+            ordering=settings.ordering,
+            max_ahead_us=settings.max_ahead_us,
+            held_bytes=settings.held_limit_bytes and settings.held_limit_bytes // operators,
+            releases=settings.on_held_limit == "release",
+            punctuations=settings.punctuations,
         )
 
 

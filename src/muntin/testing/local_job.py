@@ -17,11 +17,13 @@ from muntin.core.aggregates import GroupValues, finish
 from muntin.core.arrivals import FOREVER, IDLE, data_of, marked, outside_calendar, shard_rows, spans_of
 from muntin.core.batch import TS, Arrivals, Counters, stream_schema
 from muntin.core.operator import Operator
+from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
-from muntin.core.punctuations import told
+from muntin.core.punctuations import spoken_by
 from muntin.core.results import ResultBatch, route, unite
 from muntin.core.step import ChangeOutcome, Step
 from muntin.model import Axis, JobSpec, Side, Stream
+from muntin.model.records import from_json, to_json
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
 from muntin.plan.families import told_apart
 from muntin.plan.punctuation import speakers
@@ -36,10 +38,12 @@ class Shard:
     join: SharedJoin
     operator: Operator
     log: dict[str, pa.Table] = field(default_factory=dict)
+    checks: bool = False
+    """Whether the state of the operator is checked after every step: that looks at every row."""
 
     def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch]:
         step = self.operator.advance(arrivals)
-        run = step.run.whole()
+        run = step.found.whole()
         self._keep(step)
         return step, run
 
@@ -63,25 +67,49 @@ class Shard:
         for name in step.deletes:
             del self.log[name]
         self.operator.tidy()
+        self._check()
+
+    def _check(self) -> None:
+        if self.checks:
+            self.operator.check()
+            assert self.log.keys() == self.operator.chunks.live.keys(), "the log has other chunks than the operator"
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
         self.join = join
-        return self.operator.change(join, covered)
+        outcome = self.operator.change(join, covered)
+        if self.checks:
+            self.operator.check()
+        return outcome
 
     def restart(self) -> None:
         """Forget all but what is durable."""
-        meta, policy = json.loads(json.dumps(self.operator.meta)), self.operator.policy
+        meta = from_json(OperatorMeta, json.loads(json.dumps(to_json(self.operator.meta))))
+        policy = self.operator.policy
         self.operator = Operator.restore(self.join, meta, self.log, policy=policy)
+        self._check()
 
 
 class LocalJob:
     """Feed micro-batches of stream tables, receive each query's rows in order."""
 
-    def __init__(self, spec: JobSpec, shards: int = 1, plan: Plan | None = None, run_length: int | None = None):
-        self.spec, self._run_length = spec, run_length
+    checks = False
+    """Whether jobs check the state of their operators after every step unless told otherwise; tests switch it on."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        shards: int = 1,
+        plan: Plan | None = None,
+        run_length: int | None = None,
+        checks: bool | None = None,
+    ):
+        self.spec = spec
+        self._run_length = run_length
         self.plan = plan or make_plan(spec)
-        self._policy, self._count = Policy.of(spec.settings, shards * max(1, len(self.plan.joins))), shards
-        self.shards = [[Shard(j, Operator(j, policy=self._policy)) for _ in range(shards)] for j in self.plan.joins]
+        self._policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
+        self._count = shards
+        self._checks = self.checks if checks is None else checks
+        self.shards = [self._new_shards(join) for join in self.plan.joins]
         self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
         self.ahead: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
         self.outside: dict[str, list[pa.Table]] = defaultdict(list)
@@ -92,6 +120,9 @@ class LocalJob:
         """Rows that broke a promise and punctuations that say nothing, with the reason."""
         self.punctuations: dict[str, list[pa.Table]] = {name: [] for name in spec.queries}
         """Of each query's output, in order of event time within each micro-batch and shard."""
+
+    def _new_shards(self, join: SharedJoin) -> list[Shard]:
+        return [Shard(join, Operator(join, policy=self._policy), checks=self._checks) for _ in range(self._count)]
 
     def follow(self, filter_order: bool) -> None:
         """From the next micro-batch on let results wait instead of rows, or the other way round."""
@@ -143,7 +174,7 @@ class LocalJob:
                 for side, table in step.refused:
                     if join.reports[side]:
                         self.refused[join.streams[side].name].append(table)
-                for name, table in told(step.punctuations, speaks, join.index).items():
+                for name, table in spoken_by(join.index, step.punctuations, speaks).items():
                     self.punctuations.setdefault(name, []).append(table)
             for query, table in route(join, ResultBatch.merge(runs)) if runs else ():
                 found[query.name].append(table)
@@ -164,14 +195,14 @@ class LocalJob:
     def change(self, spec: JobSpec) -> dict[str, ChangeOutcome]:
         """Go on with other queries; for each that is new, what the change did in its join."""
         plan, before = evolve(self.plan, spec), self.plan
-        seen = {s.name: o.streams.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
+        seen = {s.name: o.progress.streams.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
         new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
         done: dict[str, ChangeOutcome] = {}
         engines = []
         for join in plan.joins:
             old, mine = before.join(join.index), [q for q in join.queries if q.name in new]
             if old is None:
-                shards = [Shard(join, Operator(join, policy=self._policy)) for _ in range(self._count)]
+                shards = self._new_shards(join)
                 changes = [s.operator.begin([seen.get(t.name, -FOREVER) for t in join.streams]) for s in shards]
             else:
                 shards = self.shards[before.joins.index(old)]

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from muntin.core.arrivals.sharding import shard_rows
 from muntin.core.batch import Arrivals
 from muntin.core.operator import Operator
-from muntin.core.results.results import ResultBatch, counted, routed
+from muntin.core.operator_state import OperatorMeta
+from muntin.core.results import ResultBatch, counted, routed
 from muntin.model import Side
+from muntin.model.records import from_json, to_json
 from muntin.plan import share
 from muntin.sql import parse_job
 from muntin.testing.local_job import _span, _timed
@@ -42,7 +44,7 @@ def test_every_pair_counts_from_the_later_arrival(batches, lateness):
         ended = (n > len(batches),) * 2
         arrivals = Arrivals((parts[0], parts[1]), (low, low2), (high, high2), ended, moment=n)
         step = operator.advance(arrivals)
-        run = ResultBatch.from_bytes(join, step.run.whole().to_bytes())
+        run = ResultBatch.from_bytes(join, step.found.whole().to_bytes())
         times = {}
         for query, places in routed(join, run):
             ids = [run.rows[side]["id"].to_numpy()[run.pairs[side][places]] for side in Side]
@@ -50,11 +52,13 @@ def test_every_pair_counts_from_the_later_arrival(batches, lateness):
             assert run.moments(places).tolist() == want, query.name
             times[query.name] = {m: want.count(m) for m in set(want)}
             assert run.arrivals(places) == times[query.name]
-        assert counted(step.run) == times
+        assert counted(step.found) == times
         log.update(step.puts)
         for name in step.deletes:
             del log[name]
         operator.tidy()
         if restart:
-            operator = Operator.restore(join, json.loads(json.dumps(operator.meta)), log)
-    assert operator.intake.came.known == []
+            operator = Operator.restore(
+                join, from_json(OperatorMeta, json.loads(json.dumps(to_json(operator.meta)))), log
+            )
+    assert operator.intake.arrival_times.known == []

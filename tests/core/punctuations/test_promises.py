@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from muntin.core.punctuations import NoPromises
 from muntin.core.punctuations.compaction import SLACK
 from muntin.kernels.promises import Table
 from muntin.model import JobSpec, Side, UsageError
@@ -102,7 +103,7 @@ def test_lists_and_ranges_purge_the_keys_that_they_are_about(about):
 def test_without_promises_there_is_nothing_to_look_after():
     plain, off = LocalJob(job()), LocalJob(job(a=MARKS, b=MARKS, unique="A", how="off"))
     for local in (plain, off):
-        assert local.shards[0][0].operator.promises is None
+        assert type(local.shards[0][0].operator.promises) is NoPromises
         local.push({"A": rows((1, 7), (3, 7)), "B": rows((2, 7), (3, 7))})
     assert plain.counters() == off.counters()
     off.push({"A": rows((4, 7, True), (5, 7)), "B": rows((5, 7))})
@@ -169,7 +170,7 @@ def test_no_more_rows_lie_dead_than_live_and_a_few_thousand():
                          and name[0] == "lr"[side])  # fmt: skip
             assert stored <= 2 * operator.state.rows(side) + SLACK + 6000
             assert len(operator.payload[side]) <= 2 * operator.state.rows(side) + 2 * SLACK + 12000
-        assert len(operator.state.leaving) <= 2 * sum(operator.state.rows(s) for s in Side) + 3 * SLACK
+        assert len(operator.state.expiry) <= 2 * sum(operator.state.rows(s) for s in Side) + 3 * SLACK
         assert set(local.shards[0][0].log) == set(operator.chunks.live)
     assert sum(local.counters()[0].dropped) > 19_000 and local.counters()[0].purged[0] > 15_000
     assert sum(sum(operator.slice_rows(side)) for side in Side) == sum(operator.state.rows(side) for side in Side)
@@ -205,7 +206,7 @@ def test_a_table_of_promises_is_as_large_as_what_it_holds():
     local = LocalJob(job(window=1000, a=MARKS))
     ts = np.arange(0, 2000)
     local.push({"A": many(ts, ts, closed=True), "B": many(ts[-1:], ts[-1:])})
-    (table, _) = local.shards[0][0].operator.promises._tables
+    (table, _) = local.shards[0][0].operator.promises.tables
     assert isinstance(table, Table) and 2 * table.used[0] <= len(table.keys) <= 8192
 
 

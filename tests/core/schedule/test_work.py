@@ -11,7 +11,7 @@ from muntin.core.arrivals.sharding import shard_rows
 from muntin.core.batch import Arrivals
 from muntin.core.operator import Operator
 from muntin.core.policy import Policy
-from muntin.core.results.results import route
+from muntin.core.results import route
 from muntin.core.schedule.outbox import Delivery
 from muntin.core.schedule.work import ScheduledWork
 from muntin.model import JobSpec, Side

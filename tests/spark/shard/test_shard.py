@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.core.results.results import ResultBatch, route
+from muntin.core.results import ResultBatch, route
 from muntin.plan import share
 from muntin.spark.checkpoint.durable import FileKind, to_line
 from muntin.spark.control.control_stream import copies

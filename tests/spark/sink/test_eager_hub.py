@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.core.results.results import OUTPUT_TS
+from muntin.core.results import OUTPUT_TS
 from muntin.model import MuntinError
 from muntin.plan import share
 from muntin.spark.shard.eager_sender import CAME, EagerSender

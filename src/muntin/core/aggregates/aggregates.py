@@ -2,8 +2,8 @@
 
 Pairs are evaluated once for each expression, whichever queries use it, and added up once for each family
 (`plan.families`), not once for each query. Which values a group has at which instant comes out as tables of numbers
-(`GroupValues`), one for each query; `values.py` makes SQL's values of them, after those of all shards have been put together
-where a group is in several.
+(`GroupValues`), one for each query; `values.py` makes SQL's values of them, after those of all shards have been put
+together where a group is in several.
 
 An instant is final when no pair can come any more that is live at it: rows with exactly the release point's time may
 still come, so instants before it are.
@@ -28,7 +28,7 @@ from muntin.core.aggregates.layer import GroupedPairs, Layer, Shape, in_order
 from muntin.core.aggregates.top import TopState
 from muntin.core.batch import Counters
 from muntin.core.policy import EVERY_ROWS
-from muntin.core.results import Columns, ResultBatch
+from muntin.core.results import OutputColumns, ResultBatch
 from muntin.core.storage import Memory
 from muntin.kernels.aggregate import BEFORE, Events, Out
 from muntin.kernels.arrays import Bools, Floats, Int64s
@@ -75,7 +75,7 @@ class Aggregates:
     def take(self, run: ResultBatch, counters: Counters) -> None:
         """Take in pairs; none of them is live at an instant that has been told."""
         if len(run):
-            columns, wanted = Columns(run), WantedPairs(run)
+            columns, wanted = OutputColumns(run), WantedPairs(run)
             for state in self.states:
                 counters.aggregated += state.take(columns, wanted.places(state.family.first))
 
@@ -143,7 +143,7 @@ class FamilyState(GroupState):
 
     # -- pairs in -------------------------------------------------------------------------------------------------
 
-    def take(self, columns: Columns, chosen: Int64s) -> int:
+    def take(self, columns: OutputColumns, chosen: Int64s) -> int:
         placed = self._placed(columns, chosen)
         if placed is None:
             return 0
@@ -260,7 +260,7 @@ def _moved(call: Call, moved: MovedLabels, keys: Int64s) -> Int64s:
 
 def measured(
     family: Family,
-    columns: Columns,
+    columns: OutputColumns,
     places: tuple[pa.Array, pa.Array],
     labelled: Callable[[Expr, pa.ChunkedArray], Int64s] | None = None,
 ) -> tuple[Int64s, Floats, Int64s, Bools]:

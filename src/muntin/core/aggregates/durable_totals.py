@@ -23,7 +23,6 @@ from muntin.kernels.arrays import AnyArray, Int64s
 from muntin.kernels.slots import Slots, drop_cells, look_up
 from muntin.model import Side
 
-Puts = dict[str, pa.Table]
 SERIAL, OPEN, RUN = "_serial", "_open", "_run"
 FIRST_ROOM = 64
 INSIDE = flat("int64")
@@ -171,7 +170,7 @@ class DurableTotals(Entries):
         runs = [[run.number, run.name, run.first] for run in self.runs]
         return {"counts": [self._serials, self._logged, self._number], "runs": runs}
 
-    def log(self, chunks: ChunkLog, base: int, puts: Puts, render: Callable[[Int64s], pa.Table]) -> list[str]:
+    def log(self, chunks: ChunkLog, base: int, render: Callable[[Int64s], pa.Table]) -> list[str]:
         """Write what has changed as chunk number `base`; the chunks that are needed no more."""
         none = np.zeros(0, np.int64)
         touched, gone = np.unique(np.concatenate([none, *self._touched])), np.concatenate([none, *self._gone])
@@ -192,8 +191,8 @@ class DurableTotals(Entries):
         gone = gone[gone < first] if self.runs else none  # of younger entries no run is left that has them
         self._logged = self._serials
         if len(touched) or len(gone):
-            name = chunks.add(ChunkKind.TOTALS, Side.LEFT, base, FOREVER, 0, len(touched) + len(gone))
-            puts[name] = _written(self._serial[touched], render(touched), gone)
+            table = _written(self._serial[touched], render(touched), gone)
+            name = chunks.write(ChunkKind.TOTALS, Side.LEFT, base, table, FOREVER)
             self._home[touched] = self._number
             inside = Stored.keep(self._memory, [touched]), Stored.keep(self._memory, [gone])
             self.runs.append(LogState(self._number, name, first, *inside))

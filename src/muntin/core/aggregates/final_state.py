@@ -2,8 +2,8 @@
 
 A family's pairs are added up once: each in the smallest lane that has it (`plan.families`); the totals of a query are
 those of its own lane and the smaller ones. When a key is over for a lane, its groups are told there, and what they have
-moves to the next lane; when it is over for the largest, they are closed. The ends of a key are event times (`KeyEnds`), so
-that rows do not depend on micro-batches: pairs later than the last end of their key begin a new group.
+moves to the next lane; when it is over for the largest, they are closed. The ends of a key are event times
+(`KeyEnds`), so that rows do not depend on micro-batches: pairs later than the last end of their key begin a new group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from muntin.core.aggregates.groups import G1, G2, TIME, Groups, GroupValues, gro
 from muntin.core.aggregates.key_ends import KeyEnds, first_ends
 from muntin.core.aggregates.totals import Measures, Totals, together
 from muntin.core.batch import Counters
-from muntin.core.results import Columns
+from muntin.core.results import OutputColumns
 from muntin.core.storage import Layout, Memory, flat
 from muntin.kernels.aggregate import fill_cells
 from muntin.kernels.arrays import AnyArray, Int64s
@@ -95,11 +95,11 @@ class FinalState:
     # -- pairs in -------------------------------------------------------------------------------------------------
 
     def advance(
-        self, columns: Columns, chosen: Int64s, keys: Keys, ends: KeyEnds, end: int | None, counters: Counters
+        self, columns: OutputColumns, chosen: Int64s, keys: Keys, ends: KeyEnds, end: int | None, counters: Counters
     ) -> list[GroupValues]:
         """Take in pairs and tell of what is over, life by life of each key; `keys` are those of all pairs."""
         found: list[GroupValues] = []
-        run, last = columns.run, self._lanes - 1
+        run, last = columns.batch, self._lanes - 1
         left, right = (run.ts(side)[run.pairs[side][chosen]] for side in Side)
         time, ages = np.maximum(left, right), (right - left, left - right)
         lane = np.maximum(*(np.searchsorted(self._windows[side], ages[side], side="right") for side in Side))
@@ -118,7 +118,7 @@ class FinalState:
         self._named.settle(self.groups)
         return found
 
-    def _add(self, columns: Columns, chosen: Int64s, lane: Int64s, k1: Int64s, k2: Int64s) -> int:
+    def _add(self, columns: OutputColumns, chosen: Int64s, lane: Int64s, k1: Int64s, k2: Int64s) -> int:
         """Add up pairs; how many additions that took."""
         if not len(chosen):
             return 0

@@ -1,10 +1,11 @@
 """Groups of a join key that are told once, when they can get no more pairs (semantics, section 7).
 
 Unlike live pairs, those of a group's whole life cannot be found again from the rows that the join keeps. So their
-totals are durable (core/aggregates/durable_totals.py), and rows may be freed by promises: nobody needs them for the totals.
+totals are durable (core/aggregates/durable_totals.py), and rows may be freed by promises: nobody needs them for the
+totals.
 
-A query that comes begins without pairs, in a family of its own (core/aggregates/final_state.py); when one goes, the others of its
-family go on with the same log.
+A query that comes begins without pairs, in a family of its own (core/aggregates/final_state.py); when one goes, the
+others of its family go on with the same log.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from muntin.core.aggregates.groups import GroupValues, WantedPairs
 from muntin.core.aggregates.key_ends import KeyEnds
 from muntin.core.arrivals import key_columns
 from muntin.core.batch import Counters
-from muntin.core.results import Columns, ResultBatch
+from muntin.core.results import OutputColumns, ResultBatch
 from muntin.core.selections import query_flags
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
 from muntin.kernels.arrays import Bools, Int64s, UInt64s
@@ -29,7 +30,6 @@ from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family, final_families
 
-Puts = dict[str, pa.Table]
 NO_NUMBERS = np.zeros(0, np.int64)
 NO_FINALS: Mapping[str, Any] = {"next": 0, "states": ()}
 """What is known of a shard that never had any."""
@@ -96,7 +96,7 @@ class Finals:
 
     def tell(self, run: ResultBatch, ends: Sequence[KeyEnds], end: int | None, counters: Counters) -> list[GroupValues]:
         """Take in pairs, and tell of the groups that are over; of all where the streams have come to their `end`."""
-        columns, found = Columns(run), dict[str, list[pa.Table]]()
+        columns, found = OutputColumns(run), dict[str, list[pa.Table]]()
         wanted, keys = (WantedPairs(run), _keys(run)) if len(run) else (None, (NO_NUMBERS, NO_NUMBERS))
         for state, own in zip(self.states, ends, strict=True):
             chosen = wanted.places(state.family.first) if wanted else NO_NUMBERS
@@ -110,16 +110,14 @@ class Finals:
     def meta(self) -> dict[str, Any]:
         return {"next": self._next, "states": [state.meta for state in self.states]}
 
-    def log(self, chunks: ChunkLog, puts: Puts) -> list[str]:
-        """Write what has changed; the chunks that are needed no more."""
+    def log(self, chunks: ChunkLog) -> None:
+        """Write what has changed, and remove the chunks that are needed no more."""
         obsolete, self._obsolete = self._obsolete, []
         for state in self.states:
             for book, render in state.books:
-                obsolete += book.log(chunks, self._next, puts, render)
+                obsolete += book.log(chunks, self._next, render)
                 self._next += 1
-        for name in obsolete:
-            chunks.live.pop(name, None)
-        return obsolete
+        chunks.remove(obsolete)
 
     def restore(self, join: SharedJoin, meta: Mapping[str, Any], chunks: ChunkLog, tables: Mapping[str, Any]) -> None:
         """Everything again from the chunks; those that belong to nobody go with the next micro-batch."""

@@ -18,7 +18,7 @@ from muntin.core.aggregates.layer import Layer
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import CLASS, Counters
 from muntin.core.policy import EVERY_ROWS, LimitError
-from muntin.core.results import Columns, ResultBatch
+from muntin.core.results import OutputColumns, ResultBatch
 from muntin.core.storage import Memory, Slotted, first_to_merge, pack, read_table, table_bytes, unpack
 from muntin.kernels.arrays import AnyArray, Int32s, Int64s
 from muntin.kernels.evaluate import arrow_type
@@ -114,10 +114,10 @@ class GroupState(ABC):
     def begin(self, run: ResultBatch) -> None:
         """Take in pairs of the time before the family was there."""
         if len(run):
-            self.take(Columns(run), WantedPairs(run).places(self.family.first))
+            self.take(OutputColumns(run), WantedPairs(run).places(self.family.first))
 
     @abstractmethod
-    def take(self, columns: Columns, chosen: Int64s) -> int:
+    def take(self, columns: OutputColumns, chosen: Int64s) -> int:
         """Take in those of the pairs chosen that are live at some instant; how many additions that took."""
 
     @abstractmethod
@@ -137,9 +137,9 @@ class GroupState(ABC):
                 "run the job again: nothing is lost",
             )
 
-    def _placed(self, columns: Columns, chosen: Int64s) -> PlacedPairs | None:
+    def _placed(self, columns: OutputColumns, chosen: Int64s) -> PlacedPairs | None:
         """Those of the pairs chosen that are live at some instant, new groups taken in; None where there are none."""
-        family, run = self.family, columns.run
+        family, run = self.family, columns.batch
         left, right = (run.ts(side)[run.pairs[side][chosen]] for side in Side)
         time = _panes(np.maximum(left, right), family.pane)
         anchor = _panes(np.minimum(left + family.delta, right), family.pane)
@@ -176,7 +176,9 @@ def _panes(us: Int64s, pane: int) -> Int64s:
     return us if pane == 1 else -(-us // pane)
 
 
-def group_hashes(columns: Columns, groups: Sequence[Expr], places: tuple[pa.Array, pa.Array]) -> tuple[Int64s, Int64s]:
+def group_hashes(
+    columns: OutputColumns, groups: Sequence[Expr], places: tuple[pa.Array, pa.Array]
+) -> tuple[Int64s, Int64s]:
     """The group of each pair as 128 bits; unlike as a key, NULL is a value like any other."""
     if not groups:
         nothing = np.zeros(len(places[0]), np.int64)
@@ -226,7 +228,7 @@ class Groups:
     def _end(self) -> int:
         return self._tables[-1][0] + self._tables[-1][2].num_rows if self._tables else 0
 
-    def add(self, columns: Columns, places: tuple[pa.Array, pa.Array], chosen: Int64s) -> Int64s:
+    def add(self, columns: OutputColumns, places: tuple[pa.Array, pa.Array], chosen: Int64s) -> Int64s:
         """Take in the groups of the pairs chosen; their numbers."""
         at = places[0].take(pa.array(chosen)), places[1].take(pa.array(chosen))
         return self.add_rows([unsigned_zero(columns.values(expr, at)) for expr in self._exprs], len(chosen))

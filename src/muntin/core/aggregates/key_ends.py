@@ -1,4 +1,4 @@
-"""When keys are over, for those who are told once (core/aggregates/finals.py): event times, whatever the micro-batches."""
+"""When keys are over, for finals (core/aggregates/finals.py): event times, whatever the micro-batches."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from muntin.core.storage import (
     Layout,
     Memory,
     Slotted,
-    TimeRun,
+    TimeQueue,
     first_to_merge,
     flat,
     leave_all,
@@ -102,8 +102,8 @@ class Layer(Slotted):
             self._room, self._steps = FIRST_SLOTS, FIRST_STEPS
             self._allocate()
         going, coming = self._cell_columns()
-        self._runs = [TimeRun.open(memory, run, going) for run in image["runs"]] if image else []
-        self._waiting = [TimeRun.open(memory, run, coming) for run in image["waiting"]] if image else []
+        self._runs = [TimeQueue.open(memory, run, going) for run in image["runs"]] if image else []
+        self._waiting = [TimeQueue.open(memory, run, coming) for run in image["waiting"]] if image else []
 
     def _layouts(self) -> tuple[Layout, Layout, Layout]:
         room, shape = self._room, self.shape
@@ -183,7 +183,7 @@ class Layer(Slotted):
         if not len(pairs.slot):
             return 0
         coming = self._coming_cells(pairs)
-        self._waiting.append(TimeRun.keep(self._memory, [coming.time, coming.anchor, coming.slot, *coming[3:]]))
+        self._waiting.append(TimeQueue.keep(self._memory, [coming.time, coming.anchor, coming.slot, *coming[3:]]))
         going = self._cells(pairs, pairs.anchor, pairs.lane.astype(np.int64))
         np.add.at(self.slots.refs, going.slot, 1)
         self._append([going.anchor, going.slot, *going[3:6]])
@@ -216,7 +216,7 @@ class Layer(Slotted):
             run = [column[order] for column in joined]
         for known in merged:
             known.discard()
-        self._runs[first:] = [TimeRun.keep(self._memory, run)]
+        self._runs[first:] = [TimeQueue.keep(self._memory, run)]
 
     # -- through time ---------------------------------------------------------------------------------------------
 

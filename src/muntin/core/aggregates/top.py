@@ -21,7 +21,7 @@ from muntin.core.aggregates.groups import TIME, GroupState, GroupValues, unsigne
 from muntin.core.aggregates.labels import LABEL, Labels
 from muntin.core.aggregates.layer import BLOCK, GroupedPairs, Layer, Shape, blocks, in_order
 from muntin.core.batch import Counters
-from muntin.core.results import Columns
+from muntin.core.results import OutputColumns
 from muntin.core.storage import Memory
 from muntin.kernels.aggregate import BEFORE, Events
 from muntin.kernels.arrays import Int64s
@@ -118,7 +118,7 @@ class TopState(GroupState):
         """Pairs that are kept."""
         return len(self.main.keys(0))
 
-    def take(self, columns: Columns, chosen: Int64s) -> int:
+    def take(self, columns: OutputColumns, chosen: Int64s) -> int:
         placed = self._placed(columns, chosen)
         if placed is None:
             return 0

@@ -1,6 +1,6 @@
 """How far the two streams of a join have come: what is late, what is ahead of its time, and who waits for whom.
 
-All of it follows from figures of the *whole* streams, which every shard is told, so that all shards agree and a replay
+All of it follows from figures of the *whole* streams, which every shard receives, so that all shards agree and a replay
 finds the same.
 
     frontier   no row older than this is accepted any more: the largest event time less the lateness, or, for a stream
@@ -10,8 +10,8 @@ finds the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from muntin.core.batch import Arrivals, Spans
 from muntin.model import Side
@@ -27,29 +27,35 @@ def is_event_time(us: int) -> bool:
     return abs(us) < FOREVER // 2
 
 
-class Frontiers:
-    max_ts: list[int]
-    min_ts: int
-    ended: list[bool]
-    idle: list[bool]
-    """Streams that no longer hold the other one back, until their next row."""
-    floor: list[int]
-    """What the other stream had come to while a stream was idle."""
-    doubted: list[int]
-    """Rows turned away as too far ahead since the last one that was believed."""
+@dataclass(frozen=True)
+class FrontierMeta:
+    """What is durable of the frontiers; by default, that of streams that have brought nothing."""
 
-    def __init__(self, lateness_us: tuple[int, int], max_ahead_us: int | None, meta: Mapping[str, Any] | None = None):
-        self._lateness_us, self._max_ahead_us = lateness_us, max_ahead_us
-        self.recall(meta or NEW)
+    max_ts: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
+    min_ts: int = FOREVER
+    ended: list[bool] = field(default_factory=lambda: [False, False])
+    idle: list[bool] = field(default_factory=lambda: [False, False])
+    floor: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
+    doubted: list[int] = field(default_factory=lambda: [0, 0])
+
+
+class Frontiers:
+    def __init__(self, lateness_us: tuple[int, int], max_ahead_us: int | None, meta: FrontierMeta):
+        self._lateness_us = lateness_us
+        self._max_ahead_us = max_ahead_us
+        self.max_ts = list(meta.max_ts)
+        self.min_ts = meta.min_ts
+        self.ended = list(meta.ended)
+        self.idle = list(meta.idle)
+        """Streams that no longer hold the other one back, until their next row."""
+        self.floor = list(meta.floor)
+        """What the other stream had come to while a stream was idle."""
+        self.doubted = list(meta.doubted)
+        """Rows turned away as too far ahead since the last one that was believed."""
 
     @property
-    def meta(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in NEW}
-
-    def recall(self, meta: Mapping[str, Any]) -> None:
-        for name in NEW:
-            value = meta[name]
-            setattr(self, name, list(value) if isinstance(value, list) else value)
+    def meta(self) -> FrontierMeta:
+        return FrontierMeta(self.max_ts, self.min_ts, self.ended, self.idle, self.floor, self.doubted)
 
     def begin(self, max_ts: Sequence[int]) -> None:
         """Start in the middle of streams that have come to `max_ts`."""
@@ -114,13 +120,3 @@ def united(parts: Sequence[Spans], gap: int) -> Spans:
         else:
             found.append((low, high, count))
     return found
-
-
-NEW: dict[str, Any] = {
-    "max_ts": [-FOREVER, -FOREVER],
-    "min_ts": FOREVER,
-    "ended": [False, False],
-    "idle": [False, False],
-    "floor": [-FOREVER, -FOREVER],
-    "doubted": [0, 0],
-}

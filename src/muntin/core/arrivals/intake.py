@@ -1,6 +1,6 @@
 """Rows between their arrival and the join: numbered, written to the log, kept in memory, and held until their time.
 
-What it **is**, with J[side] how far the rows of a side have been joined:
+What it **is**, with R the release point and J[side] how far the rows of a side have been joined:
 
     payload[side]    the rows of all live chunks, by number
     waiting[side]    time, key, class and number of the rows with  ts > R: those up to J are taken, the others held
@@ -11,95 +11,119 @@ Numbers come from ranges by how long rows stay, so that those that have left lie
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.arrivals.arrival_times import ArrivalTimes
+from muntin.core.arrivals.arrival_times import ArrivalTimes, ChunkArrival
 from muntin.core.arrivals.row_numbers import NumberedRows
 from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Counters, own_columns, stored_schema
 from muntin.core.selections import Selections
-from muntin.core.storage import RANGE_BITS, ChunkKind, ChunkLog, Memory, StoredRows, TimeRun, flat, leave_all, take_all
+from muntin.core.storage import (
+    RANGE_BITS,
+    ChunkKind,
+    ChunkLog,
+    Memory,
+    QueueImage,
+    StoredRows,
+    TableImage,
+    TimeQueue,
+    flat,
+    leave_all,
+    take_all,
+)
 from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.join import Rows
 from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.share import Cuts
 
-Puts = dict[str, pa.Table]
 GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
 VISITORS, MOVED = GROUPS, GROUPS + 1
-"""The ranges of rows that only probe here, and of those that were moved away from dead ones (core/punctuations/compaction.py)."""
+"""The ranges of rows that only probe here, and of those that were moved away from dead ones
+(core/punctuations/compaction.py)."""
 COLUMNS = flat("int64", "int64", "int64", "int64", "int32", "int64", "bool")
 CLASS, ROW = 4, 5
 """Of waiting rows: time, arrival, both halves of the key, class, row number, whether it is kept here."""
 ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in COLUMNS)
-_FIRST_ROWS = [n << RANGE_BITS for n in range(MOVED + 1)]
-NEW: dict[str, Any] = {"next_row": [_FIRST_ROWS, _FIRST_ROWS], "came": ()}
+
+
+@dataclass(frozen=True)
+class IntakeMeta:
+    """What is durable of the intake."""
+
+    next_rows: list[list[int]] = field(default_factory=lambda: [[n << RANGE_BITS for n in range(MOVED + 1)]] * 2)
+    """For each side the next row number of each range."""
+    arrivals: list[ChunkArrival] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class IntakeImage:
+    """What another process needs, beside `IntakeMeta` and the memory, to go on with the rows of both sides."""
+
+    payload: list[list[TableImage]]
+    waiting: list[list[QueueImage]]
 
 
 class Intake:
-    payload: tuple[StoredRows, ...]
-    came: ArrivalTimes
-    """When rows arrived."""
-
     def __init__(
         self,
         join: SharedJoin,
         selections: tuple[Selections, Selections],
         chunks: ChunkLog,
         memory: Memory,
-        meta: Mapping[str, Any],
-        image: Mapping[str, Any] | None = None,
+        meta: IntakeMeta,
+        image: IntakeImage | None = None,
     ):
-        self._join, self._selections, self._chunks, self._memory = join, selections, chunks, memory
-        rows = image["payload"] if image else ((), ())
-        self.payload = tuple(StoredRows(stored_schema(join, side), memory, rows[side]) for side in Side)
-        self.came = ArrivalTimes(meta.get("came", ()))
-        self._next = [list(numbers) for numbers in meta["next_row"]]
-        held = image["held"] if image else ((), ())
-        self._waiting = tuple([TimeRun.open(memory, run, COLUMNS) for run in held[side]] for side in Side)
+        image = image or IntakeImage([[], []], [[], []])
+        self._join = join
+        self._selections = selections
+        self._chunks = chunks
+        self._memory = memory
+        self._next = [list(numbers) for numbers in meta.next_rows]
+        self.payload = tuple(StoredRows(stored_schema(join, side), memory, image.payload[side]) for side in Side)
+        self.arrival_times = ArrivalTimes(meta.arrivals)
+        self._waiting = tuple(
+            [TimeQueue.open(memory, queue, COLUMNS) for queue in image.waiting[side]] for side in Side
+        )
 
     @property
-    def meta(self) -> dict[str, Any]:
-        return {"next_row": self._next, "came": self.came.known}
+    def meta(self) -> IntakeMeta:
+        return IntakeMeta(self._next, self.arrival_times.known)
 
     @property
-    def image(self) -> dict[str, Any]:
-        """What another process needs, beside `meta` and the memory, to go on with these rows."""
-        return {
-            "payload": [payload.image for payload in self.payload],
-            "held": [[run.image for run in runs] for runs in self._waiting],
-        }
+    def image(self) -> IntakeImage:
+        waiting = [[queue.image for queue in queues] for queues in self._waiting]
+        return IntakeImage([payload.image for payload in self.payload], waiting)
 
     @property
-    def following(self) -> list[list[int]]:
+    def next_rows(self) -> list[list[int]]:
         """The next number in each range of each side."""
         return [list(numbers) for numbers in self._next]
 
-    # -- rows come ------------------------------------------------------------------------------------------------
+    # -- rows arrive ----------------------------------------------------------------------------------------------
 
     def begin(self, moment: int) -> None:
-        """A micro-batch has come, at a moment of the wall clock."""
-        self.came.begin(moment, not any(self._waiting))
+        """A micro-batch has arrived, at a moment of the wall clock."""
+        self.arrival_times.begin(moment, not any(self._waiting))
 
-    def receive(self, side: Side, rows: pa.Table, everything: bool, counters: Counters, puts: Puts) -> None:
+    def receive(self, side: Side, rows: pa.Table, everything: bool, counters: Counters) -> None:
         """Classify rows that were accepted, and keep those that some query wants, or `everything`, as chunks."""
         selections = self._selections[side]
         classes = selections.classify(rows)
-        selections.note(classes)
+        selections.count(classes)
         wanted = selections.reach[classes] > 0
         counters.unwanted[side] += rows.num_rows - int(wanted.sum())
         order = np.flatnonzero(wanted | everything)
         order = order[np.argsort(rows[TS].to_numpy()[order], kind="stable")]
-        self._keep(side, rows.take(pa.array(order)), classes[order], puts)
+        self._keep(side, rows.take(pa.array(order)), classes[order])
 
-    def _keep(self, side: Side, table: pa.Table, classes: Int32s, puts: Puts) -> None:
+    def _keep(self, side: Side, table: pa.Table, classes: Int32s) -> None:
         """Number rows in time order and hold them back, in chunks of those that leave at about the same age."""
         selections = self._selections[side]
-        ranges = _groups(self._join.cuts[side])[selections.lanes()[classes]]
+        ranges = _groups(self._join.cuts[side])[selections.last_slices[classes]]
         if KEPT in table.column_names:
             ranges = np.where(np.asarray(table[KEPT]), ranges, VISITORS)
         ranges = np.where(selections.reach[classes] > 0, ranges, VISITORS)
@@ -107,34 +131,37 @@ class Intake:
             chosen = ranges == number
             part, own = (table, classes) if chosen.all() else (table.filter(pa.array(chosen)), classes[chosen])
             part = part.combine_chunks()
-            base = self._log(side, int(number), part, own, puts)
-            self.came.note(side, base)
+            base = self._log(side, int(number), part, own)
+            self.arrival_times.add(side, base)
             self.hold(ChunkKind.VISITORS if number == VISITORS else ChunkKind.ROWS, side, base, part, own)
 
-    def _log(self, side: Side, number: int, part: pa.Table, classes: Int32s, puts: Puts) -> int:
+    def _log(self, side: Side, number: int, part: pa.Table, classes: Int32s) -> int:
         """Give rows in time order the next numbers of a range, and the log a chunk of them; returns the first."""
         base = self._next[side][number]
         self._next[side][number] += part.num_rows
-        kind, keep = (
-            ChunkKind.VISITORS if number == VISITORS else ChunkKind.ROWS,
-            int(self._selections[side].keep[classes].max()),
-        )
-        puts[self._chunks.add(kind, side, base, int(part[TS][-1].as_py()), keep, part.num_rows)] = part
+        kind = ChunkKind.VISITORS if number == VISITORS else ChunkKind.ROWS
+        retention = int(self._selections[side].retention[classes].max())
+        self._chunks.write(kind, side, base, part, int(part[TS][-1].as_py()), retention)
         return base
 
-    def log_moved(self, side: Side, part: pa.Table, classes: Int32s, puts: Puts) -> int:
-        """The same for rows that were joined long ago."""
-        return self._log(side, MOVED, part, classes, puts)
+    def move(self, side: Side, part: pa.Table, classes: Int32s) -> int:
+        """Give rows in time order that were joined long ago new numbers and a chunk of their own; returns the first."""
+        base = self._log(side, MOVED, part, classes)
+        self.payload[side].add(base, self._without_own(side, part), classes)
+        return base
 
     def hold(self, kind: ChunkKind, side: Side, base: int, table: pa.Table, classes: Int32s) -> None:
         """Take the rows of a chunk into memory, and let them wait."""
-        own = [f.name for f in own_columns(self._join, side) if f.name != TS]
-        self.payload[side].add(base, table.drop_columns(own), classes)
+        self.payload[side].add(base, self._without_own(side, table), classes)
         numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
         ts, h1, h2 = (np.asarray(table[c]) for c in (TS, H1, H2))
-        arrivals = np.asarray(table[ARRIVAL]) if ARRIVAL in own else numbers
+        arrivals = np.asarray(table[ARRIVAL]) if ARRIVAL in table.column_names else numbers
         kept = np.full(len(ts), kind is ChunkKind.ROWS)
-        self._waiting[side].append(TimeRun.keep(self._memory, (ts, arrivals, h1, h2, classes, numbers, kept)))
+        self._waiting[side].append(TimeQueue.keep(self._memory, (ts, arrivals, h1, h2, classes, numbers, kept)))
+
+    def _without_own(self, side: Side, table: pa.Table) -> pa.Table:
+        """Rows without what they carry beside their payload and their time."""
+        return table.drop_columns([f.name for f in own_columns(self._join, side) if f.name != TS])
 
     # -- rows go on to the join -----------------------------------------------------------------------------------
 
@@ -152,7 +179,7 @@ class Intake:
             mine, theirs = numbered[side], numbered[side.other]
             at = mine.numbers(arrivals) if mine else ts
             now = theirs.reached(ts, inclusive=side is Side.RIGHT) if theirs else ts
-            others[-1] &= self._selections[side].keep[others[2]] > 0  # of no use to anyone since a query has left
+            others[-1] &= self._selections[side].retention[others[2]] > 0  # of no use to anyone since a query has left
             sides.append((np.full(len(ts), side, np.uint8), ts, at, now, *others))
         joined = [np.concatenate(columns) for columns in zip(*sides, strict=True)]
         order = np.lexsort((joined[2], joined[0], joined[1])) if any(numbered) else np.argsort(joined[1], kind="stable")
@@ -160,17 +187,27 @@ class Intake:
 
     def leave(self, until: int) -> None:
         """The release point has passed rows: they wait no more."""
-        for runs in self._waiting:
-            leave_all(runs, until)
+        for queues in self._waiting:
+            leave_all(queues, until)
 
     def put_back(self) -> None:
         """Hold again all that was taken and has not left."""
-        for run in (*self._waiting[0], *self._waiting[1]):
-            run.put_back()
+        for queue in (*self._waiting[0], *self._waiting[1]):
+            queue.put_back()
+
+    def waiting(self, side: Side) -> tuple[Int64s, Int64s, Int64s]:
+        """Times, classes and numbers of the rows of a side that wait; those that have been taken have numbers < 0."""
+        found = [np.zeros((3, 0), np.int64)]
+        for queue in self._waiting[side]:
+            columns = np.stack([queue.arrays[n].astype(np.int64) for n in (0, CLASS, ROW)])
+            columns[2, : queue.taken] = ~columns[2, : queue.taken]
+            found.append(columns)
+        ts, classes, numbers = np.concatenate(found, axis=1)
+        return ts, classes, numbers
 
     def held(self, side: Side) -> int:
         """Rows that have not been joined."""
-        return sum(len(run) for run in self._waiting[side])
+        return sum(len(queue) for queue in self._waiting[side])
 
     @property
     def held_bytes(self) -> int:
@@ -187,7 +224,8 @@ class Intake:
     ) -> list[Callable[[Int64s], Int32s] | None]:
         """Go on with other queries; for each side the classes of rows by number where predicates are new."""
         found = [self._adopt(side, selections[side]) for side in Side]
-        self._join, self._selections = join, selections
+        self._join = join
+        self._selections = selections
         return found
 
     def _adopt(self, side: Side, selections: Selections) -> Callable[[Int64s], Int32s] | None:
@@ -198,24 +236,24 @@ class Intake:
         payload = self.payload[side]
         payload.reclassify(selections.refined(new))
         by_number = payload.class_by_number()
-        for run in self._waiting[side]:
-            run.update(CLASS, lambda columns: by_number(columns[ROW]))
+        for queue in self._waiting[side]:
+            queue.update(CLASS, lambda columns: by_number(columns[ROW]))
         return by_number
 
-    def restay(self) -> None:
+    def update_retentions(self) -> None:
         """Say anew of each chunk at which age its last row leaves."""
-        self._chunks.restay(self._stay)
+        self._chunks.update_retentions(self._retention)
 
-    def _stay(self, kind: ChunkKind, side: Side, base: int, rows: int) -> int:
+    def _retention(self, kind: ChunkKind, side: Side, base: int, rows: int) -> int:
         if kind is ChunkKind.CLOCK:
             return self._join.reach(side)
         if not kind.has_rows:
             return self._join.cuts[side][-1]
-        return int(self._selections[side].keep[self.payload[side].classes_of(base, rows)].max())
+        return int(self._selections[side].retention[self.payload[side].classes_of(base, rows)].max())
 
     def tidy(self, needed: Sequence[Mapping[int, int]]) -> None:
         """Give back the rows that no chunk needs, given by the first number needed in each range of each side."""
-        self.came.forget({side: [run.first(ROW) for run in self._waiting[side]] for side in Side})
+        self.arrival_times.forget({side: [queue.first(ROW) for queue in self._waiting[side]] for side in Side})
         for side in Side:
             self.payload[side].forget(needed[side])
 

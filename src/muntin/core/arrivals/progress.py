@@ -10,54 +10,52 @@ Everything that is forgotten, rows, chunks and numbers, is so by R.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrivals.frontiers import FOREVER, Frontiers
-from muntin.core.arrivals.frontiers import NEW as NO_STREAMS
-from muntin.core.arrivals.row_numbers import NumberedRows, RowNumbering
+from muntin.core.arrivals.frontiers import FOREVER, FrontierMeta, Frontiers
+from muntin.core.arrivals.row_numbers import NumberedRows, RowCounts, RowNumbering, RowNumberingImage
 from muntin.core.batch import ARRIVAL, TS, Arrivals
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
 from muntin.kernels.arrays import Int64s
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
 
-NEW: dict[str, Any] = {
-    "streams": NO_STREAMS,
-    "release": -FOREVER,
-    "joined": [-FOREVER, -FOREVER],
-    "sequences": [None, None],
-    "complete": {},
-}
+
+@dataclass(frozen=True)
+class ProgressMeta:
+    """What is durable of the progress of a join; times and numbers of its rows are in chunks."""
+
+    streams: FrontierMeta = field(default_factory=FrontierMeta)
+    release: int = -FOREVER
+    joined: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
+    row_counts: list[RowCounts | None] = field(default_factory=lambda: [None, None])
+    complete_from: dict[str, int | None] = field(default_factory=dict)
+    """Queries that were added while the job ran, and from when on they get all their rows."""
 
 
 class JoinProgress:
-    release: int
-    joined: list[int]
-    _complete: dict[str, int | None]
-    """Queries that came while the job ran, and from when on they get all their rows."""
-
     def __init__(
         self,
         join: SharedJoin,
         max_ahead_us: int | None,
         memory: Memory,
-        meta: Mapping[str, Any],
-        image: Sequence[Any],
+        meta: ProgressMeta,
+        image: Sequence[RowNumberingImage | None] = (None, None),
     ):
         left, right = (stream.lateness_us for stream in join.streams)
-        self.streams = Frontiers((left, right), max_ahead_us, meta["streams"])
-        self.release, self.joined = meta["release"], list(meta["joined"])
-        self._complete = dict(meta["complete"])
-        self._sequencers = [
-            RowNumbering(join.reach(side), memory, image[side]) if join.axes[side] is Axis.ROWS else None
+        self.streams = Frontiers((left, right), max_ahead_us, meta.streams)
+        self.release = meta.release
+        self.joined = list(meta.joined)
+        self._complete_from = dict(meta.complete_from)
+        self._numberings = [
+            RowNumbering(join.reach(side), memory, meta.row_counts[side], image[side])
+            if join.axes[side] is Axis.ROWS
+            else None
             for side in Side
         ]
-        for sequencer, numbers in zip(self._sequencers, meta["sequences"], strict=True):
-            if sequencer and numbers:
-                sequencer.counted, sequencer.arrived = numbers
         self._follow(join)
 
     def _follow(self, join: SharedJoin) -> None:
@@ -65,24 +63,18 @@ class JoinProgress:
         self._lags = any(query.looks_at_live_pairs for query in join.queries)
         """Aggregates have come to the last instant before the release point only: pairs that go at it are live."""
         for side in Side:
-            if (sequencer := self._sequencers[side]) is not None:
-                sequencer.window = join.reach(side)
+            if (numbering := self._numberings[side]) is not None:
+                numbering.window = join.reach(side)
 
     @property
-    def meta(self) -> dict[str, Any]:
-        """What is durable of it; times and numbers of the rows are in chunks."""
-        return {
-            "streams": self.streams.meta,
-            "release": self.release,
-            "joined": self.joined,
-            "sequences": [s and [s.counted, s.arrived] for s in self._sequencers],
-            "complete": self._complete,
-        }
+    def meta(self) -> ProgressMeta:
+        counts = [numbering.counts if numbering else None for numbering in self._numberings]
+        return ProgressMeta(self.streams.meta, self.release, self.joined, counts, self._complete_from)
 
     @property
-    def image(self) -> list[Any]:
+    def image(self) -> list[RowNumberingImage | None]:
         """What another process needs, beside `meta` and the memory."""
-        return [s and s.image for s in self._sequencers]
+        return [numbering.image if numbering else None for numbering in self._numberings]
 
     # -- forward --------------------------------------------------------------------------------------------------
 
@@ -91,18 +83,18 @@ class JoinProgress:
         self.streams.begin(max_ts)
         self.release = self._release_point()
         self.joined = self.passed
-        self._complete = {query.name: self._filled_from(query) for query in self._join.queries}
-        return dict(self._complete)
+        self._complete_from = {query.name: self._filled_from(query) for query in self._join.queries}
+        return dict(self._complete_from)
 
     def change(self, join: SharedJoin, kept: Mapping[str, bool]) -> dict[str, int | None]:
         """Go on with other queries over the same streams; from when on those that are new get all their rows.
 
         `kept` names these, and says whether the rows that they want have been kept.
         """
-        at_once = max([self.release + 1, *(ts for ts in self._complete.values() if ts is not None)])
+        at_once = max([self.release + 1, *(ts for ts in self._complete_from.values() if ts is not None)])
         new = {q.name: at_once if kept[q.name] else self._filled_from(q) for q in join.queries if q.name in kept}
-        known = {**self._complete, **new}
-        self._complete = {q.name: known[q.name] for q in join.queries if q.name in known}
+        known = {**self._complete_from, **new}
+        self._complete_from = {q.name: known[q.name] for q in join.queries if q.name in known}
         self._follow(join)
         return new
 
@@ -114,7 +106,7 @@ class JoinProgress:
     def _release_point(self) -> int:
         """Results up to here can leave. Numbers depend on the order of ties over both streams: those must be
         complete."""
-        return min(self.streams.frontiers) - any(self._sequencers)
+        return min(self.streams.frontiers) - any(self._numberings)
 
     @property
     def passed(self) -> list[int]:
@@ -140,37 +132,36 @@ class JoinProgress:
         clock: Int64s | None,
         limit: int,
         chunks: ChunkLog,
-        puts: dict[str, pa.Table],
     ) -> pa.Table:
         """On an axis of rows: note the whole stream's times, and give own rows their place in the order of arrival."""
-        sequencer = self._sequencers[side]
-        if sequencer is None or clock is None or not len(clock):
+        numbering = self._numberings[side]
+        if numbering is None or clock is None or not len(clock):
             return rows
-        base, ts, arrivals = sequencer.receive(clock, self.streams.frontier(side), limit)
+        base, ts, arrivals = numbering.receive(clock, self.streams.frontier(side), limit)
         if len(ts):
-            name = chunks.add(ChunkKind.CLOCK, side, base, int(ts[-1]), self._join.reach(side), len(ts))
-            puts[name] = pa.table({TS: ts, ARRIVAL: arrivals})
+            times = pa.table({TS: ts, ARRIVAL: arrivals})
+            chunks.write(ChunkKind.CLOCK, side, base, times, int(ts[-1]), self._join.reach(side))
         at = rows.column_names.index(ARRIVAL)
         return rows.set_column(at, ARRIVAL, pc.add(rows[ARRIVAL], base))
 
     def number(self) -> list[NumberedRows | None]:
         """The numbers of the rows that the release point has passed, where rows are counted."""
-        return [s.release(self.release) if s else None for s in self._sequencers]
+        return [s.release(self.release) if s else None for s in self._numberings]
 
     def recount(self, chunks: ChunkLog, tables: Mapping[str, pa.Table]) -> list[NumberedRows | None]:
         """After a restart: the numbers that rows had, from the chunks."""
         for kind, side, _, name in chunks:
-            sequencer = self._sequencers[side]
-            if kind is ChunkKind.CLOCK and sequencer is not None:
-                sequencer.hold(*(tables[name][c].to_numpy() for c in (TS, ARRIVAL)))
-        return [s.recount(self.release) if s else None for s in self._sequencers]
+            numbering = self._numberings[side]
+            if kind is ChunkKind.CLOCK and numbering is not None:
+                numbering.hold(*(tables[name][c].to_numpy() for c in (TS, ARRIVAL)))
+        return [s.recount(self.release) if s else None for s in self._numberings]
 
     # -- what follows from it -------------------------------------------------------------------------------------
 
     def now(self, side: Side) -> int:
         """How far the axis of a side has come; past everything once both streams have ended."""
-        sequencer = self._sequencers[side]
-        return sequencer.counted if sequencer and not all(self.streams.ended) else self.release - self._lags
+        numbering = self._numberings[side]
+        return numbering.numbered if numbering and not all(self.streams.ended) else self.release - self._lags
 
     @property
     def places(self) -> list[int]:
@@ -178,9 +169,9 @@ class JoinProgress:
 
     def stale_before(self, side: Side, age: int) -> int:
         """Rows of a side with an earlier event time have reached an age."""
-        sequencer = self._sequencers[side]
-        if sequencer is not None and not all(self.streams.ended):
-            return sequencer.stale_before(age)
+        numbering = self._numberings[side]
+        if numbering is not None and not all(self.streams.ended):
+            return numbering.stale_before(age)
         return self.now(side) - age + 1
 
     @property

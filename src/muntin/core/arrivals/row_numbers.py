@@ -1,10 +1,10 @@
 """Numbers for the rows of a stream with a count window: the axis `rows` (semantics, section 2).
 
 A row's number is its rank in its whole stream by (event time, arrival), rows without a key and rows that no query wants
-included. Every shard is told the event time of every row of the stream and counts for itself, so that all shards agree
+included. Every shard receives the event time of every row of the stream and counts for itself, so that all shards agree
 without a further exchange: 8 bytes a row and shard, and the work of sorting them.
 
-What the sequencer **is**, with R the release point and n the largest count window:
+What the numbering **is**, with R the release point and n the largest count window:
 
     held     (time, arrival) of accepted rows with  time > R: earlier ones may still come, so they have no number yet
     recent   times of the rows with the last n numbers and the one before: what is older than the first of them is stale
@@ -12,13 +12,12 @@ What the sequencer **is**, with R the release point and n the largest count wind
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from muntin.core.storage import Layout, Memory, TimeRun, flat, pass_all
+from muntin.core.storage import Layout, Memory, QueueImage, TimeQueue, flat, pass_all
 from muntin.kernels.arrays import Int64s
 
 COLUMNS = flat("int64", "int64")
@@ -42,57 +41,81 @@ class NumberedRows:
         return self.before + np.searchsorted(self.ts, ts, side="right" if inclusive else "left").astype(np.int64)
 
 
+@dataclass(frozen=True)
+class RecentImage:
+    """Where the times of the last rows lie: the name of the array, its room, and the part in use."""
+
+    name: str
+    room: int
+    head: int
+    tail: int
+
+
 class Recent:
     """The event times of the last rows, oldest first."""
 
-    def __init__(self, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, memory: Memory, image: RecentImage | None = None):
         self._memory = memory
-        new: dict[str, Any] = {"name": memory.name("recent"), "room": 1024, "head": 0, "tail": 0}
-        self.image = dict(image) if image else new
+        self.image = image or RecentImage(memory.name("recent"), 1024, 0, 0)
         """What another process needs to go on with this list."""
-        (self._ts,) = (memory.arrays if image else memory.allocate)(self.image["name"], self._layout())
+        (self._ts,) = (memory.arrays if image else memory.allocate)(self.image.name, self._layout())
 
     def _layout(self) -> Layout:
-        return [((self.image["room"],), "int64")]
+        return [((self.image.room,), "int64")]
 
     @property
     def ts(self) -> Int64s:
-        return self._ts[self.image["head"] : self.image["tail"]]
+        return self._ts[self.image.head : self.image.tail]
 
     def append(self, ts: Int64s, most: int) -> None:
         """Add times, and forget the oldest where there are more than `most`."""
-        if self.image["tail"] + len(ts) > self.image["room"]:
+        if self.image.tail + len(ts) > self.image.room:
             self._move(len(self.ts) + len(ts))
-        self._ts[self.image["tail"] : self.image["tail"] + len(ts)] = ts
-        self.image["tail"] += len(ts)
-        self.image["head"] += max(0, len(self.ts) - most)
+        head, tail = self.image.head, self.image.tail + len(ts)
+        self._ts[self.image.tail : tail] = ts
+        self.image = replace(self.image, head=head + max(0, tail - head - most), tail=tail)
 
     def _move(self, rows: int) -> None:
         """To the front of a place with room for half as many more: each time is moved O(1) times on average."""
-        ts, old = self.ts, self.image["name"]
-        self.image |= {"name": self._memory.name("recent"), "room": rows + rows // 2 + 64, "head": 0, "tail": len(ts)}
-        (self._ts,) = self._memory.allocate(self.image["name"], self._layout())
+        ts, old = self.ts, self.image.name
+        self.image = RecentImage(self._memory.name("recent"), rows + rows // 2 + 64, 0, len(ts))
+        (self._ts,) = self._memory.allocate(self.image.name, self._layout())
         self._ts[: len(ts)] = ts
         self._memory.discard(old)
 
 
+class RowCounts(NamedTuple):
+    """What is durable of a numbering: rows that have a number, and rows that have arrived."""
+
+    numbered: int
+    arrived: int
+
+
+@dataclass(frozen=True)
+class RowNumberingImage:
+    """What another process needs, beside the counts and the memory, to go on numbering."""
+
+    held: list[QueueImage]
+    recent: RecentImage
+
+
 class RowNumbering:
-    def __init__(self, window: int, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(
+        self, window: int, memory: Memory, counts: RowCounts | None = None, image: RowNumberingImage | None = None
+    ):
         self.window = window
         self._memory = memory
-        self.counted = image["counted"] if image else 0
-        self.arrived = image["arrived"] if image else 0
-        self._held = [TimeRun.open(memory, held, COLUMNS) for held in image["held"]] if image else []
-        self._recent = Recent(memory, image["recent"] if image else None)
+        self.numbered, self.arrived = counts or RowCounts(0, 0)
+        self._held = [TimeQueue.open(memory, held, COLUMNS) for held in image.held] if image else []
+        self._recent = Recent(memory, image.recent if image else None)
 
     @property
-    def image(self) -> dict[str, Any]:
-        return {
-            "counted": self.counted,
-            "arrived": self.arrived,
-            "held": [run.image for run in self._held],
-            "recent": self._recent.image,
-        }
+    def counts(self) -> RowCounts:
+        return RowCounts(self.numbered, self.arrived)
+
+    @property
+    def image(self) -> RowNumberingImage:
+        return RowNumberingImage([queue.image for queue in self._held], self._recent.image)
 
     def receive(self, ts: Int64s, frontier: int, limit: int) -> tuple[int, Int64s, Int64s]:
         """Take in the times of all rows of a micro-batch in order of arrival.
@@ -110,21 +133,21 @@ class RowNumbering:
 
     def hold(self, ts: Int64s, arrivals: Int64s) -> None:
         if len(ts):
-            self._held.append(TimeRun.keep(self._memory, (ts, arrivals)))
+            self._held.append(TimeQueue.keep(self._memory, (ts, arrivals)))
 
     def release(self, until: int) -> NumberedRows:
         """Number the rows that the release point has passed."""
         ts, arrivals = self._passed(until)
-        numbered = NumberedRows(ts, arrivals, self.counted)
-        self.counted += len(ts)
+        numbered = NumberedRows(ts, arrivals, self.numbered)
+        self.numbered += len(ts)
         self._remember(ts)
         return numbered
 
     def recount(self, until: int) -> NumberedRows:
-        """After a restart, with all kept rows held again: number those that had one, which end with `counted`."""
+        """After a restart, with all kept rows held again: number those that had one, which end with `numbered`."""
         ts, arrivals = self._passed(until)
         self._remember(ts)
-        return NumberedRows(ts, arrivals, self.counted - len(ts))
+        return NumberedRows(ts, arrivals, self.numbered - len(ts))
 
     def stale_before(self, window: int) -> int:
         """Rows with an earlier event time are not among the last `window` rows."""

@@ -1,17 +1,16 @@
-"""What the queries of a join ask of the rows of each side, and of pairs: classes of rows, verdicts on pairs."""
+"""What the queries of a join require of the rows of each side, and of pairs: classes of rows, verdicts on pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.core.batch import CLASS
 from muntin.core.join.state import Judge
-from muntin.core.selections import Classes, Selections, routes
+from muntin.core.selections import Classes, ClassTally, Selections, routes
 from muntin.core.storage import StoredRows
 from muntin.kernels.arrays import UInt64s
 from muntin.kernels.join import Pairs
@@ -22,10 +21,12 @@ EVERYBODY = ~np.zeros(1, np.uint64)
 
 
 class QueryRequirements:
-    selections: tuple[Selections, Selections]
-    verdicts: Classes
-
-    def __init__(self, join: SharedJoin, tallies: Sequence[Any] = (), image: Sequence[Sequence[str]] = ()):
+    def __init__(
+        self,
+        join: SharedJoin,
+        tallies: Sequence[Sequence[ClassTally]] = (),
+        image: Sequence[Sequence[str]] = (),
+    ):
         self._join = join
         self.selections = Selections(join, Side.LEFT), Selections(join, Side.RIGHT)
         self.verdicts = Classes([q.residual for q in join.queries], len(join.queries))
@@ -40,8 +41,8 @@ class QueryRequirements:
         return [classes.image for classes in (*self.selections, self.verdicts)]
 
     @property
-    def tallies(self) -> list[list[tuple[str, int]]]:
-        """How many rows of each side have come of the most frequent classes."""
+    def tallies(self) -> list[list[ClassTally]]:
+        """How many rows of each side have arrived of the most frequent classes."""
         return [selections.tally for selections in self.selections]
 
     @property
@@ -50,7 +51,7 @@ class QueryRequirements:
         return bool(self.verdicts.predicates)
 
     def judge(self, payload: Sequence[StoredRows]) -> Judge | None:
-        """What becomes of pairs of these rows; None where nobody asks anything of pairs."""
+        """What becomes of pairs of these rows; None where nobody requires anything of pairs."""
         return partial(self._judge, payload) if self.judges else None
 
     def _judge(self, payload: Sequence[StoredRows], pairs: Pairs) -> Pairs:

@@ -1,17 +1,17 @@
-"""The index of one shard of a shared join with its time lists, growing and shrinking with the live rows."""
+"""The rows of one shard that have been joined: an index by key, which grows and shrinks with the live rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import Counters
+from muntin.core.join.expiry_lists import ExpiryImage, ExpiryLists, Retentions
 from muntin.core.policy import LimitError, Policy
-from muntin.core.selections import Selections, per_class, slicing
+from muntin.core.selections import Selections, slicing
 from muntin.core.storage import Heap, Memory
 from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.index import (
@@ -58,20 +58,7 @@ from muntin.kernels.join import (
     probe_insert,
     together,
 )
-from muntin.kernels.promises import rows_by_age
-from muntin.kernels.times import (
-    BLOCK,
-    Times,
-    ages,
-    append_listed,
-    clear_times,
-    grow_times,
-    pack_times,
-    relabel_times,
-    spare_blocks,
-    times_layout,
-)
-from muntin.kernels.times import LIVE as LISTED
+from muntin.kernels.promises import count_rows, purge_keys, rows_by_age
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
@@ -80,12 +67,8 @@ JUDGED = 1 << 20
 """Pairs that are judged at a time where a predicate has to be evaluated on each."""
 AGAIN = 1 << 15
 """Rows that are joined at a time to find pairs again."""
-RUNS = (1 << 7, 1 << 13)
-"""Least and most rows after which stale ones are looked for, where rows stay for different times."""
 FEW = 4096
-"""Entries of rows that left early which the lists of who leaves when may have in any case."""
-PROMPTLY = 8
-"""In between, so many times in the shortest stay."""
+"""Entries of rows that left early which the expiry lists may have in any case."""
 
 _SCRATCH: list[Pairs] = []
 
@@ -97,113 +80,14 @@ def scratch(room: int) -> Pairs:
     return _SCRATCH[0]
 
 
-class ExpiryLists:
-    """Which rows leave when (ding2004 4.1): one lane for each slice of each side, with whose end its rows leave."""
+@dataclass(frozen=True)
+class StateImage:
+    """What another process needs, beside the memory, to go on with a state."""
 
-    def __init__(
-        self, join: SharedJoin, memory: Memory, image: Mapping[str, Any] | None = None, blocks: int | None = None
-    ):
-        self._memory = memory
-        self.ends = tuple(np.array(join.cuts[side], np.int64) for side in Side)
-        starts = (0, len(self.ends[0]))
-        self.spans = tuple((start, start + len(ends)) for start, ends in zip(starts, self.ends, strict=True))
-        self._lanes = self.spans[1][1]
-        if image:
-            self._name, self._blocks = image["name"], image["blocks"]
-            self.times = Times(*memory.arrays(self._name, times_layout(self._lanes, self._blocks)))
-        else:
-            self.times = self._allocate(blocks or self._lanes + 8)
-
-    @property
-    def image(self) -> dict[str, Any]:
-        """What another process needs to go on with these lists."""
-        return {"name": self._name, "blocks": self._blocks}
-
-    def _allocate(self, blocks: int) -> Times:
-        self._name, self._blocks = self._memory.name("times"), blocks
-        times = Times(*self._memory.allocate(self._name, times_layout(self._lanes, blocks)))
-        clear_times(times)
-        return times
-
-    def _move(self, blocks: int, how: Callable[[Times, Times], None]) -> None:
-        old, name = self.times, self._name
-        self.times = self._allocate(blocks)
-        how(old, self.times)
-        self._memory.discard(name)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in self.times)
-
-    def __len__(self) -> int:
-        return int(self.times.lanes[:, LISTED].sum())
-
-    def append(self, rows: Rows, slots: Int32s, lane_of: Int64s, start: int, stop: int) -> Int64s:
-        """List the rows from `start` to `stop` that have a slot; how many of each side."""
-        missing = (stop - start) // BLOCK + self._lanes + 1 - spare_blocks(self.times)
-        if missing > 0:
-            self._move(self._blocks + max(missing, self._blocks // 2), grow_times)
-        stored = start + np.flatnonzero(slots[start:stop] >= 0)
-        sides = rows.side[stored]
-        append_listed(self.times, lane_of[sides, rows.cls[stored]], rows.at[stored], slots[stored])
-        return np.bincount(sides, minlength=2)
-
-    def lanes_of(self, selections: tuple[Selections, Selections]) -> Int64s:
-        """The lane of each class of each side."""
-        left, right = (selections[side].lanes() + self.spans[side][0] for side in Side)
-        return per_class(left, right)
-
-    @classmethod
-    def relabelled(cls, old: ExpiryLists, join: SharedJoin, becomes: Mapping[int, int]) -> ExpiryLists:
-        """The same lists with lanes for other slices: no entry is touched."""
-        self = cls(join, old._memory, blocks=old._blocks)
-        relabel_times(old.times, self.times, becomes)
-        return self
-
-    @staticmethod
-    def blocks_for(rows: int, lanes: int) -> int:
-        """Blocks that hold so many rows, however they are spread over the lanes."""
-        return rows // BLOCK + 2 * lanes + 8
-
-    def fill(self, lanes: Int64s, places: Int64s, slots: Int32s) -> None:
-        """List rows that are in any order in lists that have none."""
-        by_place = np.argsort(places)
-        few = lanes[by_place].astype(np.min_scalar_type(self._lanes))  # small numbers are sorted by counting
-        order = by_place[np.argsort(few, kind="stable")]
-        append_listed(self.times, lanes[order], places[order], slots[order])
-
-    def discard(self) -> None:
-        self._memory.discard(self._name)
-
-    def settle(self) -> None:
-        """Give memory back after the lists have become much shorter."""
-        needed = self.blocks_for(len(self), self._lanes)
-        if self._blocks > 8 * needed:
-            self._move(2 * needed, pack_times)
-
-    def rows_by_age(self, side: Side, now: int) -> list[int]:
-        """Rows in each slice of a side, young to old; those that are stale at `now` are in none."""
-        ends = np.append(self.ends[side], np.iinfo(np.int64).max)
-        counts = np.zeros(len(ends), np.int64)
-        ages(self.times, *self.spans[side], now, ends, counts)
-        return [int(n) for n in counts[:-1]]
-
-
-class Retentions:
-    """For how long the rows of each class of each side stay."""
-
-    def __init__(self, selections: tuple[Selections, Selections]):
-        self.keep = per_class(selections[0].keep, selections[1].keep)
-        ages = [np.unique(s.keep[s.keep > 0]) for s in selections]
-        self.shortest = [int(a[0]) if len(a) else 1 << 62 for a in ages]
-        self.mixed = [len(a) > 1 for a in ages]
-
-    def run(self, rows: Rows) -> int:
-        """Rows to join before stale ones are looked for: all, unless rows stay for different times."""
-        if not any(self.mixed) or not len(rows.ts):
-            return max(1, len(rows.ts))
-        span = max(1, int(max(rows.at[-1], rows.now[-1]) - min(rows.at[0], rows.now[0])))
-        return int(np.clip(len(rows.ts) * min(self.shortest) / PROMPTLY / span, *RUNS))
+    index: str
+    slots: int
+    entries: int
+    expiry: ExpiryImage
 
 
 class JoinState:
@@ -215,7 +99,7 @@ class JoinState:
         selections: tuple[Selections, Selections],
         policy: Policy,
         memory: Memory,
-        image: Mapping[str, Any] | None = None,
+        image: StateImage | None = None,
     ):
         self.join = join
         self.selections = selections
@@ -225,26 +109,26 @@ class JoinState:
         self._expected = 0
         self._made_of: tuple[object, ...] | None = None
         if image:
-            self._name, self._room = image["index"], (image["slots"], image["entries"])
+            self._name = image.index
+            self._room = image.slots, image.entries
             self.index = Index(*memory.arrays(self._name, index_layout(*self._room)))
         else:
             self.index = self._allocate(16, 64)
-        self.leaving = ExpiryLists(join, memory, image and image["times"])
+        self.expiry = ExpiryLists(join, memory, image.expiry if image else None)
 
     @property
-    def image(self) -> dict[str, Any]:
-        """What another process needs to go on with this state, beside the memory."""
-        slots, entries = self._room
-        return {"index": self._name, "slots": slots, "entries": entries, "times": self.leaving.image}
+    def image(self) -> StateImage:
+        return StateImage(self._name, *self._room, self.expiry.image)
 
     def _allocate(self, slots: int, entries: int) -> Index:
-        self._name, self._room = self._memory.name("index"), (slots, entries)
+        self._name = self._memory.name("index")
+        self._room = slots, entries
         index = Index(*self._memory.allocate(self._name, index_layout(slots, entries)))
         clear_index(index)
         return index
 
     def insert(self, rows: Rows, counters: Counters, judge: Judge | None = None, scan: Scan = WHOLE) -> Pairs:
-        """Probe with a run of rows and store them as `scan` says; the pairs found, as far as `judge` lets them.
+        """Probe with rows and store them as `scan` says; the pairs found, as far as `judge` lets them.
 
         They may lie in memory that the next call, on any state of this process, uses again.
         """
@@ -263,15 +147,15 @@ class JoinState:
     ) -> Iterator[Pairs]:
         """Run the kernel to its end, making room as it asks for it; yields the pairs in pieces.
 
-        Where rows stay for different times, the stale ones are taken out run by run: a probe would pass them.
+        Where rows stay for different times, the stale ones are taken out now and then: a probe would pass them.
         """
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
-        cuts, lane_of, stays = self._read()
-        run = stays.run(rows) if probing else max(1, total)
+        cuts, list_of_class, retentions = self._read()
+        sweep_after = retentions.rows_between_sweeps(rows) if probing else max(1, total)
         out = scratch(block or max(1024, total, self._expected))
         cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
-        stop, listed, everything = min(run, total), 0, 0
+        stop, listed, everything = min(sweep_after, total), 0, 0
         while True:
             how = scan, self.strategy, probing
             need = probe_insert(self.index, rows, cuts, *how, stop, cursor, out, slots, counts)
@@ -281,12 +165,12 @@ class JoinState:
                 continue
             if need == DONE:
                 if scan.stored:
-                    stored = self.leaving.append(rows, slots, lane_of, listed, stop)
+                    stored = self.expiry.append(rows, slots, list_of_class, listed, stop)
                     for side in Side:
                         counters.inserted[side] += int(stored[side])
-                last, listed, stop = stop - 1, stop, min(stop + run, total)
+                last, listed, stop = stop - 1, stop, min(stop + sweep_after, total)
                 if listed < total:
-                    self._sweep(rows, last, stays, scan, counters)
+                    self._sweep(rows, last, retentions, scan, counters)
                     continue
             found, cursor[1] = int(cursor[1]), 0
             everything += found
@@ -309,18 +193,19 @@ class JoinState:
         counters.routed += int(counts[ROUTED])
 
     def _read(self) -> tuple[Slicing, Int64s, Retentions]:
-        """Cuts, lanes and stays as the kernels read them, made anew when queries or classes have changed."""
-        now = (self.join, self.leaving, *(s.keep for s in self.selections))
+        """Cuts, lists and retentions as the kernels read them, made anew when queries or classes have changed."""
+        now = (self.join, self.expiry, *(s.retention for s in self.selections))
         if self._made_of is None or any(a is not b for a, b in zip(now, self._made_of, strict=True)):
-            lanes = self.leaving.lanes_of(self.selections)
-            self._made_of, self._made = now, (slicing(self.join, self.selections), lanes, Retentions(self.selections))
+            lists = self.expiry.list_of_class(self.selections)
+            self._made_of = now
+            self._made = slicing(self.join, self.selections), lists, Retentions(self.selections)
         return self._made
 
-    def _sweep(self, rows: Rows, last: int, stays: Retentions, scan: Scan, counters: Counters) -> None:
+    def _sweep(self, rows: Rows, last: int, retentions: Retentions, scan: Scan, counters: Counters) -> None:
         """Forget what is stale once the rows up to `last` have been joined."""
         for side in Side:
             reached = rows.at[last] if rows.side[last] == side else rows.now[last]
-            self._expire(side, min(int(reached), int(scan.stale[side])), stays, counters)
+            self._expire(side, min(int(reached), int(scan.stale[side])), retentions, counters)
 
     def entries(self, side: Side) -> tuple[Int64s, Int32s]:
         """Where in the slab the rows of a side lie, and their slots."""
@@ -357,7 +242,7 @@ class JoinState:
         self.index.slab[at, 1] = numbers << CLASS_BITS | by_number(numbers)
 
     def cut(self, after: int) -> None:
-        """Take out the rows of both sides that lie after a place; `change` must list anew who leaves when."""
+        """Take out the rows of both sides that lie after a place; `change` must make the expiry lists anew."""
         for side in Side:
             cut_after(self.index, int(side), after)
 
@@ -372,58 +257,60 @@ class JoinState:
         """Go on with other queries: slices are split and merged, rows that nobody wants leave at once.
 
         Slices are ages, so rows stay where they are; what changes is when they leave. Where all rows that left together
-        go on to leave together, not even the lists of who leaves when are touched. `moved`: classes of rows changed, or
+        go on to leave together, not even the expiry lists are touched. `moved`: classes of rows changed, or
         rows have been cut off.
         """
         becomes = None if moved else self._relabelling(join, selections)
-        self.join, self.selections, old = join, selections, self.leaving
+        old = self.expiry
+        self.join = join
+        self.selections = selections
         if becomes is not None:
-            self.leaving = ExpiryLists.relabelled(old, join, becomes)
+            self.expiry = ExpiryLists.relabelled(old, join, becomes)
         else:
-            self.leaving = self._listed(now, counters)
+            self.expiry = self._listed(now, counters)
         old.discard()
         for side in Side:
             self.forget(side, now[side], counters)
 
     def _relabelling(self, join: SharedJoin, selections: tuple[Selections, Selections]) -> dict[int, int] | None:
-        """Where each lane goes; None where its rows part, or meet others."""
+        """Where each list goes; None where its rows part, or meet others."""
         becomes: dict[int, int] = {}
         base = (0, len(join.cuts[0]))
         for side in Side:
-            old, new = self.selections[side], selections[side]
-            lanes = zip(old.keep, old.lanes(), new.keep, new.lanes(), strict=False)
-            for was, lane, keep, target in lanes:
-                if was and (not keep or becomes.setdefault(self.leaving.spans[side][0] + lane, base[side] + target)
-                            != base[side] + target):  # fmt: skip
+            old, new, start = self.selections[side], selections[side], self.expiry.spans[side][0]
+            classes = zip(old.retention, old.last_slices, new.retention, new.last_slices, strict=False)
+            for before, source, after, target in classes:
+                wanted = base[side] + target
+                if before and (not after or becomes.setdefault(start + source, wanted) != wanted):
                     return None
         return becomes if len(set(becomes.values())) == len(becomes) else None
 
     def _listed(self, now: Sequence[int], counters: Counters) -> ExpiryLists:
         """Lists made anew from the index, after what is stale has left it."""
-        stays = Retentions(self.selections)
+        retentions = Retentions(self.selections)
         for side in Side:
-            counters.expired[side] += clean(self.index, int(side), now[side], stays.keep)
+            counters.expired[side] += clean(self.index, int(side), now[side], retentions.by_class)
         rows = self.rows(Side.LEFT) + self.rows(Side.RIGHT)
-        leaving = ExpiryLists(
-            self.join, self._memory, blocks=ExpiryLists.blocks_for(rows, sum(map(len, self.join.cuts)))
-        )
-        lanes, found = leaving.lanes_of(self.selections), []
+        blocks = ExpiryLists.blocks_for(rows, sum(map(len, self.join.cuts)))
+        expiry = ExpiryLists(self.join, self._memory, blocks=blocks)
+        list_of_class, found = expiry.list_of_class(self.selections), []
         for side in Side:
             at, homes = self.entries(side)
             places, rows_and_classes = self.index.slab[at].T
-            found.append((lanes[side, rows_and_classes & CLASS_MASK], places, homes))
-        leaving.fill(*(np.concatenate(both) for both in zip(*found, strict=True)))
-        return leaving
+            found.append((list_of_class[side, rows_and_classes & CLASS_MASK], places, homes))
+        expiry.fill(*(np.concatenate(both) for both in zip(*found, strict=True)))
+        return expiry
 
     def relist(self, now: Sequence[int], counters: Counters) -> None:
-        """Make the lists of who leaves when anew where rows that left early have more entries in them than the rest."""
-        if len(self.leaving) > 2 * (self.rows(Side.LEFT) + self.rows(Side.RIGHT)) + FEW:
-            old, self.leaving = self.leaving, self._listed(now, counters)
+        """Make the expiry lists anew where rows that left early have more entries in them than the rest."""
+        if len(self.expiry) > 2 * (self.rows(Side.LEFT) + self.rows(Side.RIGHT)) + FEW:
+            old = self.expiry
+            self.expiry = self._listed(now, counters)
             old.discard()
 
     def rows_by_age(self, side: Side, now: int) -> list[int]:
         """As of `ExpiryLists`, where rows may have left early: one step for each row."""
-        ends = np.append(self.leaving.ends[side], np.iinfo(np.int64).max)
+        ends = np.append(self.expiry.ends[side], np.iinfo(np.int64).max)
         counts = np.zeros(len(ends), np.int64)
         rows_by_age(self.index, int(side), now, ends, counts)
         return [int(n) for n in counts[:-1]]
@@ -432,11 +319,28 @@ class JoinState:
         """Take out the rows of a side that are stale when its axis has come to `now`."""
         self._expire(side, now, Retentions(self.selections), counters)
 
-    def _expire(self, side: Side, now: int, stays: Retentions, counters: Counters) -> None:
-        span, ends, mixed = self.leaving.spans[side], self.leaving.ends[side], stays.mixed[side]
+    def _expire(self, side: Side, now: int, retentions: Retentions, counters: Counters) -> None:
         counters.expired[side] += expire(
-            self.index, self.leaving.times, int(side), *span, now, ends, stays.keep, stays.shortest[side], mixed
+            self.index,
+            self.expiry.times,
+            int(side),
+            *self.expiry.spans[side],
+            now,
+            self.expiry.ends[side],
+            retentions.by_class,
+            retentions.shortest[side],
+            retentions.mixed[side],
         )
+
+    def purge(self, side: Side, h1: Int64s, h2: Int64s, until: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        """Take out the rows of a side that have one of these keys, up to a place for each.
+
+        Returns their numbers, classes and places. Their entries in the expiry lists stay (`relist`).
+        """
+        rows = count_rows(self.index, int(side), h1, h2)
+        gone, places = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        count = purge_keys(self.index, int(side), h1, h2, until, gone, places) if rows else 0
+        return gone[:count] >> CLASS_BITS, gone[:count] & CLASS_MASK, places[:count]
 
     def top(self, side: Side) -> tuple[int, int]:
         """How many rows the fullest key of a side has, and the number of one of them (-1: none)."""
@@ -455,7 +359,7 @@ class JoinState:
     @property
     def nbytes(self) -> int:
         """Bytes of index and time lists as allocated."""
-        return sum(a.nbytes for a in self.index) + self.leaving.nbytes
+        return sum(a.nbytes for a in self.index) + self.expiry.nbytes
 
     @property
     def matches(self) -> int:
@@ -467,7 +371,7 @@ class JoinState:
         rows, keys = self.rows(Side.LEFT) + self.rows(Side.RIGHT), self.keys
         if len(self.index.slab) > 8 * rows + 4096 or len(self.index.slots) > 8 * keys + 1024:
             self._repack(2 * keys + 16, 2 * packed_entries(self.index)[0] + 64)
-        self.leaving.settle()
+        self.expiry.settle()
 
     def _make_room(self, more: int) -> Int32s:
         """Room for `more` rows and keys, and half of what there is, so that this is rare; where slots moved to.
@@ -484,6 +388,6 @@ class JoinState:
         self.index = self._allocate(slots, entries)
         repack(old, self.index, moved)
         self._memory.discard(name)
-        homes = self.leaving.times.homes
+        homes = self.expiry.times.homes
         homes[:] = moved[homes]
         return moved

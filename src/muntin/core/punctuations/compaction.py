@@ -10,22 +10,20 @@ chunk has: there dead rows go with their window.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.arrivals import FOREVER
-from muntin.core.batch import ARRIVAL, CLASS, H1, H2, MARK, row_schema
-from muntin.core.storage import RANGE_BITS, RANGES, ChunkKind, ChunkLog, Memory
+from muntin.core.arrivals import FOREVER, Intake
+from muntin.core.batch import ARRIVAL, H1, H2, MARK, row_schema
+from muntin.core.join import JoinState
+from muntin.core.storage import RANGE_BITS, RANGES, ChunkKind, ChunkLog, Memory, SidesImage
 from muntin.kernels.arrays import Bools, Int32s, Int64s
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK
 from muntin.kernels.index import H1 as SLOT_H1
 from muntin.kernels.index import H2 as SLOT_H2
 from muntin.model import Axis, Side
-
-if TYPE_CHECKING:
-    from muntin.core.operator import Operator
+from muntin.plan import SharedJoin
 
 NUMBER = "_number"
 SLACK = 4096
@@ -37,26 +35,27 @@ PIECE = 1 << 16
 class DeadRows:
     """The numbers of dead rows in chunks that are still there, by side."""
 
-    def __init__(self, memory: Memory, image: Mapping[str, Any] | None):
+    def __init__(self, memory: Memory, lists: list[int], image: SidesImage | None = None):
         self._memory = memory
-        self.lists = [0, 0]
+        self.lists = list(lists)
         """How many lists of dead rows have been written."""
         self._numbers = [np.zeros(0, np.int64) for _ in Side]
         self._name: str | None = None
         if image:
-            self._name = image["name"]
-            self._numbers = [a.copy() for a in memory.arrays(image["name"], [((n,), "int64") for n in image["sizes"]])]
+            self._name = image.name
+            self._numbers = [a.copy() for a in memory.arrays(image.name, [((n,), "int64") for n in image.sizes])]
 
     @property
-    def image(self) -> dict[str, Any]:
+    def image(self) -> SidesImage:
         """What another process needs to go on with them."""
         if self._name is not None:
             self._memory.discard(self._name)
-        self._name, sizes = self._memory.name("dead"), [len(numbers) for numbers in self._numbers]
+        self._name = self._memory.name("dead")
+        sizes = [len(numbers) for numbers in self._numbers]
         arrays = self._memory.allocate(self._name, [((n,), "int64") for n in sizes])
         for array, numbers in zip(arrays, self._numbers, strict=True):
             array[:] = numbers
-        return {"name": self._name, "sizes": sizes}
+        return SidesImage(self._name, sizes)
 
     @property
     def nbytes(self) -> int:
@@ -68,14 +67,12 @@ class DeadRows:
     def recall(self, side: Side, numbers: Int64s) -> None:
         self._numbers[side] = np.concatenate([self._numbers[side], numbers])
 
-    def add(
-        self, chunks: ChunkLog, side: Side, numbers: Int64s, ts: Int64s, keep: Int64s, puts: dict[str, pa.Table]
-    ) -> None:
-        """Note rows that died before their time; `keep` is the age at which each would have left."""
+    def add(self, side: Side, numbers: Int64s, ts: Int64s, retention: Int64s, chunks: ChunkLog) -> None:
+        """Note rows that died before their time; `retention` is the age at which each would have left."""
         if len(numbers):
             self.lists[side] += 1
-            name = chunks.add(ChunkKind.DEAD, side, self.lists[side], int(ts.max()), int(keep.max()), len(numbers))
-            puts[name] = pa.table({NUMBER: numbers})
+            table = pa.table({NUMBER: numbers})
+            chunks.write(ChunkKind.DEAD, side, self.lists[side], table, int(ts.max()), int(retention.max()))
             self.recall(side, numbers)
 
     def forget(self, side: Side, firsts: Mapping[int, int]) -> None:
@@ -85,43 +82,39 @@ class DeadRows:
             needed = np.array([firsts.get(n, FOREVER) for n in range(RANGES)])
             self._numbers[side] = numbers[numbers >= needed[numbers >> RANGE_BITS]]
 
-    def clear(self, chunks: ChunkLog, side: Side) -> list[str]:
-        """Forget all of a side; the chunks that are not needed any more."""
+    def clear(self, side: Side, chunks: ChunkLog) -> None:
+        """Forget all of a side, and remove the lists that say so."""
         self._numbers[side] = self._numbers[side][:0]
-        gone = [name for kind, s, _, name in chunks if kind is ChunkKind.DEAD and s is side]
-        for name in gone:
-            del chunks.live[name]
-        return gone
+        chunks.remove([name for kind, s, _, name in chunks if kind is ChunkKind.DEAD and s is side])
 
 
-def compact(operator: Operator, dead: DeadRows, side: Side, puts: dict[str, pa.Table]) -> list[str]:
-    """Copy the live rows of a side into new chunks if too many of their neighbours are dead; the chunks that go."""
-    chunks, state = operator.chunks, operator.state
+def compact(
+    join: SharedJoin, side: Side, dead: DeadRows, state: JoinState, intake: Intake, chunks: ChunkLog, release: int
+) -> None:
+    """Copy the live rows of a side into new chunks if too many of their neighbours are dead; the old ones go."""
     old = {
         base: name
         for kind, s, base, name in chunks
-        if s is side and kind is ChunkKind.ROWS and chunks.live[name][0] <= operator.release
+        if s is side and kind is ChunkKind.ROWS and chunks.live[name].last_ts <= release
     }
-    held = sum(chunks.live[name][2] for name in old.values())
-    if held <= 2 * state.rows(side) + SLACK or operator.join.axes[side] is Axis.ROWS:
-        return []
+    stored = sum(chunks.live[name].rows for name in old.values())
+    if stored <= 2 * state.rows(side) + SLACK or join.axes[side] is Axis.ROWS:
+        return
     bases = np.array(sorted(old), np.int64)
-    ends = bases + np.array([chunks.live[old[int(base)]][2] for base in bases], np.int64)
+    ends = bases + np.array([chunks.live[old[int(base)]].rows for base in bases], np.int64)
     places, homes = state.entries(side)
     inside = np.flatnonzero(_within(state.index.slab[places, 1] >> CLASS_BITS, bases, ends))
     order = inside[np.argsort(state.index.slab[places[inside], 0], kind="stable")]
     for start in range(0, len(order), PIECE):
         piece = order[start : start + PIECE]
-        _move(operator, side, places[piece], homes[piece], puts)
+        _move(join, side, state, intake, places[piece], homes[piece])
     left = dead.numbers(side)
     left = left[~_within(left, bases, ends)]
-    gone = [*old.values(), *dead.clear(chunks, side)]
-    for name in old.values():
-        del chunks.live[name]
+    dead.clear(side, chunks)
+    chunks.remove(old.values())
     if len(left):  # rows of chunks that are partly held; the clock says when they would have left at last
-        last, keep = np.full(len(left), operator.release), np.full(len(left), operator.join.cuts[side][-1])
-        dead.add(chunks, side, left, last, keep, puts)
-    return gone
+        last, retention = np.full(len(left), release), np.full(len(left), join.cuts[side][-1])
+        dead.add(side, left, last, retention, chunks)
 
 
 def _within(numbers: Int64s, bases: Int64s, ends: Int64s) -> Bools:
@@ -130,17 +123,16 @@ def _within(numbers: Int64s, bases: Int64s, ends: Int64s) -> Bools:
     return (at >= 0) & (numbers < ends[at.clip(min=0)])
 
 
-def _move(operator: Operator, side: Side, places: Int64s, homes: Int32s, puts: dict[str, pa.Table]) -> None:
+def _move(join: SharedJoin, side: Side, state: JoinState, intake: Intake, places: Int64s, homes: Int32s) -> None:
     """Give rows, in time order, new numbers, and a chunk of their own."""
-    slab, slots, schema = operator.state.index.slab, operator.state.index.slots, row_schema(operator.join, side)
+    slab, slots, schema = state.index.slab, state.index.slots, row_schema(join, side)
     numbers, classes = slab[places, 1] >> CLASS_BITS, (slab[places, 1] & CLASS_MASK).astype(np.int32)
-    found, at = operator.payload[side].fetch(numbers)
+    found, at = intake.payload[side].fetch(numbers)
     rows = found.take(pa.array(at))
     own = {H1: pa.array(slots[homes, SLOT_H1]), H2: pa.array(slots[homes, SLOT_H2])}
     columns = [own[f.name] if f.name in own else _column(rows, f) for f in schema]
-    base = operator.intake.log_moved(side, pa.table(columns, schema=schema), classes, puts)
+    base = intake.move(side, pa.table(columns, schema=schema), classes)
     slab[places, 1] = base + np.arange(len(places)) << CLASS_BITS | classes
-    operator.payload[side].add(base, rows.drop_columns([CLASS]), classes)
 
 
 def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:

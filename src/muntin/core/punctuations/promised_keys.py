@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.storage import Memory
 from muntin.kernels.promises import NONE, TP, UNTIL, Table, carry_over, clear_table, table_layout
 
 
+@dataclass(frozen=True)
+class PromisedKeysImage:
+    """What another process needs, beside the memory, to go on with a table of keys."""
+
+    name: str
+    room: int
+    sweep_at: int
+
+
 class PromisedKeys:
     """A hash table that is made anew for what still binds: when it is full, and after half a binding time."""
 
-    def __init__(self, memory: Memory, image: Mapping[str, Any] | None):
+    def __init__(self, memory: Memory, image: PromisedKeysImage | None = None):
         self._memory = memory
-        self._name: str = image["name"] if image else memory.name("promises")
-        self._room: int = image["room"] if image else 1
-        self._sweep_at: int = image["sweep_at"] if image else -FOREVER
+        self._name = image.name if image else memory.name("promises")
+        self._room = image.room if image else 1
+        self._sweep_at = image.sweep_at if image else -FOREVER
         layout = table_layout(self._room)
         self.table = Table(*(memory.arrays(self._name, layout) if image else memory.allocate(self._name, layout)))
         if image is None:
             clear_table(self.table)
 
     @property
-    def image(self) -> dict[str, Any]:
-        """What another process needs to go on with it, beside the memory."""
-        return {"name": self._name, "room": self._room, "sweep_at": self._sweep_at}
+    def image(self) -> PromisedKeysImage:
+        return PromisedKeysImage(self._name, self._room, self._sweep_at)
 
     def __len__(self) -> int:
         """Promises that are remembered."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import CLASS, TS
-from muntin.core.storage import Memory, StoredRows
+from muntin.core.storage import Memory, SidesImage, StoredRows
 from muntin.kernels.arrays import Bools, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.promises import NONE, Table, finish
@@ -35,7 +34,7 @@ RULE, EARLY, BOTH = "rule", "early", "both"
 FIELDS = 6
 NUMBER, AT, LAST, OTHER, KEY1, KEY2 = range(FIELDS)
 """Of pending promises: number, time, last row (NONE: there is none), since when the other side has promised the same
-(FOREVER: it has not), both halves of the key; after them the last rows of each family that is told once."""
+(FOREVER: it has not), both halves of the key; after them the last rows of each family of finals."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,20 @@ class NewPromises:
     partner: Int64s
     """The number of the other side's promise for the same key; NONE where it has none."""
     lasts: Int64s
-    """For each family that is told once, what `last` would be if only its rows counted."""
+    """For each family of finals, what `last` would be if only its rows counted."""
+
+    def chosen(self, which: Bools) -> NewPromises:
+        """Some of them."""
+        return NewPromises(
+            self.tp[which],
+            self.until[which],
+            self.h1[which],
+            self.h2[which],
+            self.number[which],
+            self.last[which],
+            self.partner[which],
+            self.lasts[:, which],
+        )
 
     @property
     def quiet(self) -> Bools:
@@ -82,18 +94,18 @@ def punctuation_schema(join: SharedJoin) -> pa.Schema:
 class PendingPunctuations:
     """Promises after which some query can still bring rows with the key; each as one column of an array."""
 
-    def __init__(self, memory: Memory, image: Mapping[str, Any] | None, early: bool, families: int):
+    def __init__(self, memory: Memory, image: SidesImage | None, early: bool, families: int):
         self._memory = memory
         self._early = early
         self._rows = [np.zeros((FIELDS + families, 0), np.int64) for _ in Side]
         self._name: str | None = None
         if image:
-            self._name = image["name"]
-            layout = [((FIELDS + families, n), "int64") for n in image["sizes"]]
-            self._rows = [a.copy() for a in memory.arrays(image["name"], layout)]
+            self._name = image.name
+            layout = [((FIELDS + families, n), "int64") for n in image.sizes]
+            self._rows = [a.copy() for a in memory.arrays(image.name, layout)]
 
     @property
-    def image(self) -> dict[str, Any]:
+    def image(self) -> SidesImage:
         """What another process needs to go on with them; they are few beside the rows, and copied each time."""
         if self._name is not None:
             self._memory.discard(self._name)
@@ -102,27 +114,27 @@ class PendingPunctuations:
         layout = [(rows.shape, "int64") for rows in self._rows]
         for array, rows in zip(self._memory.allocate(self._name, layout), self._rows, strict=True):
             array[:] = rows
-        return {"name": self._name, "sizes": sizes}
+        return SidesImage(self._name, sizes)
 
     @property
     def nbytes(self) -> int:
         return sum(rows.nbytes for rows in self._rows)
 
-    def add(self, fresh: Sequence[NewPromises]) -> None:
+    def add(self, new_promises: Sequence[NewPromises]) -> None:
         """Take in new promises; one that is the second for its key ends the waiting of the first.
 
         Of a quiet promise (kernels/promises.py) nothing is said; a second one after it speaks for both.
         """
         for side in Side:
-            new, quiet = fresh[side], fresh[side].partner != NONE
-            quiet &= fresh[side].partner < 0
+            new = new_promises[side]
+            quiet = (new.partner != NONE) & (new.partner < 0)
             alone = ((new.partner == NONE) | quiet) & (new.number >= 0)
             other = np.where(quiet, new.tp, FOREVER)[alone]
             columns = [new.number[alone], new.tp[alone], new.last[alone], other, new.h1[alone], new.h2[alone]]
             columns += list(new.lasts[:, alone])
             self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)], axis=1)
         for side in Side:
-            second, first = fresh[side], self._rows[side.other]
+            second, first = new_promises[side], self._rows[side.other]
             paired = second.partner >= 0
             if not paired.any() or not first.shape[1]:
                 continue
@@ -154,7 +166,7 @@ class PendingPunctuations:
         return {name: in_order(tables_) for name, tables_ in parts.items()}
 
     def over(self, family: int, windows: Sequence[Sequence[int]], before: int, release: int) -> Iterator[Over]:
-        """The same for a family that is told once, with the windows of its lanes on both sides: key, time, lane."""
+        """The same for a family of finals, with the windows of its lanes on both sides: key, time, lane."""
         for side in Side:
             rows = self._rows[side]
             for lane, window in enumerate(windows):
@@ -162,11 +174,11 @@ class PendingPunctuations:
                 due = np.flatnonzero((ends >= before) & (ends < release))
                 yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), lane)
 
-    def retell(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s]) -> None:
+    def find_last_rows(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s]) -> None:
         """Ask anew for the last rows of families: by side, both halves of the key, and time.
 
-        Where there is none any more, it has been told that the key is over, or a promise of the other side has freed
-        it and will tell.
+        Where there is none any more, the output has been punctuated for the key, or a promise of the other side has
+        freed it and will punctuate.
         """
         for side in Side:
             rows = self._rows[side][:FIELDS]
@@ -211,14 +223,16 @@ def in_order(tables: Sequence[pa.Table]) -> pa.Table:
     return table.take(pa.array(np.argsort(table["_ts"].cast(pa.int64()).to_numpy(), kind="stable")))
 
 
-def told(found: Mapping[str, pa.Table], speaks: Mapping[str, tuple[int, bool]], join: int) -> dict[str, pa.Table]:
-    """What a join tells of its queries' outputs (`plan.punctuation.speakers`).
+def spoken_by(
+    join: int, found: Mapping[str, pa.Table], speakers: Mapping[str, tuple[int, bool]]
+) -> dict[str, pa.Table]:
+    """The punctuations of outputs that a join may publish (`plan.punctuation.speakers`).
 
     Of a query that several joins feed, one of them speaks, and says only what holds for all: that both inputs are over.
     """
     tables = {}
     for name, table in found.items():
-        speaker, alone = speaks[name]
+        speaker, alone = speakers[name]
         if not alone:
             table = table.filter(pc.equal(table[RULE], BOTH))
         if speaker == join and table.num_rows:

@@ -43,7 +43,8 @@ class _Run:
 
 class Outbox:
     def __init__(self, scheduler: str, levels: int):
-        self._rule, self._levels = scheduler, levels
+        self._rule = scheduler
+        self._levels = levels
         self._first = [0] * levels
         """For each level the first run that has not scanned it: the one whose pairs its queries are to get next."""
         self._runs: dict[int, _Run] = {}

@@ -52,21 +52,25 @@ class ScheduledWork:
         judge: Judge | None = None,
         run_length: int | None = None,
     ):
-        self.state, self.rows, self.counters = state, rows, counters
+        self.state = state
+        self.rows = rows
+        self.counters = counters
         self.levels = levels_of(state.join, coarse=run_length is None)
         self.run_length = run_length or max(SHORTEST, -(-len(rows.ts) // RUNS))
         bursts = len(rows.ts) // self.run_length
         name = chosen(self.levels.sizes, self.levels.queries, bursts) if scheduler == "auto" else scheduler
-        self.scheduler, self.outbox = Scheduler(name, self.levels), Outbox(name, len(self.levels))
+        self.scheduler = Scheduler(name, self.levels)
+        self.outbox = Outbox(name, len(self.levels))
         of_query = np.array(self.levels.of_query)
         self._readers = query_bits(of_query == np.arange(len(self.levels))[:, None])
-        self._judge, self._found = judge, 0
+        self._judge = judge
+        self._found = 0
         self._starts = [0]
-        """The first row of each run that has come, and of the next one."""
+        """The first row of each run that has arrived, and of the next one."""
         self._ages: dict[tuple[int, int], Int64s] = {}
 
     def arrive(self, rows: int | None = None) -> None:
-        """So many more rows have come, all the rest where it is not said."""
+        """So many more rows have arrived, all the rest where it is not said."""
         end = len(self.rows.ts) if rows is None else self._starts[-1] + rows
         while self._starts[-1] < end:
             self.scheduler.add(len(self._starts) - 1)
@@ -74,12 +78,12 @@ class ScheduledWork:
 
     @property
     def arrived(self) -> int:
-        """Rows that have come."""
+        """Rows that have arrived."""
         return self._starts[-1]
 
     @property
     def waiting(self) -> int:
-        """Rows that have come and have something left to scan; all but the last run have the same length."""
+        """Rows that have arrived and have something left to scan; all but the last run have the same length."""
         return min(self.run_length * sum(map(len, self.scheduler.queues)), self.arrived)
 
     def readers(self, levels: Sequence[int]) -> UInt64s:
@@ -91,7 +95,7 @@ class ScheduledWork:
         return self._starts[run], self._starts[run + 1]
 
     def step(self) -> Done | None:
-        """Do the next unit; None where nothing that has come is left to do."""
+        """Do the next unit; None where nothing that has arrived is left to do."""
         unit = self.scheduler.next()
         if unit is None:
             return None

@@ -13,8 +13,11 @@ lt...               totals of groups that are not final yet (core/aggregates/dur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from muntin.model import Side
 
@@ -50,23 +53,48 @@ class ChunkKind(StrEnum):
         )
 
 
+class Chunk(NamedTuple):
+    """What the log knows of a live chunk."""
+
+    last_ts: int
+    """The latest event time in it."""
+    retention: int
+    """The age at which its last row has left."""
+    rows: int
+
+
 class ChunkLog:
-    """Names of the live chunks, each with the latest event time in it, the age at which its last row has left, and how
-    many rows it has."""
+    """The live chunks by name, and what has been written and removed since `changes` was called last."""
 
-    def __init__(self, live: Mapping[str, Sequence[int]]):
-        self.live = {name: (last_ts, keep, rows) for name, (last_ts, keep, rows) in live.items()}
+    def __init__(self, live: Mapping[str, Chunk] | None = None):
+        self.live = dict(live or {})
+        self._written: dict[str, pa.Table] = {}
+        self._removed: list[str] = []
 
-    def add(self, kind: ChunkKind, side: Side, base: int, last_ts: int, keep: int, rows: int) -> str:
-        name = f"{'lr'[side]}{kind}{base:0{_DIGITS}d}"
-        self.live[name] = last_ts, keep, rows
+    def write(self, kind: ChunkKind, side: Side, number: int, table: pa.Table, last_ts: int, retention: int = 0) -> str:
+        """Add a chunk under the first number in it; returns its name."""
+        name = f"{'lr'[side]}{kind}{number:0{_DIGITS}d}"
+        self.live[name] = Chunk(last_ts, retention, table.num_rows)
+        self._written[name] = table
         return name
 
-    def restay(self, keep: Callable[[ChunkKind, Side, int, int], int]) -> None:
+    def remove(self, names: Iterable[str]) -> None:
+        """Take out chunks that nobody needs again; one that came and went in the same micro-batch is not written."""
+        for name in names:
+            if self.live.pop(name, None) is not None and self._written.pop(name, None) is None:
+                self._removed.append(name)
+
+    def changes(self) -> tuple[dict[str, pa.Table], list[str]]:
+        """The chunks to write and the names of those to delete since the last call."""
+        written, removed = self._written, self._removed
+        self._written, self._removed = {}, []
+        return written, removed
+
+    def update_retentions(self, retention: Callable[[ChunkKind, Side, int, int], int]) -> None:
         """Ask anew for the age at which the last row of each chunk has left: by kind, side, first number and rows."""
-        for kind, side, base, name in list(self):
-            last_ts, _, rows = self.live[name]
-            self.live[name] = last_ts, keep(kind, side, base, rows), rows
+        for kind, side, number, name in list(self):
+            chunk = self.live[name]
+            self.live[name] = chunk._replace(retention=retention(kind, side, number, chunk.rows))
 
     def __iter__(self) -> Iterator[tuple[ChunkKind, Side, int, str]]:
         """Kind, side, first number and name of each chunk, in the order in which they came: ties are joined in it."""
@@ -76,13 +104,13 @@ class ChunkLog:
     def firsts(self, side: Side, shift: int) -> dict[int, int]:
         """The first row number that is still needed, in each range of `1 << shift` numbers that has one."""
         found: dict[int, int] = {}
-        for kind, s, base, _ in self:
+        for kind, s, number, _ in self:
             if s is side and kind.has_rows:
-                found[base >> shift] = min(found.get(base >> shift, base), base)
+                found[number >> shift] = min(found.get(number >> shift, number), number)
         return found
 
-    def expired(self, stale_before: Callable[[Side, int], int], release: int) -> list[str]:
-        """Take out the chunks of which nothing is needed again.
+    def expire(self, stale_before: Callable[[Side, int], int], release: int) -> None:
+        """Remove the chunks of which nothing is needed again.
 
         Rows are needed until they have left the state, and so are the times that give them their numbers; visitors
         until the release point has passed them. `stale_before(side, age)` is the event time before which rows of a
@@ -91,15 +119,13 @@ class ChunkLog:
         ends: dict[tuple[Side, int], int] = {}
         gone = []
         for kind, side, _, name in self:
-            last, keep, _ = self.live[name]
+            last_ts, retention, _ = self.live[name]
             if kind.has_end:
-                if last < release:
+                if last_ts < release:
                     gone.append(name)
                 continue
-            if (side, keep) not in ends:
-                ends[side, keep] = stale_before(side, keep)
-            if last <= release and (kind is ChunkKind.VISITORS or last < ends[side, keep]):
+            if (side, retention) not in ends:
+                ends[side, retention] = stale_before(side, retention)
+            if last_ts <= release and (kind is ChunkKind.VISITORS or last_ts < ends[side, retention]):
                 gone.append(name)
-        for name in gone:
-            del self.live[name]
-        return gone
+        self.remove(gone)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -41,11 +42,21 @@ class Memory(Protocol):
     def discard(self, name: str) -> None: ...
 
 
+@dataclass(frozen=True)
+class SidesImage:
+    """An array of each side, kept together under one name, with the length of each."""
+
+    name: str
+    sizes: list[int]
+
+
 class Stored:
     """Arrays of the same length that are kept together in a memory."""
 
     def __init__(self, memory: Memory, name: str, arrays: Arrays):
-        self._memory, self._name, self._arrays = memory, name, arrays
+        self._memory = memory
+        self._name = name
+        self._arrays = arrays
 
     @classmethod
     def keep(cls, memory: Memory, arrays: Sequence[AnyArray]) -> Self:
@@ -64,7 +75,7 @@ class Stored:
 
     @property
     def image(self) -> tuple[Any, ...]:
-        """What another process needs, beside the memory, to go on with them."""
+        """What another process needs, beside the memory, to go on with them: their name and how many rows they have."""
         return self._name, len(self._arrays[0])
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +25,23 @@ MERGED_ROWS = 1 << 18
 """Tables of this size are not merged any further, so that old rows are given back in pieces."""
 
 
+class TableImage(NamedTuple):
+    """What another process needs, beside the memory, to find a table of stored rows."""
+
+    first: int
+    """The number of its first row."""
+    table: str
+    classes: str
+
+
 class StoredRows:
     """Rows by number: what never changes as tables, and the class of each row, which does when queries come and go."""
 
-    def __init__(self, schema: pa.Schema, memory: Memory, image: Sequence[tuple[int, str, str]] = ()):
+    def __init__(self, schema: pa.Schema, memory: Memory, image: Sequence[TableImage] = ()):
         self.schema = schema
         self._memory = memory
-        self._bases = [base for base, *_ in image]
-        self._names = [(table, classes) for _, table, classes in image]
+        self._bases = [kept.first for kept in image]
+        self._names = [(kept.table, kept.classes) for kept in image]
         self._tables = [memory.table(name) for name, _ in self._names]
         self._classes = [
             memory.arrays(name, _layout(table.num_rows))[0]
@@ -39,9 +49,9 @@ class StoredRows:
         ]
 
     @property
-    def image(self) -> list[tuple[int, str, str]]:
+    def image(self) -> list[TableImage]:
         """What another process needs to go on with these rows, beside the memory."""
-        return [(base, *names) for base, names in zip(self._bases, self._names, strict=True)]
+        return [TableImage(base, *names) for base, names in zip(self._bases, self._names, strict=True)]
 
     def __len__(self) -> int:
         return sum(t.num_rows for t in self._tables)
@@ -98,6 +108,12 @@ class StoredRows:
             return found
 
         return classes
+
+    @property
+    def numbers(self) -> Int64s:
+        """The numbers of all rows, ascending."""
+        spans_ = [np.arange(base, base + t.num_rows) for base, t in zip(self._bases, self._tables, strict=True)]
+        return np.concatenate([np.zeros(0, np.int64), *spans_])
 
     def classes_of(self, first: int, rows: int) -> Int32s:
         """The classes of rows that came together, and so lie in one table."""

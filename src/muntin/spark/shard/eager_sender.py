@@ -18,10 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.core.limits import too_many_pairs
 from muntin.core.operator import Operator
 from muntin.core.policy import LimitError
-from muntin.core.results import Columns, routed
+from muntin.core.results import OutputColumns, routed
 from muntin.core.schedule import Delivery, ScheduledWork, merged
 from muntin.core.storage import Payload, pack, table_bytes
 from muntin.kernels.join import Pairs
@@ -116,7 +115,7 @@ def deliver(operator: Operator, courier: EagerSender) -> None:
             parcel.came_to(range(done.unit.first, done.unit.last), int(work.rows.ts[work.span(done.unit.run)[1] - 1]))
             parcel.send_if_due()
     except LimitError as error:
-        raise too_many_pairs(operator, error) from None
+        raise operator.too_many_pairs(error) from None
     parcel.send()
     courier.done()
 
@@ -156,7 +155,7 @@ class _Parcel:
         tables: dict[str, list[pa.Table]] = defaultdict(list)
         for levels, parts in self._pairs:
             run = self._operator.found(merged(parts), self._work.readers(levels)).whole()
-            columns = Columns(run)
+            columns = OutputColumns(run)
             for query, places in routed(self._operator.join, run):
                 table = columns.output(query, places)
                 tables[query.name].append(table.append_column(CAME, pa.array(run.moments(places))))

@@ -29,7 +29,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.core.operator_state import OperatorImage
 from muntin.core.storage import Arrays, Layout
+from muntin.model.records import from_json, to_json
 
 STAMP = "stamp.json"
 FORMAT = 7
@@ -112,7 +114,7 @@ class HotState:
         self._place = root / str(group)
         self._mine: Path | None = None
 
-    def claim(self, nonce: str) -> tuple[FileMemory, dict[str, Any]] | None:
+    def claim(self, nonce: str) -> tuple[FileMemory, OperatorImage] | None:
         """Memory and image of the state with this nonce; None where there is none that can be believed."""
         folder = self._private()
         try:
@@ -125,7 +127,7 @@ class HotState:
         if stamp is None or not expected.items() <= stamp.items() or not _whole(folder, stamp["files"]):
             self.drop()
             return None
-        return FileMemory(folder, stamp["count"]), stamp["image"]
+        return FileMemory(folder, stamp["count"]), from_json(OperatorImage, stamp["image"])
 
     def begin(self) -> FileMemory:
         """An empty memory; what earlier attempts at this shard left behind is swept away."""
@@ -135,12 +137,12 @@ class HotState:
         self._mine.mkdir(mode=0o700, parents=True)
         return FileMemory(self._mine)
 
-    def put_back(self, memory: FileMemory, nonce: str, image: dict[str, Any]) -> None:
+    def put_back(self, memory: FileMemory, nonce: str, image: OperatorImage) -> None:
         """Leave the state for the next micro-batch."""
         assert self._mine is not None
         (self._mine / STAMP).unlink(missing_ok=True)
         files = {entry.name: entry.stat().st_size for entry in os.scandir(self._mine)}
-        stamp = {"format": FORMAT, "nonce": nonce, "count": memory.count, "files": files, "image": image}
+        stamp = {"format": FORMAT, "nonce": nonce, "count": memory.count, "files": files, "image": to_json(image)}
         body = json.dumps(stamp)
         (self._mine / STAMP).write_text(f"{zlib.crc32(body.encode()):08x}{body}")
         try:

@@ -24,14 +24,15 @@ import pyarrow.compute as pc
 
 from muntin.core.arrivals import FOREVER, FRONTIER, IDLE, LIMIT, united
 from muntin.core.batch import ARRIVAL, TS, Arrivals, Spans, row_schema
-from muntin.core.limits import top_key
-from muntin.core.operator import Operator, fits
-from muntin.core.punctuations import REASON, told
+from muntin.core.operator import Operator
+from muntin.core.operator_state import OperatorMeta
+from muntin.core.punctuations import REASON, spoken_by
 from muntin.core.results import counted
 from muntin.core.step import ChangeOutcome, Step
 from muntin.core.storage import Payload, table_bytes
 from muntin.kernels.arrays import Int64s
 from muntin.model import MuntinError, Side
+from muntin.model.records import from_json, to_json
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
 from muntin.spark.exchange import (
@@ -98,7 +99,7 @@ class ShardState:
             raise FrameError(f"the state chunk {name} is damaged: it is {frame.header.get('id', 'no chunk')}")
         return frame.table()
 
-    def write(self, step: Step, meta: dict[str, Any], epoch: int) -> str:
+    def write(self, step: Step, meta: OperatorMeta, epoch: int) -> str:
         """Store what the step added and removed; returns the nonce of this state."""
         self._remove(step.deletes)
         for name, table in step.puts.items():
@@ -115,9 +116,9 @@ class ShardState:
         for name in chunks:
             self._chunks.removeKey((name,))
 
-    def _stamp(self, meta: dict[str, Any] | None, epoch: int) -> str:
+    def _stamp(self, meta: OperatorMeta | None, epoch: int) -> str:
         nonce = secrets.token_hex(16)
-        header = {"format": STATE_FORMAT, "nonce": nonce, "epoch": epoch, "operator": meta}
+        header = {"format": STATE_FORMAT, "nonce": nonce, "epoch": epoch, "operator": to_json(meta)}
         self._meta.update((encode(FrameKind.META, header),))
         return nonce
 
@@ -154,7 +155,7 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
         step = operator.finish()
     engine.seconds = time.process_time() - began
     head = {"join": index, "shard": shard, "epoch": engine.epoch}
-    came = counted(step.run) if topology.counting else {}
+    came = counted(step.found) if topology.counting else {}
     out = [*_late(topology, operator.join, shard, step)]
     if not topology.counting:
         told = _told(topology.epoch(engine.epoch).plan, index, shard, step)
@@ -222,14 +223,14 @@ class Engine:
         if join is None:
             return cls(topology, index, state, hot, epoch, None, None)
         claimed = hot.claim(stored["nonce"]) if stored else None
-        if claimed is not None and fits(join, claimed[1]):
+        if claimed is not None and claimed[1].fits(join):
             memory, image = claimed
-            return cls(topology, index, state, hot, epoch, Operator(join, memory, image, topology.policy), memory)
+            return cls(topology, index, state, hot, epoch, Operator(join, memory, topology.policy, image=image), memory)
         memory = hot.begin()
         if stored is None:
             return cls(topology, index, state, hot, epoch, Operator(join, memory, policy=topology.policy), memory)
-        chunks = state.chunks(stored["operator"]["chunks"])
-        operator = Operator.restore(join, stored["operator"], chunks, memory, topology.policy)
+        meta = from_json(OperatorMeta, stored["operator"])
+        operator = Operator.restore(join, meta, state.chunks(meta.chunks), memory, topology.policy)
         return cls(topology, index, state, hot, epoch, operator, memory, True)
 
     def change(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,12 +274,12 @@ def _values(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator
 
 def _runs(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
     """The results as one run, or one run per time range where ranges are merged over all shards."""
-    if not len(step.run):
+    if not len(step.found):
         return
     if topology.global_order:
-        runs = dict(enumerate(step.run.split(topology.shards, step.span)))
+        runs = dict(enumerate(step.found.split(topology.shards, step.span)))
     else:
-        runs = {head["shard"]: step.run.whole()}
+        runs = {head["shard"]: step.found.whole()}
     for part, run in runs.items():
         if len(run):
             yield _part(part, FrameKind.RUN, head, run.to_bytes())
@@ -312,7 +313,7 @@ def _late(topology: Topology, join: SharedJoin, shard: int, step: Step) -> Itera
 def _told(plan: Plan, index: int, shard: int, step: Step) -> Iterator[Part]:
     """Punctuations of the queries' outputs."""
     if step.punctuations:
-        for name, table in told(step.punctuations, speakers(plan), index).items():
+        for name, table in spoken_by(index, step.punctuations, speakers(plan)).items():
             yield _part(shard, FrameKind.PUNCTUATIONS, {"query": name, "join": index}, table_bytes(table))
 
 
@@ -381,13 +382,13 @@ def _origin(frame: Frame) -> tuple[int, int]:
 
 def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, Any]:
     """What status shows of one shard: counters, rows per slice, frontiers (None before the first row), held rows."""
-    frontiers = operator.streams.frontiers
+    frontiers = operator.progress.streams.frontiers
     keyless = [
         sum(f.header["keyless"] for f in frames if f.kind == FrameKind.ROWS and f.header["side"] == s) for s in Side
     ]
     return {
         "streams": [stream.name for stream in operator.join.streams],
-        "max_ts": operator.streams.max_ts,
+        "max_ts": operator.progress.streams.max_ts,
         "rebuilt": rebuilt,
         "counters": asdict(operator.counters),
         "slices": [operator.slice_rows(side) for side in Side],
@@ -398,14 +399,16 @@ def report(operator: Operator, rebuilt: bool, frames: list[Frame]) -> dict[str, 
         "release": operator.release,
         "filter_order": operator.filter_order,
         "ahead": max(operator.joined) > operator.release,
-        "idle": operator.streams.idle,
+        "idle": operator.progress.streams.idle,
         "behind": int(operator.progress.behind),
-        "span": [operator.streams.min_ts, max(operator.streams.max_ts)],
+        "span": [operator.progress.streams.min_ts, max(operator.progress.streams.max_ts)],
         "classes": [s.tally for s in operator.selections],
         "top_keys": [_top_key(operator, side) for side in Side],
     }
 
 
 def _top_key(operator: Operator, side: Side) -> dict[str, Any]:
-    rows, key = top_key(operator, side)
-    return {"rows": rows, "key": {name: str(value)[:100] for name, value in key.items()}}
+    key = operator.fullest_key(side)
+    if key is None:
+        return {"rows": 0, "key": {}}
+    return {"rows": key.rows, "key": {name: str(value)[:100] for name, value in key.values.items()}}

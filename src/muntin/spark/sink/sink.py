@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.punctuations import in_order, punctuation_schema
-from muntin.core.results import Columns, ResultBatch, output_schema, routed, unite
+from muntin.core.results import OutputColumns, ResultBatch, output_schema, routed, unite
 from muntin.core.storage import read_table, table_bytes
 from muntin.model import Query, UsageError
 from muntin.plan import Plan
@@ -108,7 +108,7 @@ class SinkTask:
             join = plan.join(index)
             assert join is not None
             run = ResultBatch.merge([ResultBatch.from_bytes(join, bytes(piece.payload)) for piece in pieces])
-            columns, discards = Columns(run), self.staging is None and not self.hand_over
+            columns, discards = OutputColumns(run), self.staging is None and not self.hand_over
             for query, places in routed(join, run):
                 yield {"type": "rows", "came": {query.name: run.arrivals(places)}}, None
                 if discards:

@@ -1,10 +1,12 @@
-"""What waits, in time order, in the memory of the operator: rows for the release point, results for theirs, cells of
-pairs for the time when they come or go."""
+"""What waits in time order in the memory of the operator.
+
+Rows wait for the release point, results for their time, and cells of pairs for the time when they come or go.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +14,16 @@ from muntin.core.storage.memory import Arrays, Layout, Memory, Stored
 from muntin.kernels.arrays import AnyArray
 
 
-class TimeRun(Stored):
+class QueueImage(NamedTuple):
+    """What another process needs, beside the memory, to go on with a queue."""
+
+    name: str
+    rows: int
+    left: int
+    taken: int
+
+
+class TimeQueue(Stored):
     """Columns in time order (the first column), of which a prefix has left; of the rest, a prefix may be taken.
 
     What is taken has been joined, but stays until the release point has passed it.
@@ -20,11 +31,12 @@ class TimeRun(Stored):
 
     def __init__(self, memory: Memory, name: str, arrays: Arrays, left: int = 0, taken: int = 0):
         super().__init__(memory, name, arrays)
-        self._left, self._taken = left, taken
+        self._left = left
+        self._taken = taken
 
     @property
-    def image(self) -> tuple[Any, ...]:
-        return *super().image, self._left, self._taken
+    def image(self) -> QueueImage:
+        return QueueImage(self._name, len(self._arrays[0]), self._left, self._taken)
 
     def __len__(self) -> int:
         """How many have not been taken."""
@@ -34,6 +46,11 @@ class TimeRun(Stored):
     def arrays(self) -> Arrays:
         """Those that have not left."""
         return [column[self._left :] for column in self._arrays]
+
+    @property
+    def taken(self) -> int:
+        """How many of those that have not left have been taken."""
+        return self._taken - self._left
 
     @property
     def is_over(self) -> bool:
@@ -73,21 +90,21 @@ class TimeRun(Stored):
         return int(np.searchsorted(self._arrays[0], until, side="right"))
 
 
-def take_all(runs: list[TimeRun], until: int, columns: Layout) -> Arrays:
-    """What can be taken up to a time of all runs, run after run."""
-    taken = [run.take(until) for run in runs]
+def take_all(queues: list[TimeQueue], until: int, columns: Layout) -> Arrays:
+    """What can be taken up to a time of all queues, one after the other."""
+    taken = [queue.take(until) for queue in queues]
     return [np.concatenate([np.zeros((0, *s), kind), *(t[n] for t in taken)]) for n, (s, kind) in enumerate(columns)]
 
 
-def leave_all(runs: list[TimeRun], until: int) -> None:
-    """Let go of all up to a time; runs that are over leave the list."""
-    for run in runs:
-        run.leave(until)
-    runs[:] = [run for run in runs if not run.is_over]
+def leave_all(queues: list[TimeQueue], until: int) -> None:
+    """Let go of all up to a time; queues that are over leave the list."""
+    for queue in queues:
+        queue.leave(until)
+    queues[:] = [queue for queue in queues if not queue.is_over]
 
 
-def pass_all(runs: list[TimeRun], until: int, columns: Layout) -> Arrays:
+def pass_all(queues: list[TimeQueue], until: int, columns: Layout) -> Arrays:
     """Take all up to a time and let go of them."""
-    passed = take_all(runs, until, columns)
-    leave_all(runs, until)
+    passed = take_all(queues, until, columns)
+    leave_all(queues, until)
     return passed
