@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.plan.chain import Edges, cost_of, cpu_opt, cut_pays, mem_opt, rows_of
+from muntin.plan.chains import CPU_OPT, MEM_OPT, Edges, cost_of, cut_pays, rows_of
 from muntin.plan.cost import DEFAULT, Constants
-from muntin.plan.share import Cuts
+from muntin.plan.joins import Cuts
 from muntin.plan.traffic import Survivors
 
 SECOND = 1_000_000
@@ -70,7 +70,7 @@ def test_mem_opt_holds_the_fewest_rows_of_all_chains(state):
     """Theorem 4; without selections all chains hold the same (theorem 3)."""
     edges = Edges(state, DEFAULT)
     rows = [rows_of(edges, cuts) for cuts in all_chains(state.windows)]
-    assert rows_of(edges, mem_opt(state.windows)) == pytest.approx(min(rows))
+    assert rows_of(edges, MEM_OPT.cuts(edges)) == pytest.approx(min(rows))
     if (state.kept == 1).all():
         assert rows == pytest.approx([state.rate * state.seconds[-1]] * len(rows))
 
@@ -131,7 +131,7 @@ def test_a_chain_worked_by_hand():
 
 def test_equal_costs_leave_the_slices_short():
     free = Constants(1, 1, 1)
-    assert cpu_opt(Edges(plain(UNIFORM), free)).cuts == plain(UNIFORM).windows
+    assert CPU_OPT.cuts(Edges(plain(UNIFORM), free)) == plain(UNIFORM).windows
 
 
 # -- table 4 and figure 19 -------------------------------------------------------------------------------------------
@@ -144,13 +144,13 @@ def test_without_selections_a_cut_is_where_it_pays_by_itself(state):
     places = zip(state.windows, state.seconds, gaps, strict=False)
     expected = [w for w, s, gap in places if cut_pays(gap, end - s, state.rate, state.match, DEFAULT)]
     edges = Edges(state, DEFAULT)
-    assert cost_of(edges, (*expected, state.windows[-1])) == pytest.approx(cpu_opt(edges).cost_ns)
+    assert cost_of(edges, (*expected, state.windows[-1])) == pytest.approx(cost_of(edges, CPU_OPT.cuts(edges)))
 
 
 def shapes(rate: float, c: Constants = DEFAULT) -> list[list[float]]:
     """Ends of the slices in seconds, for the three distributions of table 4."""
     return [
-        [cut / SECOND for cut in cpu_opt(Edges(plain(windows, rate), c)).cuts]
+        [cut / SECOND for cut in CPU_OPT.cuts(Edges(plain(windows, rate), c))]
         for windows in (UNIFORM, MOSTLY_SMALL, SMALL_LARGE)
     ]
 
@@ -177,14 +177,14 @@ def test_where_a_step_is_cheap_no_chain_has_two_slices_for_skewed_windows():
     """The last two windows are merged only if a step costs more than to place a pair, at any rate."""
     even = replace(DEFAULT, slice_ns=DEFAULT.route_ns)
     for rate in np.geomspace(0.1, 1000, 40):
-        chain = cpu_opt(Edges(plain(SMALL_LARGE, rate), even)).cuts
+        chain = CPU_OPT.cuts(Edges(plain(SMALL_LARGE, rate), even))
         assert 29 * SECOND in chain
 
 
 def test_where_placing_a_pair_is_free_no_cut_pays():
     free = replace(DEFAULT, route_ns=0)
     assert not cut_pays(1, 1, 20, MATCH, free)
-    assert len(cpu_opt(Edges(plain(UNIFORM), free)).cuts) == 1
+    assert len(CPU_OPT.cuts(Edges(plain(UNIFORM), free))) == 1
 
 
 def test_slow_streams_merge_all_and_fast_ones_nothing():
@@ -208,7 +208,7 @@ def test_the_work_grows_with_the_square_of_the_windows_and_not_faster():
     n = 1500
     state = replace(plain(np.arange(1, n + 1)), kept=np.linspace(1, 0.01, n), probing=np.linspace(1, 0.5, n))
     edges = CountingEdges(state, DEFAULT)
-    chain = cpu_opt(edges)
+    chain = CPU_OPT.cuts(edges)
     assert edges.looked_up == n * (n + 1) / 2
-    assert chain.cuts[-1] == state.windows[-1]
-    assert chain.cost_ns <= min(cost_of(edges, state.windows), cost_of(edges, state.windows[-1:]))
+    assert chain[-1] == state.windows[-1]
+    assert cost_of(edges, chain) <= min(cost_of(edges, state.windows), cost_of(edges, state.windows[-1:]))

@@ -14,6 +14,7 @@ from muntin.core.batch import Counters
 from muntin.model import Side
 from muntin.plan import cost
 from muntin.plan.cost import Constants, Load, effective_buckets
+from muntin.plan.invalidations import INVALIDATIONS, invalidation_of
 
 EVEN = Load(lambda_a=300, lambda_b=300, t_a=10, t_b=10, n=100)
 UNEVEN = Load(lambda_a=50, lambda_b=500, t_a=20, t_b=5, n=40)
@@ -22,7 +23,7 @@ LOADS = {"even": EVEN, "uneven": UNEVEN, "nested loops": LOOPS}
 CLOSE = 0.04
 
 each_load = pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
-each_strategy = pytest.mark.parametrize("strategy", cost.INVALIDATIONS)
+each_strategy = pytest.mark.parametrize("strategy", INVALIDATIONS.names)
 
 
 def steady(load: Load, strategy: str, **more) -> SteadyJoin:
@@ -109,13 +110,13 @@ def test_skewed_keys_scan_more_than_equation_2_says_and_effective_buckets_put_it
 @each_strategy
 def test_checks_are_one_per_bucket_and_one_per_stale_row(load, strategy):
     real, done, seconds = measure(load, strategy)
-    assert done.stale_checks / seconds == pytest.approx(cost.checks(real, strategy), rel=CLOSE)
+    assert done.stale_checks / seconds == pytest.approx(INVALIDATIONS[strategy].checks(real), rel=CLOSE)
 
 
 def test_equation_2_cannot_tell_the_strategies_apart_but_the_checks_can():
     """Figure 7: the two strategies that clean every bucket cost far more; the equations charge them all the same."""
     c = Constants(invalidate_ns=3, scan_ns=5, insert_ns=7, check_ns=1, visit_ns=1)
-    costs = {strategy: cost.cost(EVEN, strategy, c) for strategy in cost.INVALIDATIONS}
+    costs = {strategy: INVALIDATIONS[strategy].cost(EVEN, c) for strategy in INVALIDATIONS.names}
     assert costs["probe"] < costs["probe-insert"] < costs["probe-all"] < costs["all"]
     assert costs["probe-insert"] - costs["probe"] < 0.1 * (costs["probe-all"] - costs["probe"])
 
@@ -124,7 +125,7 @@ def test_with_more_keys_than_rows_cleaning_all_checks_the_buckets_in_use_not_the
     """A bucket that has become empty is given back, so those in use are bounded by the rows."""
     sparse = Load(lambda_a=20, lambda_b=20, t_a=5, t_b=5, n=10_000)
     real, done, seconds = measure(sparse, "all")
-    assert done.stale_checks / seconds < 0.1 * cost.checks(real, "all")
+    assert done.stale_checks / seconds < 0.1 * INVALIDATIONS["all"].checks(real)
 
 
 def average_stale(join: SteadyJoin, step_s: float, steps: int, sweep_each: int | None = None) -> float:
@@ -142,17 +143,17 @@ def average_stale(join: SteadyJoin, step_s: float, steps: int, sweep_each: int |
 @each_strategy
 def test_stale_rows_held_are_those_of_section_3_2(load, strategy):
     got = average_stale(steady(load, strategy), 0.25, 1200)
-    assert got == pytest.approx(cost.stale_rows(load, strategy), rel=0.1)
+    assert got == pytest.approx(INVALIDATIONS[strategy].stale_rows(load), rel=0.1)
 
 
 def test_a_hundredfold_rate_fills_the_probed_side_with_stale_rows_for_probe_only():
     """Figure 8: rate ratio 100, window 30 s, 100 buckets; all but `probe` hold about the window."""
     load = Load(lambda_a=1, lambda_b=100, t_a=30, t_b=30, n=100)
     window = load.lambda_b * load.t_b
-    assert cost.stale_in_bucket(load, "probe") == 100
-    assert cost.stale_rows(load, "probe") > 3 * window
+    assert INVALIDATIONS["probe"].stale_in_bucket(load) == 100
+    assert INVALIDATIONS["probe"].stale_rows(load) > 3 * window
     for strategy in ("probe-insert", "probe-all", "all"):
-        assert cost.stale_rows(load, strategy) < 0.04 * window
+        assert INVALIDATIONS[strategy].stale_rows(load) < 0.04 * window
 
 
 def test_figure_8_shows_less_for_probe_than_the_formula_since_60_seconds_are_no_steady_state():
@@ -161,18 +162,18 @@ def test_figure_8_shows_less_for_probe_than_the_formula_since_60_seconds_are_no_
     join = SteadyJoin(load, "probe", seed=7)
     join.advance(60)
     gathered = load.lambda_b * 30
-    assert 0.7 * gathered < join.stale(Side.RIGHT) < gathered < cost.stale_rows(load, "probe")
+    assert 0.7 * gathered < join.stale(Side.RIGHT) < gathered < INVALIDATIONS["probe"].stale_rows(load)
 
 
 @pytest.mark.parametrize("strategy", ["probe", "probe-insert"])
 def test_a_sweep_bounds_the_stale_rows(strategy):
     load = Load(lambda_a=5, lambda_b=400, t_a=5, t_b=5, n=200)
     got = average_stale(steady(load, strategy), 0.125, 1600, sweep_each=16)
-    expected = cost.stale_rows(load, strategy, sweep_s=2)
+    expected = INVALIDATIONS[strategy].stale_rows(load, sweep_s=2)
     # Moments are taken up to just before the sweep and never just after: half a step later than the average.
     assert got == pytest.approx(expected, rel=0.1)
     assert expected < load.lambda_b * 2 / 2
-    assert expected < cost.stale_rows(load, strategy)
+    assert expected < INVALIDATIONS[strategy].stale_rows(load)
 
 
 def test_evenly_spaced_arrivals_hold_half_of_what_the_paper_says():
@@ -188,9 +189,9 @@ def test_evenly_spaced_arrivals_hold_half_of_what_the_paper_says():
         return times
 
     got = average_stale(steady(load, "probe", clock=regular), 0.01, 100)
-    assert got == pytest.approx(cost.stale_rows(load, "probe") / 2, rel=0.15)
+    assert got == pytest.approx(INVALIDATIONS["probe"].stale_rows(load) / 2, rel=0.15)
 
 
 def test_a_setting_of_auto_is_the_papers_choice():
-    assert cost.resolve("auto") == "probe-insert"
-    assert all(cost.resolve(strategy) == strategy for strategy in cost.INVALIDATIONS)
+    assert invalidation_of("auto").name == "probe-insert"
+    assert all(invalidation_of(strategy).name == strategy for strategy in INVALIDATIONS.names)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.model import Axis, Field, Schema, Side
-from muntin.plan import sharing
 from muntin.plan.cost import DEFAULT
 from muntin.plan.predict import (
     ARRIVAL_NS,
@@ -25,8 +24,9 @@ from muntin.plan.predict import (
     row_bytes,
     traffics_of,
 )
-from muntin.plan.share import MOST_JOINS, share
+from muntin.plan.strategies import MOST_JOINS, share
 from muntin.plan.traffic import Knowledge
+from muntin.studies import two_queries as sharing
 
 DISTRIBUTIONS = {"mostly small": (5, 10, 30), "uniform": (10, 20, 30), "mostly large": (20, 25, 30)}
 TABLE_3 = list(product(DISTRIBUTIONS.values(), (0.2, 0.5, 0.8), (20.0, 80.0)))
@@ -105,7 +105,7 @@ def test_cpu_opt_is_never_dearer_than_mem_opt_and_pull_up_never_probes_less(job,
 @given(queries=QUERIES)
 def test_the_alternatives_are_the_plans_that_share_makes(job, queries):
     spec = job(*queries)
-    traffics = traffics_of(share(spec))
+    traffics = traffics_of(share(spec).joins)
     for found in alternatives(spec):
         if found.chain == "cpu-opt":
             continue
@@ -191,7 +191,7 @@ def test_the_joins_of_push_down_are_counted_as_they_are_made(job):
 @given(queries=QUERIES, match=st.floats(1e-6, 1))
 def test_the_chance_of_a_match_follows_from_the_rows_looked_at(job, queries, match):
     join = share(job(*queries)).joins[0]
-    (traffic,) = traffics_of(share(job(*queries)), Knowledge(match=match)).values()
+    (traffic,) = traffics_of(share(job(*queries)).joins, Knowledge(match=match)).values()
     looked_at = predict_join(join, traffic, DEFAULT).comparisons
     assert match_seen(join, traffic, looked_at) == pytest.approx(match)
 

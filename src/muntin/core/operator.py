@@ -47,8 +47,8 @@ from muntin.core.storage import RANGE_BITS, ChunkLog, Heap, Memory
 from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order, together
 from muntin.model import Side
 from muntin.plan import SharedJoin
-from muntin.plan.ordering import ADAPTIVE, EAGERLY, FILTER_ORDER, must_wait
-from muntin.plan.punctuation import TOLD, are_used
+from muntin.plan.orderings import reason_to_wait
+from muntin.plan.punctuation_modes import are_used
 
 NO_PAIRS = empty_pairs(0)
 _NEW: dict[str, Any] = {
@@ -94,8 +94,7 @@ class Operator:
         self.join, self.policy = join, policy
         memory, meta = memory or Heap(), image["meta"] if image else meta
         self.chunks, self.counters = ChunkLog(meta["chunks"]), Counters(**meta["counters"])
-        ordering = policy.ordering
-        self.filter_order = meta["filter_order"] if ordering == ADAPTIVE else ordering == FILTER_ORDER
+        self.filter_order = policy.ordering.joins_ahead(meta["filter_order"])
         self.asked = QueryRequirements(join, meta["classes"], image["classes"] if image else ())
         counted = image["sequencers"] if image else (None, None)
         self.progress = JoinProgress(join, policy.max_ahead_us, memory, meta, counted)
@@ -240,8 +239,7 @@ class Operator:
     @property
     def _waits(self) -> str | None:
         """Why rows wait for the release point under any rule; None where they need not."""
-        told = TOLD if self.promises else None
-        return must_wait(self.join) or told or (EAGERLY if self.policy.eager else None)
+        return reason_to_wait(self.join, self.promises is not None, self.policy.eager)
 
     @property
     def _must_wait_for_order(self) -> str | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muntin.model import DEFAULT_SETTINGS, MuntinError, Settings
-from muntin.plan.cost import AUTO, resolve
-from muntin.plan.ordering import SYNC_FILTER
+from muntin.model import AUTO, DEFAULT_SETTINGS, MuntinError, Settings
+from muntin.plan.invalidations import Invalidation, invalidation_of
+from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, Ordering
 
 FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
@@ -18,14 +18,14 @@ class LimitError(MuntinError):
 
 @dataclass(frozen=True)
 class Policy:
-    invalidation: str = AUTO
+    invalidation: Invalidation = invalidation_of(AUTO)
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT
     eager: bool = False
     """Whether results are delivered while a micro-batch is still at work, in the order of the scheduler."""
-    scheduler: str = "auto"
-    ordering: str = SYNC_FILTER
+    scheduler: str = AUTO
+    ordering: Ordering = SYNC_FILTER
     max_ahead_us: int | None = None
     held_bytes: int | None = None
     """What may be held in one shard,"""
@@ -37,15 +37,15 @@ class Policy:
     def of(cls, settings: Settings, operators: int) -> Policy:
         """The policy of each of `operators` operators (joins times shards) that share the job's limits."""
         return cls(
-            resolve(settings.invalidation),
+            invalidation_of(settings.invalidation),
             settings.state_limit_bytes and settings.state_limit_bytes // operators,
             settings.fan_out_limit or FAN_OUT,
-            settings.delivery == "eager",
+            settings.eager,
             settings.scheduler,
-            settings.ordering,
+            ORDERINGS[settings.ordering],
             settings.max_ahead_us,
             settings.held_limit_bytes and settings.held_limit_bytes // operators,
-            settings.on_held_limit == "release",
+            settings.releases_at_held_limit,
             settings.punctuations,
         )
 

@@ -26,6 +26,8 @@ from muntin.model import Comparison, Expr, Op, Schema
 from muntin.model.types import INTEGERS
 
 Bools = npt.NDArray[np.bool_]
+MOST_COMBINATIONS = 4096
+"""Combinations of regions that are looked at one by one."""
 INEQUALITIES = (Op.LT, Op.LE, Op.GT, Op.GE)
 
 

@@ -33,8 +33,8 @@ import numpy.typing as npt
 
 from muntin.model import Axis, Query, Side
 from muntin.plan.cost import DEFAULT, Constants
+from muntin.plan.joins import Cuts, Partition, SharedJoin, signature
 from muntin.plan.regions import Predicates, Regions
-from muntin.plan.share import Cuts, Partition, SharedJoin, signature
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]

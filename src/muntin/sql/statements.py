@@ -35,7 +35,7 @@ _CHANGES = "write CREATE QUERY name AS SELECT ..., CREATE OR REPLACE QUERY name 
 _VALUES: Mapping[str, tuple[str, ...]] = {
     "strategy": ("auto", "state-slice", "pull-up", "push-down", "isolated"),
     "chain": ("auto", "mem-opt", "cpu-opt"),
-    "order": ("key", "global"),
+    "output_order": ("key", "global"),
     "invalidation": ("auto", "probe", "probe-insert", "probe-all", "all"),
     "adapt": ("on", "off"),
     "scheduler": ("auto", "lwo", "swf", "mqt"),
@@ -209,7 +209,7 @@ def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> No
     if spec.settings.delivery == "eager" and query.aggregation is not None:
         message = f"{query.name} has aggregates, which do not go with delivery = 'eager'"
         raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
-    if spec.settings.order == "key" and query.aggregation is not None and not query.grouped_by_key:
+    if spec.settings.output_order == "key" and query.aggregation is not None and not query.grouped_by_key:
         hint = "SET order = 'global', or group by the columns of the join key"
         raise sql.error(f"{query.name} has groups over several keys, which do not go with order = 'key'", at, hint)
     if query.final and not query.grouped_by_key:

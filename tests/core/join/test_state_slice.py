@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from muntin.model import JobSpec
-from muntin.plan import share, sharing
+from muntin.plan import share
 from muntin.sql import parse_job
+from muntin.studies import two_queries as sharing
 from muntin.testing.local_job import LocalJob
 
 # -- table 2: the chain of one-way joins A[0, 2] and A[2, 4], step by step -------------------------------------------

@@ -216,4 +216,4 @@ def test_explain_says_what_is_promised_and_what_that_frees():
     assert "sync-filter: the join is told by promises" in text
     plain = explain(job(a=MARKS, how="off"))
     assert "over for" not in plain and "told by promises" not in plain
-    assert [j["promises"] for j in describe(job())["joins"]] == [[]]
+    assert [j.promises for j in describe(job()).joins] == [[]]

@@ -25,7 +25,7 @@ from muntin.core.storage import RANGE_BITS, ChunkKind, ChunkLog, Memory, StoredR
 from muntin.kernels.join import Rows
 from muntin.model import Side
 from muntin.plan import SharedJoin
-from muntin.plan.share import Cuts
+from muntin.plan.joins import Cuts
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

@@ -60,6 +60,7 @@ from muntin.kernels.promises import (
 from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import FOR_GOOD, is_range, promising
+from muntin.plan.punctuation_modes import PUNCTUATION_MODES
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
@@ -97,7 +98,7 @@ class Promises:
         self, join: SharedJoin, how: str, memory: Memory, image: Mapping[str, Any] | None = None, families: int = 0
     ):
         self._memory = memory
-        self._eternal = how == "pjoin"
+        self._eternal = PUNCTUATION_MODES[how].binds_for_good
         self.change(join)
         keys = list(punctuation_schema(join))[:-2]
         schema = pa.schema([pa.field(TS, pa.int64()), pa.field(CLASS, pa.int32()), *keys])

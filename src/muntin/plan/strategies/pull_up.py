@@ -1,0 +1,23 @@
+"""Selection pull-up (wang2006 3.1): one join of the largest window that keeps every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from muntin.plan.strategies.strategy import WHOLE, JoinPart, QueryGroups, Strategy
+
+
+class PullUp(Strategy):
+    name = "pull-up"
+    paper = "wang2006, section 3.1"
+    summary = "one join of the largest window; selections and windows are checked on the pairs"
+    explanation = (
+        "a join keeps each row once, for its largest window; selections and windows are checked on the pairs",
+    )
+    selects = False
+
+    def parts(self, groups: QueryGroups) -> Iterable[JoinPart]:
+        return ((group, WHOLE) for group in groups.groups)
+
+    def headline(self, joins: str) -> str:
+        return joins.replace(" join", " shared join")
