@@ -19,6 +19,13 @@ in DIR/_dead_letters/. Started again with the same checkpoint, the job goes on w
 job file has then."""
 
 
+def more_help() -> str:
+    """The settings of a job file, by groups."""
+    from muntin.sql.settings import settings_help
+
+    return settings_help()
+
+
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.sql", help="the job file")
     parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results, or: none")

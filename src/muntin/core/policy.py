@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from muntin.model import AUTO, DEFAULT_SETTINGS, MuntinError, Settings
-from muntin.plan.invalidations import Invalidation, invalidation_of
+from muntin.plan.invalidations import BEST_INVALIDATION, Invalidation, invalidation_of
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, Ordering
 
 FAN_OUT = 50_000_000
@@ -18,7 +18,7 @@ class LimitError(MuntinError):
 
 @dataclass(frozen=True)
 class Policy:
-    invalidation: Invalidation = invalidation_of(AUTO)
+    invalidation: Invalidation = BEST_INVALIDATION
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT

@@ -269,10 +269,8 @@ NO_CHAIN = "none"
 class Settings:
     """`SET name = value`; None where the default depends on the machine, and for a limit that is not set.
 
-    The values of a setting, and what they mean, are in sql/settings.py. `invalidation` says which stale rows an arriving row takes out (kostowski 4.2). `state_limit_bytes` bounds what the
-    state takes, `fan_out_limit` the pairs that one shard finds in one micro-batch. `ordering` says what waits for a
-    stream that is behind, rows or results (hammad2005), `alpha` from which load on the adaptive one lets results wait.
-    `held_limit_bytes` bounds what waits. A row more than `max_ahead_us` ahead of the others is turned away.
+    The values of each setting and what they mean are in sql/settings.py; those that are names of policies are in the
+    registries of the plan layer.
     """
 
     strategy: str = AUTO
@@ -283,18 +281,14 @@ class Settings:
     state_limit_bytes: int | None = None
     fan_out_limit: int | None = None
     adapt: bool = True
-    """Whether a running job cuts its states elsewhere when what comes makes that cheaper."""
     scheduler: str = AUTO
-    """What is joined next (hammad2003 3), where results are delivered as they are found,"""
     delivery: str = "batch"
-    """which is `eager`; `batch` delivers those of a micro-batch together, when it is committed."""
     ordering: str = "adaptive"
     alpha: float = 0.3
     max_ahead_us: int | None = None
     held_limit_bytes: int | None = None
     on_held_limit: str = "fail"
     punctuations: str = "pwjoin"
-    """What promises are used for: beside windows, instead of them (`pjoin`), or not at all (`off`)."""
 
     @property
     def eager(self) -> bool:

@@ -185,10 +185,11 @@ def _query(join: SharedJoin, query: Query, fractions: Sequence[float], mode: Pun
 
 def _aggregates(join: SharedJoin, query: Query, wanted: Aggregation, mode: PunctuationMode) -> AggregatesUse:
     sent, ends_by_promises = sends_distinct_values(join, query), wanted.final and mode.listens
+    top = None if wanted.top is None else FirstPairs(wanted.top.limit, [by.text for by in wanted.top.order])
     return AggregatesUse(
         calls=[call.text for call in wanted.calls],
         groups=[group.text for group in wanted.groups],
-        top=wanted.top and FirstPairs(wanted.top.limit, [by.text for by in wanted.top.order]),
+        top=top,
         having=None if wanted.having is None else wanted.having.text,
         every_us=wanted.every_us,
         final=wanted.final,

@@ -12,13 +12,13 @@ from muntin.plan.invalidations.probe_all import ProbeAll
 from muntin.plan.invalidations.probe_insert import ProbeInsert
 from muntin.plan.registry import Registry
 
-__all__ = ["INVALIDATIONS", "Invalidation", "invalidation_of"]
+__all__ = ["BEST_INVALIDATION", "INVALIDATIONS", "Invalidation", "invalidation_of"]
 
-BEST = ProbeInsert()
+BEST_INVALIDATION = ProbeInsert()
 """The paper's choice (4.2): as quick as `probe`, as small as `all`."""
-INVALIDATIONS: Registry[Invalidation] = Registry(Probe(), BEST, ProbeAll(), All())
+INVALIDATIONS: Registry[Invalidation] = Registry(Probe(), BEST_INVALIDATION, ProbeAll(), All())
 
 
 def invalidation_of(setting: str) -> Invalidation:
     """The invalidation that a setting stands for."""
-    return BEST if setting == AUTO else INVALIDATIONS[setting]
+    return BEST_INVALIDATION if setting == AUTO else INVALIDATIONS[setting]

@@ -1,6 +1,6 @@
 """What waits while one stream of a join is behind the other, rows or results (hammad2005): one file for each ordering.
 
-An ordering says how far ahead rows may be joined, and how long a row then takes to be answered (`pace` has the symbols).
+An ordering says how far ahead rows may be joined, and how long a row then takes to be answered; `pace` has the symbols.
 Adaptive changes between the other two while a job runs. Some joins have no choice: `reason_to_wait` says why.
 """
 
