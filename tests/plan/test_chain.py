@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from math import expm1
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.plan.chains import CPU_OPT, MEM_OPT, Edges, cost_of, cut_pays, rows_of
+from muntin.plan.chains import CPU_OPT, MEM_OPT, Edges
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.joins import Cuts
-from muntin.plan.traffic import Survivors
+from muntin.plan.traffic import Floats, Survivors
 
 SECOND = 1_000_000
 UNIFORM = tuple(2.5 * n for n in range(1, 13))
@@ -21,6 +22,35 @@ MOSTLY_SMALL = (*range(1, 11), 20, 30)
 SMALL_LARGE = (*range(1, 7), *range(25, 31))
 MATCH = 0.025
 """Table 4, and the join selectivity of section 7.3."""
+
+
+def cost_of(edges: Edges, cuts: Cuts) -> float:
+    """What a chain costs."""
+    return float(edges.length(*edges.path(cuts)).sum())
+
+
+def rows_of(edges: Edges, cuts: Cuts) -> float:
+    """How many rows a chain holds."""
+    return float(edges.rows(*edges.path(cuts)).sum())
+
+
+def cut_pays(gap_s: float, beyond_s: float, rate: float, match: float, constants: Constants) -> bool:
+    """Without selections: whether a cut costs less than to route the pairs between it and the next window.
+
+    `gap_s` is the distance to that window, `beyond_s` to the largest one, `rate` that of the stored rows.
+    """
+    partners = rate * match
+    return constants.route_ns * partners * gap_s > constants.slice_ns * -expm1(-partners * beyond_s)
+
+
+def matrix(edges: Edges) -> Floats:
+    """`length` of every edge, infinite where there is none."""
+    nodes = np.arange(edges.last + 1)
+    forward = nodes[:, None] < nodes
+    starts, ends = np.nonzero(forward)
+    lengths = np.full(forward.shape, np.inf)
+    lengths[starts, ends] = edges.length(starts, ends)
+    return lengths
 
 
 def plain(windows_s, rate=30.0, match=MATCH, other_rate=None) -> Survivors:
@@ -100,7 +130,7 @@ def test_rows_are_stored_and_taken_out_once_in_any_chain(state, c):
 @given(state=states(), c=constants)
 def test_the_matrix_has_the_length_of_every_edge_and_no_other(state, c):
     edges = Edges(state, c)
-    lengths = edges.matrix()
+    lengths = matrix(edges)
     for i in range(edges.last + 1):
         for j in range(edges.last + 1):
             assert lengths[i, j] == (pytest.approx(float(edges.length(i, j))) if i < j else np.inf)

@@ -71,7 +71,7 @@ def test_a_fifth_strategy_is_one_class_and_one_entry(in_pairs):
     assert choose(in_pairs).alternatives[-1].strategy == "in-pairs"
     assert ("in-pairs",) in ways()
     text, found = explain(in_pairs), json.loads(explain_json(in_pairs))
-    assert text.startswith("3 queries in 2 joins, one Spark job") and "each two queries have a join" in text
+    assert text.startswith("3 queries in 2 shared joins, one Spark job") and "each two queries have a join" in text
     assert [way["strategy"] for way in found["alternatives"] if way["chosen"]] == ["in-pairs"]
     more = parse_job("SET strategy = 'in-pairs';" + SQL + SQL.splitlines()[-1].replace("q3", "q4"))
     assert [join.index for join in evolve(plan, more).joins] == [0, 2]

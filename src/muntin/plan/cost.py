@@ -7,18 +7,17 @@
 The model counts *work* (rows scanned, inserted, invalidated) per second of stream time, and multiplies each kind with
 what one of it costs. A bucket is a key here, since the operator keeps one buffer per key: where the paper has fewer
 buckets than keys, a scan meets rows of other keys too; ours never does, which is its figure 5 at the point where the
-curve has become flat. `effective_buckets` gives the `n` of keys that are not equally frequent.
+curve has become flat.
 
 Deviations from the paper, both of them additions:
 - Section 3.1 writes the total as twice the half cost and then sums two different halves; the sum is what is meant, and
-  `wnl_cost` and `whj_cost` are that sum.
+  `whj_cost` is that sum.
 - Equations 1 and 2 charge invalidation per row removed only. All invalidations remove the same rows, so the equations
   cannot tell them apart, while figure 7 does. `Invalidation.cost` adds what section 3.2 says in words: the checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -68,40 +67,9 @@ class Load:
         return self.lambda_a + self.lambda_b
 
 
-def effective_buckets(shares_a: Iterable[float], shares_b: Iterable[float]) -> float:
-    """The `n` of keys with these shares of the rows of A and of B: one over the chance that two rows have one key.
-
-    For N equal shares it is N. The paper assumes those; with skew the scan costs what that many even buckets would.
-    """
-    return 1 / sum(a * b for a, b in zip(shares_a, shares_b, strict=True))
-
-
 def scanned(load: Load) -> float:
     """Rows looked at per second: for each arrival the window of the other side, as far as it lies in one bucket."""
     return load.lambda_a * load.lambda_b * (load.t_a + load.t_b) / load.n
-
-
-def wnl_half_cost(load: Load, c: Constants) -> float:
-    """Section 3.1, C(WNL)_half: nanoseconds per second for the rows of A, by nested loops."""
-    return whj_half_cost(Load(load.lambda_a, load.lambda_b, load.t_a, load.t_b), c)
-
-
-def wnl_cost(load: Load, c: Constants) -> float:
-    """Equation 1, C(WNL)_total: nanoseconds per second, by nested loops."""
-    return load.arrivals * (c.invalidate_ns + c.insert_ns) + (
-        load.lambda_a * load.lambda_b * (load.t_a + load.t_b) * c.scan_ns
-    )
-
-
-def whj_half_cost(load: Load, c: Constants) -> float:
-    """Section 3.1, C(WHJ)_half: nanoseconds per second for the rows of A, by hashing.
-
-    Each of them takes out `lambda_b / lambda_a` rows of B on average, whenever that is, scans its bucket and is stored.
-    """
-    per_row = (
-        load.lambda_b / load.lambda_a * c.invalidate_ns + load.t_b * load.lambda_b / load.n * c.scan_ns + c.insert_ns
-    )
-    return load.lambda_a * per_row
 
 
 def whj_cost(load: Load, c: Constants) -> float:

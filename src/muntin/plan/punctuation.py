@@ -77,7 +77,7 @@ def _is_unique(join: SharedJoin, side: Side) -> bool:
     return all(columns[c] == own[c] or {columns[c], own[c]} <= set(INTEGERS) for c in stream.unique)
 
 
-def unheard(plan: Plan, stream: Stream) -> bool:
+def punctuates_no_key(plan: Plan, stream: Stream) -> bool:
     """Whether a stream has punctuations that are about no join's key."""
     readers = [(join, side) for join in plan.joins for side in Side if join.streams[side].name == stream.name]
     return stream.punctuation is not None and bool(readers) and not any(_marks(*reader) for reader in readers)

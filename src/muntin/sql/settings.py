@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from sqlglot import exp
 
@@ -18,6 +18,7 @@ from muntin.plan.chains import CHAINS
 from muntin.plan.invalidations import INVALIDATIONS
 from muntin.plan.orderings import ORDERINGS
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES
+from muntin.plan.registry import Registry
 from muntin.plan.schedulers import SCHEDULERS
 from muntin.plan.strategies import STRATEGIES
 from muntin.sql.amounts import BYTES_HINT, parse_bytes
@@ -139,51 +140,27 @@ def _names(*names: str) -> OneOf:
     return OneOf(lambda: names)
 
 
+def _policies(registry: Registry[Any], *others: str) -> OneOf:
+    return OneOf(lambda: (*others, *registry.names))
+
+
 SETTINGS = (
-    Setting(
-        "output_order",
-        "everyday",
-        _names("key", "global"),
-        "whether a query's rows are in time order for each key, or over all keys",
-        former=("order",),
-    ),
-    Setting(
-        "delivery",
-        "everyday",
-        _names("batch", "eager"),
-        "whether rows go out with their micro-batch, or as they are found",
-    ),
+    Setting("output_order", "everyday", _names("key", "global"), "rows in order by key or overall", former=("order",)),
+    Setting("delivery", "everyday", _names("batch", "eager"), "rows go out with their micro-batch, or when found"),
     Setting("shards", "everyday", WholeNumber(1024), "parts of state and work; one for each core by default"),
     Setting("state_limit", "everyday", Size(), "memory for the state; more stops the job", "state_limit_bytes"),
     Setting("fan_out_limit", "everyday", WholeNumber(10**15), "pairs that one shard may find in one micro-batch"),
     Setting("held_limit", "everyday", Size(), "memory for what waits for a stream that is behind", "held_limit_bytes"),
-    Setting(
-        "on_held_limit",
-        "everyday",
-        _names("fail", "release"),
-        "whether the job then stops, or lets results leave out of order",
-    ),
+    Setting("on_held_limit", "everyday", _names("fail", "release"), "then stop the job, or give up the order"),
     Setting("max_ahead", "everyday", TimeSpan(), "a row further ahead of all others is a dead letter", "max_ahead_us"),
-    Setting("strategy", "research", OneOf(lambda: (AUTO, *STRATEGIES.names)), "how queries share joins"),
-    Setting("chain", "research", OneOf(lambda: (AUTO, *CHAINS.names)), "where the state is cut into slices"),
+    Setting("strategy", "research", _policies(STRATEGIES, AUTO), "how queries share joins"),
+    Setting("chain", "research", _policies(CHAINS, AUTO), "where the state is cut into slices"),
     Setting("adapt", "research", Switch(), "whether a running job cuts its state elsewhere when that is cheaper"),
-    Setting(
-        "invalidation",
-        "research",
-        OneOf(lambda: (AUTO, *INVALIDATIONS.names)),
-        "which stale rows an arriving row takes out",
-    ),
-    Setting(
-        "scheduler",
-        "research",
-        OneOf(lambda: (AUTO, *SCHEDULERS.names)),
-        "what is joined next, where delivery is eager",
-    ),
-    Setting("ordering", "research", OneOf(lambda: ORDERINGS.names), "what waits for a stream that is behind"),
+    Setting("invalidation", "research", _policies(INVALIDATIONS, AUTO), "which stale rows an arriving row takes out"),
+    Setting("scheduler", "research", _policies(SCHEDULERS, AUTO), "what is joined next, where delivery is eager"),
+    Setting("ordering", "research", _policies(ORDERINGS), "what waits for a stream that is behind"),
     Setting("alpha", "research", Fraction(), "the load from which on ordering = 'adaptive' joins rows ahead"),
-    Setting(
-        "punctuations", "research", OneOf(lambda: PUNCTUATION_MODES.names), "what the promises of streams are used for"
-    ),
+    Setting("punctuations", "research", _policies(PUNCTUATION_MODES), "what the promises of streams are used for"),
 )
 GROUPS = {"everyday": "settings that jobs need", "research": "settings of research"}
 """What each group is called."""

@@ -6,11 +6,11 @@ nothing of the streams; `SET chain = 'auto'` takes another one where it is predi
 
 from muntin.plan.chains.chain import Chain
 from muntin.plan.chains.cpu_opt import CpuOpt
-from muntin.plan.chains.edges import Edges, cost_of, cut_pays, rows_of
+from muntin.plan.chains.edges import Edges
 from muntin.plan.chains.mem_opt import MemOpt
 from muntin.plan.registry import Registry
 
-__all__ = ["CHAINS", "CPU_OPT", "MEM_OPT", "Chain", "Edges", "cost_of", "cut_pays", "rows_of"]
+__all__ = ["CHAINS", "CPU_OPT", "MEM_OPT", "Chain", "Edges"]
 
 MEM_OPT, CPU_OPT = MemOpt(), CpuOpt()
 CHAINS: Registry[Chain] = Registry(MEM_OPT, CPU_OPT)

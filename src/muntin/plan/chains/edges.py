@@ -18,13 +18,11 @@ are nanoseconds per second of stream; rows, comparisons and pairs are averages o
 Partners are taken to come at random: a probing row has one among `n` expected ones with the chance 1 - exp(-n).
 
 Without selections every row stays to the end and looks to the end, and the choice falls apart into one for each window
-but the last: a cut saves the routing of the pairs between it and the next window and costs the steps over it
-(`cut_pays`). With selections it also saves rows, and gaps depend on each other; hence the path.
+but the last: a cut saves the routing of the pairs between it and the next window and costs the steps over it.
+With selections it also saves rows, and gaps depend on each other; hence the path.
 """
 
 from __future__ import annotations
-
-from math import expm1
 
 import numpy as np
 
@@ -101,35 +99,7 @@ class Edges:
             + c.insert_ns * self.inserted(i)
         )
 
-    def matrix(self) -> Floats:
-        """`length` of every edge, infinite where there is none."""
-        nodes = np.arange(self.last + 1)
-        forward = nodes[:, None] < nodes
-        starts, ends = np.nonzero(forward)
-        lengths = np.full(forward.shape, np.inf)
-        lengths[starts, ends] = self.length(starts, ends)
-        return lengths
-
     def path(self, cuts: Cuts) -> tuple[Ints, Ints]:
         """Starts and ends of the slices of a chain."""
         nodes = np.searchsorted(self.state.windows, cuts) + 1
         return np.concatenate([[0], nodes[:-1]]), nodes
-
-
-def cost_of(edges: Edges, cuts: Cuts) -> float:
-    """What a chain costs."""
-    return float(edges.length(*edges.path(cuts)).sum())
-
-
-def rows_of(edges: Edges, cuts: Cuts) -> float:
-    """How many rows a chain holds."""
-    return float(edges.rows(*edges.path(cuts)).sum())
-
-
-def cut_pays(gap_s: float, beyond_s: float, rate: float, match: float, constants: Constants) -> bool:
-    """Without selections: whether a cut costs less than to route the pairs between it and the next window.
-
-    `gap_s` is the distance to that window, `beyond_s` to the largest one, `rate` that of the stored rows.
-    """
-    partners = rate * match
-    return constants.route_ns * partners * gap_s > constants.slice_ns * -expm1(-partners * beyond_s)

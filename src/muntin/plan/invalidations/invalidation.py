@@ -6,7 +6,6 @@ at any moment; with evenly spaced arrivals the average is half of it.
 
 from __future__ import annotations
 
-from math import expm1
 from typing import ClassVar
 
 from muntin.plan.cost import Constants, Load, whj_cost
@@ -38,18 +37,6 @@ class Invalidation:
             all           lambda_b / (n * (lambda_a + lambda_b))     likewise
         """
         return load.lambda_b / load.n / self.cleanings(load)
-
-    def stale_rows(self, load: Load, sweep_s: float | None = None) -> float:
-        """Stale rows of B held at an average moment, in all buckets; figure 8 shows them on top of the window's rows.
-
-        With a sweep of everything each `sweep_s` seconds, stale rows have gathered in a bucket for the shorter of two
-        times, since its last own cleaning and since the sweep. With Poisson cleanings at rate m the mean of that is
-        `1 / m - (1 - exp(-m * sweep_s)) / (m * m * sweep_s)`, at most half of `sweep_s` however small m is: a key that
-        nobody touches again does not keep its rows for long. The paper has no sweep.
-        """
-        rate = self.cleanings(load)
-        unclean_s = 1 / rate if sweep_s is None else 1 / rate + expm1(-rate * sweep_s) / (rate * rate * sweep_s)
-        return load.lambda_b * unclean_s
 
     def checks_per_arrival(self, load: Load) -> float:
         """Section 3.2: comparisons made to invalidate when a row of A arrives: one per bucket and one per stale row."""

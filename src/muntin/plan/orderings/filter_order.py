@@ -14,9 +14,6 @@ class FilterOrder(Ordering):
     def joins_ahead(self, now: bool = False) -> bool:
         return True
 
-    def for_load(self, load: float, alpha: float) -> Ordering:
-        return self
-
     def total_s(self, pace: Pace) -> float:
         """Equation 4: seconds from arrival to result of n rows of the fast stream; joining is done while waiting."""
         return pace.waiting_total_s

@@ -24,9 +24,9 @@ class Ordering(ABC):
         `now` says whether that is so at the moment, for an ordering that changes.
         """
 
-    @abstractmethod
     def for_load(self, load: float, alpha: float) -> Ordering:
         """The ordering that suits a load: itself, unless it adapts."""
+        return self
 
     def response_s(self, pace: Pace) -> float | None:
         """How long a row of the faster stream takes from its arrival to its results, on average.

@@ -14,9 +14,6 @@ class SyncFilter(Ordering):
     def joins_ahead(self, now: bool = False) -> bool:
         return False
 
-    def for_load(self, load: float, alpha: float) -> Ordering:
-        return self
-
     def total_s(self, pace: Pace) -> float:
         """Equation 2: seconds from arrival to result of n rows of the fast stream together."""
         return pace.waiting_total_s + pace.n * (pace.n + 1) / 2 * pace.seconds_per_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muntin.plan.levels import Levels
-from muntin.plan.schedulers.scheduler import Pick, Scheduler, furthest
+from muntin.plan.schedulers.scheduler import Pick, Scheduler, Sizes, furthest
 
 
 class LargestWindowOnly(Scheduler):
@@ -17,8 +17,6 @@ class LargestWindowOnly(Scheduler):
     def pick(self, levels: Levels) -> Pick:
         return furthest
 
-    def response(
-        self, sizes: Sequence[float], i: int, m: float, t: float = 1.0, queries: Sequence[int] | None = None
-    ) -> float:
+    def response(self, sizes: Sizes, i: int, m: float, t: float = 1.0, queries: Sequence[int] = ()) -> float:
         """Equation 1: each row of the burst waits until the ones before it have scanned the largest window."""
         return t / 2 * ((sizes[i] + 1) + (m - 1) * sizes[-1])

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from muntin.plan.levels import Levels
-from muntin.plan.schedulers.scheduler import EQUAL, Pick, Queues, Scheduler
+from muntin.plan.schedulers.scheduler import EQUAL, Pick, Queues, Scheduler, Sizes
 
 
 class MaximumQueryThroughput(Scheduler):
@@ -37,9 +37,7 @@ class MaximumQueryThroughput(Scheduler):
 
         return choose
 
-    def response(
-        self, sizes: Sequence[float], i: int, m: float, t: float = 1.0, queries: Sequence[int] | None = None
-    ) -> float:
+    def response(self, sizes: Sizes, i: int, m: float, t: float = 1.0, queries: Sequence[int] = ()) -> float:
         """Not in the paper, which leaves it to experiments; it follows from the rules of order and release.
 
         In a burst the rows scan *stretches* of windows: those between corners of the concave hull of (window, queries
@@ -56,7 +54,7 @@ class MaximumQueryThroughput(Scheduler):
         return t / (m * size) * (m * (size - low) * found + low * held + at_once)
 
 
-def throughputs(sizes: Sequence[float], queries: Sequence[int]) -> list[list[float]]:
+def throughputs(sizes: Sizes, queries: Sequence[int]) -> list[list[float]]:
     """`MaxQT(PW(w_i, w_j))` of 3.3 for `0 <= i < j <= N`, with `w_0 = 0`: the most queries per unit of scan that a row
     can serve which has scanned up to `w_i` and may go as far as `w_j`. What has no meaning is 0."""
     ends, served = (0.0, *sizes), [0]

@@ -11,6 +11,7 @@ from muntin.plan.levels import Levels
 
 EQUAL = 1e-9
 """Numbers that differ by less are equal: windows are compared as fractions."""
+Sizes = Sequence[float]
 Queues = list[deque[int]]
 """For each level the runs that have scanned all levels before it, oldest first."""
 Pick = Callable[[Queues], int | None]
@@ -32,9 +33,7 @@ class Scheduler(ABC):
         """The rule by which the next queue is picked."""
 
     @abstractmethod
-    def response(
-        self, sizes: Sequence[float], i: int, m: float, t: float = 1.0, queries: Sequence[int] | None = None
-    ) -> float:
+    def response(self, sizes: Sizes, i: int, m: float, t: float = 1.0, queries: Sequence[int] = ()) -> float:
         """Mean time from a burst of `m` rows to the moment at which a query of window `i` has a pair.
 
         `sizes` are the rows that a probe looks at up to the end of each window, ascending, `t` is the time to look at

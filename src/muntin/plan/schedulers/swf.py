@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muntin.plan.levels import Levels
-from muntin.plan.schedulers.scheduler import Pick, Scheduler, nearest
+from muntin.plan.schedulers.scheduler import Pick, Scheduler, Sizes, nearest
 
 
 class SmallestWindowFirst(Scheduler):
@@ -20,9 +20,7 @@ class SmallestWindowFirst(Scheduler):
     def pick(self, levels: Levels) -> Pick:
         return nearest
 
-    def response(
-        self, sizes: Sequence[float], i: int, m: float, t: float = 1.0, queries: Sequence[int] | None = None
-    ) -> float:
+    def response(self, sizes: Sizes, i: int, m: float, t: float = 1.0, queries: Sequence[int] = ()) -> float:
         """Equation 2: all rows of the burst scan the smaller windows first, and a pair waits for the scan's end."""
         before = sizes[i - 1] if i else 0.0
         return t * (m * before + (m + 1) / 2 * (sizes[i] - before))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from muntin.plan.strategies.strategy import WHOLE, JoinPart, QueryGroups, Strategy
+from muntin.plan.strategies.strategy import Strategy
 
 
 class PullUp(Strategy):
@@ -15,9 +13,3 @@ class PullUp(Strategy):
         "a join keeps each row once, for its largest window; selections and windows are checked on the pairs",
     )
     selects = False
-
-    def parts(self, groups: QueryGroups) -> Iterable[JoinPart]:
-        return ((group, WHOLE) for group in groups.groups)
-
-    def headline(self, joins: str) -> str:
-        return joins.replace(" join", " shared join")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from muntin.model import Query, Side
 from muntin.plan.chains import MEM_OPT
 from muntin.plan.joins import Cuts, distinct_windows
-from muntin.plan.strategies.strategy import WHOLE, JoinPart, QueryGroups, Strategy
+from muntin.plan.strategies.strategy import Strategy
 
 
 class StateSlice(Strategy):
@@ -19,12 +19,6 @@ class StateSlice(Strategy):
         "once: its age and its two rows say which queries it goes to",
     )
     chain = MEM_OPT.name
-
-    def parts(self, groups: QueryGroups) -> Iterable[JoinPart]:
-        return ((group, WHOLE) for group in groups.groups)
-
-    def headline(self, joins: str) -> str:
-        return joins.replace(" join", " shared join")
 
     def cuts(self, queries: Sequence[Query], side: Side) -> Cuts:
         """A cut at every window; other chains cut elsewhere once the traffic is known."""

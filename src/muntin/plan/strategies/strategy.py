@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -70,7 +69,7 @@ def make_joins(
         )
 
 
-class Strategy(ABC):
+class Strategy:
     """One way to share: it has no state, so there is one object of each."""
 
     name: ClassVar[str]
@@ -89,13 +88,13 @@ class Strategy(ABC):
     def has_chains(self) -> bool:
         return self.chain != NO_CHAIN
 
-    @abstractmethod
     def parts(self, groups: QueryGroups) -> Iterable[JoinPart]:
-        """The queries of each join, and the parts of the streams that it is for."""
+        """The queries of each join, and the parts of the streams that it is for: one join for each group, of all."""
+        return ((group, WHOLE) for group in groups.groups)
 
     def headline(self, joins: str) -> str:
         """How EXPLAIN counts the joins; `joins` is such as `3 joins`."""
-        return joins
+        return joins.replace(" join", " shared join")
 
     def cuts(self, queries: Sequence[Query], side: Side) -> Cuts:
         """Where a join with these queries cuts its state: at its largest window only."""
