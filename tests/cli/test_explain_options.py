@@ -207,3 +207,12 @@ def test_the_checkpoint_of_another_job_is_refused(explain, checkpoint, text):
     code, out, err = explain("--checkpoint", path, text=text)
     assert (code, out) == (2, "")
     assert "is the checkpoint of another job" in err
+
+
+def test_an_old_name_of_a_setting_is_noted_beside_the_plan(explain):
+    code, out, err = explain(text="SET order = 'key';\n" + JOB)
+    assert code == 0 and "output_order key" in out
+    assert (
+        err
+        == "muntin: note: job.sql:1: the setting order is now called output_order; the old name is still understood\n"
+    )

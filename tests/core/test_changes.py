@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from muntin import oracle
 from muntin.model import JobSpec
-from muntin.plan.share import STRATEGIES as SHARING
+from muntin.plan.strategies import STRATEGIES
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 from worlds import EXAMPLES, ROW, STREAMS, order_of, orders, queries, rows, summed
@@ -39,7 +39,7 @@ def stories(draw: st.DrawFn) -> dict:
         **order,
         "lateness": draw(st.sampled_from([0, 2, 20])),
         "shards": draw(st.sampled_from([1, 2])),
-        "strategy": draw(st.sampled_from(SHARING)),
+        "strategy": draw(st.sampled_from(STRATEGIES.names)),
         "first": [draw(queries(f"q{n}", alike=True)) for n in range(draw(st.integers(1, 3)))],
         "steps": [],
     }

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import oracle
-from muntin.kernels.join import INVALIDATION_CODES
 from muntin.model import Axis, JobSpec
 from muntin.plan import Plan, share
-from muntin.plan.schedule import SCHEDULERS
-from muntin.plan.share import STRATEGIES as SHARING
+from muntin.plan.invalidations import INVALIDATIONS
+from muntin.plan.schedulers import SCHEDULERS
+from muntin.plan.strategies import STRATEGIES
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 from worlds import EXAMPLES, ROW, STREAMS, order_of, orders, queries, rows, summed
@@ -36,8 +36,8 @@ def scenarios(draw: st.DrawFn) -> dict:
         "batches": batches,
         "queries": [draw(queries(f"q{n}")) for n in range(count)],
         "shards": draw(st.sampled_from([1, 2, 3])),
-        "invalidation": draw(st.sampled_from(["auto", *INVALIDATION_CODES])),
-        "strategy": draw(st.sampled_from(SHARING)),
+        "invalidation": draw(st.sampled_from(["auto", *INVALIDATIONS.names])),
+        "strategy": draw(st.sampled_from(STRATEGIES.names)),
         "merged": draw(st.integers(0, 255)),
         "restarts": [draw(st.booleans()) for _ in batches],
     }
@@ -117,7 +117,7 @@ def test_every_query_gets_the_oracles_rows_in_order_whatever_the_cuts_shards_and
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(scenarios(), st.sampled_from(["auto", *SCHEDULERS]), st.integers(1, 6))
+@given(scenarios(), st.sampled_from(["auto", *SCHEDULERS.names]), st.integers(1, 6))
 def test_every_scheduler_gives_the_oracles_rows_in_order_whatever_the_runs(scenario, scheduler, run_length):
     spec = job(scenario)
     spec = replace(spec, settings=replace(spec.settings, delivery="eager", scheduler=scheduler))
@@ -148,7 +148,7 @@ def test_a_row_is_kept_exactly_as_long_as_some_query_can_want_it(scenario):
     spec = job({**scenario, "ordering": "sync-filter"})
     batches = scenario["batches"]
     local = LocalJob(spec, scenario["shards"], share(spec))
-    others = [LocalJob(spec, 1, planned(spec, s, scenario["merged"])) for s in SHARING]
+    others = [LocalJob(spec, 1, planned(spec, s, scenario["merged"])) for s in STRATEGIES.names]
     for n in range(len(batches)):
         for engine in (local, *others):
             tables = {s: pa.Table.from_pylist(r, ROW) for s, r in zip("AB", batches[n], strict=True)}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import two_queries as sharing
 from muntin.model import Axis, Field, Schema, Side
-from muntin.plan import sharing
 from muntin.plan.cost import DEFAULT
 from muntin.plan.predict import (
     ARRIVAL_NS,
@@ -25,7 +25,7 @@ from muntin.plan.predict import (
     row_bytes,
     traffics_of,
 )
-from muntin.plan.share import MOST_JOINS, share
+from muntin.plan.strategies import MOST_JOINS, STRATEGIES, share
 from muntin.plan.traffic import Knowledge
 
 DISTRIBUTIONS = {"mostly small": (5, 10, 30), "uniform": (10, 20, 30), "mostly large": (20, 25, 30)}
@@ -105,7 +105,7 @@ def test_cpu_opt_is_never_dearer_than_mem_opt_and_pull_up_never_probes_less(job,
 @given(queries=QUERIES)
 def test_the_alternatives_are_the_plans_that_share_makes(job, queries):
     spec = job(*queries)
-    traffics = traffics_of(share(spec))
+    traffics = traffics_of(share(spec).joins)
     for found in alternatives(spec):
         if found.chain == "cpu-opt":
             continue
@@ -165,12 +165,11 @@ def test_joins_of_their_own_are_predicted_with_their_own_traffic(job):
 
 def test_push_down_that_cannot_be_says_why_before_its_joins_are_made(job, monkeypatch):
     many = job(*((n, f"v > {n}", f"v > {n}") for n in range(1, MOST_JOINS + 3)))
-    asked = []
-    monkeypatch.setattr(
-        "muntin.plan.predict.share", lambda spec, strategy: asked.append(strategy) or share(spec, strategy)
-    )
+    made, push_down = [], type(STRATEGIES["push-down"])
+    plan = push_down.plan
+    monkeypatch.setattr(push_down, "plan", lambda self, groups: made.append(self.name) or plan(self, groups))
     found = by_strategy(many)["push-down"]
-    assert asked == ["state-slice"]
+    assert made == []
     assert found.joins == () and "the limit is 256" in found.why_not
     columns = job(*((n, f"v > {n} AND n > {n}") for n in range(1, 90)))
     assert "the limit is 4,096" in by_strategy(columns)["push-down"].why_not
@@ -191,7 +190,7 @@ def test_the_joins_of_push_down_are_counted_as_they_are_made(job):
 @given(queries=QUERIES, match=st.floats(1e-6, 1))
 def test_the_chance_of_a_match_follows_from_the_rows_looked_at(job, queries, match):
     join = share(job(*queries)).joins[0]
-    (traffic,) = traffics_of(share(job(*queries)), Knowledge(match=match)).values()
+    (traffic,) = traffics_of(share(job(*queries)).joins, Knowledge(match=match)).values()
     looked_at = predict_join(join, traffic, DEFAULT).comparisons
     assert match_seen(join, traffic, looked_at) == pytest.approx(match)
 

@@ -73,11 +73,11 @@ def test_types_are_sparks(spec: JobSpec, call: str, kind: str) -> None:
 
 def test_groups_over_several_keys_need_the_exchange_that_key_order_does_without(spec: JobSpec) -> None:
     streams = "CREATE STREAM {} (ts TIMESTAMP, k BIGINT, v BIGINT) TIMESTAMP BY ts WITH (format = 'json', path = 'x');"
-    text = "SET order = 'key';" + streams.format("A") + streams.format("B")
+    text = "SET output_order = 'key';" + streams.format("A") + streams.format("B")
     by_key = "CREATE QUERY q AS SELECT A.k, COUNT(*) AS n FROM A, B WHERE A.k = B.k GROUP BY A.k WINDOW 1 s;"
     kept = parse_job(text + by_key)
     over_keys = by_key.replace("GROUP BY A.k", "GROUP BY A.v").replace("SELECT A.k", "SELECT A.v").replace(" q ", " r ")
-    with pytest.raises(SqlError, match="r has groups over several keys, which do not go with order = 'key'"):
+    with pytest.raises(SqlError, match="r has groups over several keys, which do not go with output_order = 'key'"):
         parse_job(text + over_keys)
     with pytest.raises(SqlError, match="groups over several keys"):
         parse_change(over_keys, kept)

@@ -9,7 +9,7 @@ import pytest
 
 from muntin.core.batch import stream_schema
 from muntin.model import JobSpec, Side
-from muntin.plan.ordering import FILTER_ORDER, SYNC_FILTER, Pace
+from muntin.plan.orderings import FILTER_ORDER, SYNC_FILTER, Pace, gain
 from muntin.sql import parse_job
 from muntin.studies.virtual_order import Arrival, Trace, simulate, stamped
 from muntin.testing.local_job import LocalJob
@@ -56,7 +56,7 @@ class Example:
 
 
 def test_figure_3_sync_filter_holds_b9_and_c10_until_a12_has_come():
-    example = Example(SYNC_FILTER)
+    example = Example(SYNC_FILTER.name)
     told = {tuple_: (example.bring(tuple_), example.held) for tuple_ in TUPLES}
     assert told["Sb6"] == ([], ([1, 0], 0))
     assert told["Tb9"] == ([], ([0, 1], 0)), "b6 is joined; b9 waits for S"
@@ -66,7 +66,7 @@ def test_figure_3_sync_filter_holds_b9_and_c10_until_a12_has_come():
 
 
 def test_figure_4_filter_order_joins_b9_and_c10_at_once_and_holds_their_results():
-    example = Example(FILTER_ORDER)
+    example = Example(FILTER_ORDER.name)
     told = {tuple_: (example.bring(tuple_), example.held) for tuple_ in TUPLES}
     assert told["Tb9"] == ([], ([0, 0], 1))
     assert told["Tc10"] == ([], ([0, 0], 2))
@@ -149,23 +149,25 @@ def response(trace: Trace, brought: list[Arrival], side: Side | None = None) -> 
 def test_equations_3_and_5_are_met_within_5_percent():
     """7.2.1 with evenly spaced rows, as section 4.1 derives them: the rows of the fast stream, windows full."""
     brought, costs = arrivals(1, 10, 67), (1e-6, 1e-4, 2.5e-4, 5e-4)
-    traces = [simulated(ordering, brought, *costs) for ordering in (SYNC_FILTER, FILTER_ORDER)]
+    traces = [simulated(ordering.name, brought, *costs) for ordering in (SYNC_FILTER, FILTER_ORDER)]
     for c, sync, early in zip(costs, *traces, strict=True):
         pace = Pace(c, 60, 1, 10)
-        assert response(sync, brought, Side.RIGHT) == pytest.approx(pace.sync_response, rel=0.05)
-        assert response(early, brought, Side.RIGHT) == pytest.approx(pace.filter_order_response, rel=0.05)
+        assert response(sync, brought, Side.RIGHT) == pytest.approx(SYNC_FILTER.response_s(pace), rel=0.05)
+        assert response(early, brought, Side.RIGHT) == pytest.approx(FILTER_ORDER.response_s(pace), rel=0.05)
 
 
 def test_figures_7_and_8_only_sync_filter_gets_much_slower_and_adaptive_switches_at_alpha():
     """7.2.1: exponential gaps, 1 and 10 rows a second, c from a microsecond to a millisecond."""
     brought, costs = arrivals(1, 10, 75, random.Random(2005)), (1e-6, 1e-4, 3e-4, 6e-4, 1e-3)
-    sync, early = ([response(t, brought) for t in simulated(o, brought, *costs)] for o in (SYNC_FILTER, FILTER_ORDER))
+    sync, early = (
+        [response(t, brought) for t in simulated(o.name, brought, *costs)] for o in (SYNC_FILTER, FILTER_ORDER)
+    )
     assert sync == sorted(sync)
     assert all(e < s for e, s in zip(early, sync, strict=True))
     below, above = (simulated("adaptive", brought, c)[0] for c in (3e-4, 6e-4))
     assert early[3] - early[0] < 0.3 * (sync[3] - sync[0]), "while the join keeps up, it works while rows wait"
     assert below.decision is not None and below.decision.load < 0.3 and not below.switches
-    assert above.decision is not None and above.switches[0][1] == FILTER_ORDER
+    assert above.decision is not None and above.switches[0][1] == FILTER_ORDER.name
     assert response(below, brought) == sync[2]
     assert response(above, brought) == pytest.approx(early[3], rel=0.05)
 
@@ -176,9 +178,9 @@ def test_figures_9_and_10_a_slower_stream_makes_all_wait_and_the_gain_smaller():
     for slow in (0.05, 0.25, 1):
         brought, pace = arrivals(slow, 10, 62 + max(1 / slow, 4)), Pace(5e-4, 60, slow, 10)
         sync, early = (
-            response(simulated(o, brought, 5e-4)[0], brought, Side.RIGHT) for o in (SYNC_FILTER, FILTER_ORDER)
+            response(simulated(o.name, brought, 5e-4)[0], brought, Side.RIGHT) for o in (SYNC_FILTER, FILTER_ORDER)
         )
         waits.append(sync)
         gains.append(1 - early / sync)
-        assert gains[-1] == pytest.approx(pace.gain, abs=0.05) and gains[-1] < 0.5
+        assert gains[-1] == pytest.approx(gain(pace.load), abs=0.05) and gains[-1] < 0.5
     assert waits == sorted(waits, reverse=True) and gains == sorted(gains)

@@ -26,7 +26,8 @@ from itertools import combinations
 import numpy as np
 
 from muntin.bench.steady import SteadyJoin
-from muntin.plan.cost import Constants, Load, visits
+from muntin.plan.cost import Constants, Load
+from muntin.plan.invalidations import INVALIDATIONS
 
 ROUNDS = 9
 OTHERS = 5
@@ -100,7 +101,7 @@ def run(setting: CalibrationPoint, seed: int = 0) -> Measurement:
     after = join.counters
     inserted = sum(after.inserted) - sum(before["inserted"])
     checks = after.stale_checks - before["stale_checks"]
-    visited = round(inserted * visits(setting.load, setting.invalidation) / setting.load.arrivals)
+    visited = round(inserted * INVALIDATIONS[setting.invalidation].visits(setting.load) / setting.load.arrivals)
     return Measurement(
         setting.name,
         invalidated=sum(after.expired) - sum(before["expired"]),

@@ -19,9 +19,10 @@ from muntin.core.policy import Policy
 from muntin.core.selections import Selections
 from muntin.core.storage import Heap
 from muntin.kernels.arrays import Int64s
-from muntin.kernels.join import INVALIDATION_CODES, Rows
+from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
+from muntin.plan.invalidations import INVALIDATIONS
 
 RATE, KEYS, WINDOW_US = 1_000, 50_000, 600_000_000
 """Rows a second of event time and stream, distinct keys, largest window: 16.8 pairs for every row of a stream."""
@@ -173,8 +174,8 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict
     tell("a hundred windows against one")
     figures["windows"] = many_windows(rows, rounds)
     figures["memory"] = memory(figures["even"]["muntin"])
-    tell("four invalidation strategies")
-    figures["invalidation"] = {name: invalidation(name, rounds) for name in INVALIDATION_CODES}
+    tell("the invalidations")
+    figures["invalidation"] = {name: invalidation(name, rounds) for name in INVALIDATIONS.names}
     if spark is not None:
         from muntin.bench.growth import state_growth
 

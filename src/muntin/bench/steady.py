@@ -22,6 +22,7 @@ from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
 from muntin.plan.cost import Load
+from muntin.plan.invalidations import INVALIDATIONS
 
 SECOND_US = 1_000_000
 Keys = Callable[[np.random.Generator, int], Int64s]
@@ -50,7 +51,7 @@ class SteadyJoin:
         self._rng = np.random.default_rng(seed)
         join = _join(load, windows, merged)
         selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-        self.state = JoinState(join, selections, Policy(invalidation), Heap())
+        self.state = JoinState(join, selections, Policy(INVALIDATIONS[invalidation]), Heap())
         self.counters = Counters()
         self.now_us = 0
         self._rows = 0

@@ -8,7 +8,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from muntin.model import UsageError
+from muntin.model import AUTO, UsageError
 
 if TYPE_CHECKING:
     from muntin.model import JobSpec, Query
@@ -82,7 +82,7 @@ def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str, list[list
             f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run, or leave it out"
         )
     begun_with = str(stored["settings"]["strategy"])
-    strategy = begun_with if spec.settings.strategy == "auto" else spec.settings.strategy
+    strategy = begun_with if spec.settings.strategy == AUTO else spec.settings.strategy
     shards = spec.settings.shards or stored["settings"]["shards"]
     reads = [spec.streams[name] for name in stored["streams"] if name in spec.streams]
     wanted = identity.identity(reads, strategy, spec.settings, shards, stored["output"], stored["state format"])

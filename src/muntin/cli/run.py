@@ -28,6 +28,13 @@ WARNINGS = 10
 """How many are shown."""
 
 
+def more_help() -> str:
+    """The settings of a job file, by groups."""
+    from muntin.sql.settings import settings_help
+
+    return settings_help()
+
+
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.sql", help="the job file")
     parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results, or: none")

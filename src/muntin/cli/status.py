@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from muntin.model import NO_CHAIN
+
 SUMMARY = (
     "show the progress of a job: rows per query, state per slice, frontiers, dead letters, beside what was predicted"
 )
@@ -70,8 +72,8 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     if status.get("error"):
         yield status["error"]
     if status.get("strategy"):
-        chain = status.get("chain", "none")
-        yield f"strategy {status['strategy']}" + (f", chain {chain}" if chain != "none" else "")
+        chain = status.get("chain", NO_CHAIN)
+        yield f"strategy {status['strategy']}" + (f", chain {chain}" if chain != NO_CHAIN else "")
     if status.get("never"):
         yield planned_away(status["never"])
     yield f"{rows:,} rows read, micro-batch {status['batch']}"

@@ -49,7 +49,7 @@ from muntin.kernels.arrays import UInt64s
 from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order, together
 from muntin.model import Side
 from muntin.plan import SharedJoin
-from muntin.plan.ordering import EAGERLY, must_wait
+from muntin.plan.orderings import reason_to_wait
 
 NO_PAIRS = empty_pairs(0)
 
@@ -172,7 +172,7 @@ class Operator(OperatorParts):
     @property
     def _why_rows_wait(self) -> str | None:
         """Why rows wait for the release point under any rule; None where they need not."""
-        return must_wait(self.join) or self.promises.why_rows_wait or (EAGERLY if self.policy.eager else None)
+        return reason_to_wait(self.join, self.promises.frees_rows, self.policy.eager)
 
     @property
     def _why_results_wait(self) -> str | None:

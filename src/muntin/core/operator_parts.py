@@ -17,7 +17,6 @@ from muntin.core.selections import Selections
 from muntin.core.storage import ChunkLog, Heap, Memory, StoredRows
 from muntin.model import Side
 from muntin.plan import SharedJoin
-from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,9 @@ class OperatorParts:
         """Go on from an image, or begin: anew, or with what `meta` says and `restore` adds."""
         memory = memory or Heap()
         meta = image.meta if image else meta or OperatorMeta()
-        ordering = policy.ordering
         self.join = join
         self.policy = policy
-        self.filter_order = meta.filter_order if ordering == ADAPTIVE else ordering == FILTER_ORDER
+        self.filter_order = policy.ordering.joins_ahead(meta.filter_order)
         """Whether rows are joined as soon as their own stream has passed them, and results wait."""
         self.counters = deepcopy(meta.counters)
         self.chunks = ChunkLog(meta.chunks)

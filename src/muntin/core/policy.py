@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muntin.model import DEFAULT_SETTINGS, MuntinError, Settings
-from muntin.plan.cost import AUTO, resolve
-from muntin.plan.ordering import SYNC_FILTER
+from muntin.model import AUTO, DEFAULT_SETTINGS, MuntinError, Settings
+from muntin.plan.invalidations import BEST_INVALIDATION, Invalidation, invalidation_of
+from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, Ordering
 
 FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
@@ -22,15 +22,15 @@ class LimitError(MuntinError):
 
 @dataclass(frozen=True)
 class Policy:
-    invalidation: str = AUTO
+    invalidation: Invalidation = BEST_INVALIDATION
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT
     every_rows: int = EVERY_ROWS
     eager: bool = False
     """Whether results are delivered while a micro-batch is still at work, in the order of the scheduler."""
-    scheduler: str = "auto"
-    ordering: str = SYNC_FILTER
+    scheduler: str = AUTO
+    ordering: Ordering = SYNC_FILTER
     max_ahead_us: int | None = None
     held_bytes: int | None = None
     """What may be held in one shard."""
@@ -42,16 +42,16 @@ class Policy:
     def of(cls, settings: Settings, operators: int) -> Policy:
         """The policy of each of `operators` operators (joins times shards) that share the job's limits."""
         return cls(
-            invalidation=resolve(settings.invalidation),
+            invalidation=invalidation_of(settings.invalidation),
             state_bytes=settings.state_limit_bytes and settings.state_limit_bytes // operators,
             fan_out=settings.fan_out_limit or FAN_OUT,
             every_rows=settings.fan_out_limit or EVERY_ROWS,
-            eager=settings.delivery == "eager",
+            eager=settings.eager,
             scheduler=settings.scheduler,
-            ordering=settings.ordering,
+            ordering=ORDERINGS[settings.ordering],
             max_ahead_us=settings.max_ahead_us,
             held_bytes=settings.held_limit_bytes and settings.held_limit_bytes // operators,
-            releases=settings.on_held_limit == "release",
+            releases=settings.releases_at_held_limit,
             punctuations=settings.punctuations,
         )
 

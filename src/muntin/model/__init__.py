@@ -2,7 +2,9 @@
 
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
+    AUTO,
     DEFAULT_SETTINGS,
+    NO_CHAIN,
     Aggregation,
     Axis,
     Call,
@@ -24,7 +26,9 @@ from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.types import Field, Schema, common_type, is_numeric
 
 __all__ = [
+    "AUTO",
     "DEFAULT_SETTINGS",
+    "NO_CHAIN",
     "Aggregation",
     "Axis",
     "Call",

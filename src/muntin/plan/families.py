@@ -1,20 +1,20 @@
 """Which aggregate queries of a join are computed together.
 
-A *family* are the aggregate queries that differ in the sizes of their windows only: same selections, same groups, same
-difference between the windows of the two streams, and rows sent at the same instants. Its pairs are evaluated and
-aggregated once for all of them. Queries for the first pairs of groups are a family of their own where order and SELECT
-list are the same; how many they want may differ.
+A *family* is a set of aggregate queries that differ in the sizes of their windows only: they have the same selections,
+the same groups and the same difference between the windows of the two streams, and send rows at the same instants.
+Pairs are evaluated and aggregated once for the whole family. Queries for the first pairs of groups form families where
+order and SELECT list are the same; how many pairs they want may differ.
 
 With windows W_A and W_B, and `delta = W_A - W_B`, each pair has an *anchor*, the same for the whole family:
 
     anchor = min(a.ts + delta, b.ts)            it is live in [max(a.ts, b.ts), anchor + W_B)
 
-so a family is a set of *lanes*, one for each W_B, that see the same pairs come and let them go at different ages. A
-pair is in a lane when its age, `max(a.ts, b.ts) - anchor`, is less than the lane's window: the lanes are slices of age,
-as those of the join (wang2006 4).
+So a family is a set of *lanes*, one for each W_B. All lanes see the same pairs arrive, and let them go at different
+ages. A pair is in a lane when its age, `max(a.ts, b.ts) - anchor`, is less than the lane's window: lanes are slices of
+age, like those of the join (wang2006 4).
 
-Where rows go out only every `d`, what happens between two such instants cannot be told apart, and time is counted in
-panes of the greatest common divisor of d and the windows.
+Where rows go out only every `d`, nobody sees what happens between two such instants, and time is counted in panes of
+the greatest common divisor of d and the windows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from math import gcd
 
 from muntin.model import Aggregation, Call, Expr, Function, Query, Side
 from muntin.model.job import Top
-from muntin.plan.share import SharedJoin
+from muntin.plan.joins import SharedJoin
 
 SUMMED = (Function.SUM, Function.AVG)
 EXTREMES = (Function.MIN, Function.MAX)
@@ -77,12 +77,12 @@ class Family:
 
     @property
     def top(self) -> Top | None:
-        """What the first pairs are, where queries ask for these; how many, their lanes say."""
+        """The order of the first pairs, for queries that want these; their lanes say how many."""
         return aggregation(self.first).top
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
-        """What the queries ask for, each function of each expression once."""
+        """The aggregates of the queries, each function of each expression once."""
         calls = [call for query in self.queries for call in aggregation(query).calls]
         return tuple({(c.function, c.arg and c.arg.sql): c for c in calls}.values())
 
@@ -119,14 +119,13 @@ def families(join: SharedJoin) -> tuple[Family, ...]:
     alike: dict[tuple[object, ...], list[Query]] = {}
     for query in join.queries:
         if query.looks_at_live_pairs:
-            asked = aggregation(query)
             delta = query.window.left - query.window.right
-            alike.setdefault((*_signature(query), delta, asked.every_us), []).append(query)
+            alike.setdefault((*_signature(query), delta, aggregation(query).every_us), []).append(query)
     return tuple(_family(same) for same in alike.values())
 
 
 def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
-    """The families of queries that are told once: their pairs have no end, so no anchor either.
+    """The families of queries with EMIT FINAL: their pairs stay for good, so they have no anchor.
 
     A lane has what the one before it has if neither of its windows is smaller; each query goes to the first family
     whose largest lane that is so for.
@@ -147,8 +146,8 @@ def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
 
 def _signature(query: Query) -> tuple[object, ...]:
     wheres = tuple(w and w.sql for w in (*query.where, query.residual))
-    asked = aggregation(query)
-    return wheres, tuple(g.sql for g in asked.groups), asked.top and _ranks(asked.top)
+    wanted = aggregation(query)
+    return wheres, tuple(g.sql for g in wanted.groups), wanted.top and _ranks(wanted.top)
 
 
 def _ranks(top: Top) -> tuple[object, ...]:
@@ -178,10 +177,10 @@ def combined(join: SharedJoin, query: Query) -> bool:
     return not query.grouped_by_key or any(join.partitions)
 
 
-def told_apart(join: SharedJoin, query: Query) -> dict[str, bool]:
-    """For each expression of which a query counts the different values, whether shards have to tell these too.
+def sends_distinct_values(join: SharedJoin, query: Query) -> dict[str, bool]:
+    """For each expression of which a query counts the different values, whether the shards must send these values.
 
-    Their counts can simply be added up where no value is in two of them: it fixes the join key.
+    Where a value fixes the join key it is in one shard only, and the counts of the shards can simply be added up.
     """
     groups, divided = aggregation(query).groups, any(join.partitions)
     args = [c.arg for c in aggregation(query).calls if c.arg is not None and c.function is Function.COUNT_DISTINCT]

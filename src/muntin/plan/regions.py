@@ -25,6 +25,8 @@ from muntin.kernels.evaluate import evaluate
 from muntin.model import Comparison, Expr, Op, Schema
 from muntin.model.types import INTEGERS
 
+MOST_COMBINATIONS = 4096
+"""Combinations of regions that are looked at one by one."""
 INEQUALITIES = (Op.LT, Op.LE, Op.GT, Op.GE)
 
 

@@ -120,8 +120,8 @@ class _Asked:
         for query, level in zip(join.queries, levels.of_query, strict=True):
             places = np.array([join.windows[side].index(query.window.side(side)) for side in Side])
             whole = all(query.window.side(side) == levels.ends[side][level] for side in Side)
-            # under lwo pairs of all levels come together
-            self._queries[level].append((responses[query.name], places, whole and work.scheduler.name != "lwo"))
+            # where runs are scanned whole, pairs of all levels come together
+            self._queries[level].append((responses[query.name], places, whole and not work.scheduler.scans_whole_runs))
 
     def of(self, delivery: Delivery) -> list[_Got]:
         tags, came, total, found = delivery.pairs.tag, delivery.pairs.ts, len(delivery.pairs.ts), []

@@ -18,7 +18,7 @@ from muntin.core.operator import Operator
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, Side
 from muntin.plan import share
-from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, Decision, Monitor
+from muntin.plan.orderings import ORDERINGS, Decision, Monitor
 
 SECOND_US = 1_000_000
 
@@ -107,12 +107,12 @@ def _together(brought: Sequence[Arrival], ready: Sequence[pa.Table], count: list
 def _adapt(operator: Operator, spec: JobSpec, monitor: Monitor, at_s: float, trace: Trace) -> None:
     """Steps B and D: go over to the other ordering where the monitored load says so."""
     trace.decision = monitor.decide()
-    if spec.settings.ordering != ADAPTIVE or trace.decision is None:
+    if not ORDERINGS[spec.settings.ordering].adapts or trace.decision is None:
         return
-    wanted = trace.decision.ordering == FILTER_ORDER
+    wanted = trace.decision.ordering.joins_ahead()
     if wanted != operator.filter_order:
         operator.follow(wanted)
-        trace.switches.append((at_s, trace.decision.ordering))
+        trace.switches.append((at_s, trace.decision.ordering.name))
 
 
 def stamped(times_us: Sequence[int], columns: dict[str, list[object]], time: str, schema: pa.Schema) -> pa.Table:

@@ -23,7 +23,7 @@ from muntin.core.batch import stream_schema
 from muntin.core.results import ResultBatch
 from muntin.model import JobSpec, Window
 from muntin.plan import share
-from muntin.plan.share import STRATEGIES as SHARING
+from muntin.plan.strategies import STRATEGIES
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, order_of, rows, summed
@@ -133,7 +133,7 @@ def scenarios(draw: st.DrawFn) -> dict:
         "batches": batches,
         "queries": [draw(queries(f"q{n}")) for n in range(draw(st.integers(1, 4)))],
         "shards": draw(st.sampled_from([1, 2, 3])),
-        "strategy": draw(st.sampled_from(SHARING)),
+        "strategy": draw(st.sampled_from(STRATEGIES.names)),
         "ordering": draw(st.sampled_from(ORDERINGS)),
         "restarts": [draw(st.booleans()) for _ in batches],
         "beside": draw(st.booleans()),
@@ -203,7 +203,7 @@ def test_aggregates_come_and_go_with_the_oracles_rows_for_the_time_they_are_ther
 
 def come_and_go(scenario: dict, data: st.DataObject, spec: Callable[[list[dict]], JobSpec]) -> Iterator[tuple]:
     """Let the queries be there for a while each, beside `plain`: each with the rows that it got and those due."""
-    scenario["strategy"] = data.draw(st.sampled_from([s for s in SHARING if s != "push-down"]))
+    scenario["strategy"] = data.draw(st.sampled_from([s for s in STRATEGIES.names if s != "push-down"]))
     steps = len(scenario["batches"])
     stays = {
         q["name"]: sorted(data.draw(st.tuples(st.integers(0, steps), st.integers(0, steps + 1))))

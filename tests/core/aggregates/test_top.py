@@ -19,7 +19,7 @@ from muntin import oracle
 from muntin.core.aggregates import labels
 from muntin.core.batch import stream_schema
 from muntin.model import JobSpec, Window
-from muntin.plan.share import STRATEGIES as SHARING
+from muntin.plan.strategies import STRATEGIES
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, rows
@@ -103,7 +103,7 @@ def scenarios(draw: st.DrawFn) -> dict:
         "batches": batches,
         "queries": found,
         "shards": draw(st.sampled_from([1, 2, 3])),
-        "strategy": draw(st.sampled_from(SHARING)),
+        "strategy": draw(st.sampled_from(STRATEGIES.names)),
         "ordering": draw(st.sampled_from(ORDERINGS)),
         "restarts": [draw(st.booleans()) for _ in batches],
     }

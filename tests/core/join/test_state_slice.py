@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import two_queries as sharing
 from muntin.model import JobSpec
-from muntin.plan import share, sharing
+from muntin.plan import share
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 

@@ -14,7 +14,7 @@ from muntin.kernels.promises import Table
 from muntin.model import JobSpec, Side, UsageError
 from muntin.plan import make_plan
 from muntin.plan.explain import describe, explain
-from muntin.plan.punctuation import rows_after, unheard
+from muntin.plan.punctuation import punctuates_no_key, rows_after
 from muntin.sql import parse_job, parse_query
 from muntin.testing.local_job import LocalJob
 
@@ -84,8 +84,8 @@ def test_broken_malformed_and_unheard_punctuations_are_told_apart():
     assert reasons == ["punctuation: it is about no value", "broken: the stream had promised no more of this key"]
     assert local.counters()[0].malformed == [1, 0] and local.counters()[0].broken == [1, 0]
     other = job(a=MARKS + " FOR id", b=MARKS + " FOR (k, id)")
-    assert [unheard(make_plan(other), s) for s in other.streams.values()] == [True, True]
-    assert not unheard(make_plan(job(a=MARKS)), job(a=MARKS).streams["A"])
+    assert [punctuates_no_key(make_plan(other), s) for s in other.streams.values()] == [True, True]
+    assert not punctuates_no_key(make_plan(job(a=MARKS)), job(a=MARKS).streams["A"])
 
 
 @pytest.mark.parametrize("about", ["FOR k IN (k, id)", "FOR k BETWEEN k AND id"])
@@ -217,7 +217,7 @@ def test_explain_says_what_is_promised_and_what_that_frees():
     assert "sync-filter: the join is told by promises" in text
     plain = explain(job(a=MARKS, how="off"))
     assert "over for" not in plain and "told by promises" not in plain
-    assert [j["promises"] for j in describe(job())["joins"]] == [[]]
+    assert [j.promises for j in describe(job()).joins] == [[]]
 
 
 @pytest.mark.parametrize(("about", "bound"), [("(7, NULL)", [7]), ("(NULL, id)", [5]), ("(NULL, NULL)", [])])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from muntin import oracle
 from muntin.model import Axis, JobSpec
 from muntin.plan import share
-from muntin.plan.share import STRATEGIES as SHARING
+from muntin.plan.strategies import STRATEGIES
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 from worlds import EXAMPLES, ROW, order_of, queries, rows, summed
@@ -52,7 +52,7 @@ def worlds(draw: st.DrawFn, time: bool = False) -> dict:
         "batches": batches,
         "shards": draw(st.sampled_from([1, 2])),
         "restarts": [draw(st.booleans()) for _ in batches],
-        "strategy": draw(st.sampled_from(SHARING)),
+        "strategy": draw(st.sampled_from(STRATEGIES.names)),
     }
 
 

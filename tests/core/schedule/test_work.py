@@ -16,7 +16,7 @@ from muntin.core.schedule.outbox import Delivery
 from muntin.core.schedule.work import ScheduledWork
 from muntin.model import JobSpec, Side
 from muntin.plan import share
-from muntin.plan.schedule import SCHEDULERS
+from muntin.plan.schedulers import SCHEDULERS
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob, _timed
 from worlds import EXAMPLES, STREAMS
@@ -121,7 +121,7 @@ def test_figure_4_mqt_goes_on_where_it_serves_most_and_releases_early():
     assert example.work.step() is None and example.work.outbox.held == 0
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("scheduler", SCHEDULERS.names)
 def test_the_work_is_the_same_in_every_order(scheduler):
     rows = [(side, t, t % 2) for t in range(11) for side in "AB"]
     example = Example(scheduler, (3, 5, 8), rows)
@@ -149,7 +149,13 @@ def bursts(draw: st.DrawFn) -> tuple:
     windows = draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
     row = st.tuples(st.sampled_from("AB"), st.integers(0, 15), st.sampled_from([1, 2]))
     rows = draw(st.lists(row, max_size=25))
-    return draw(st.sampled_from(SCHEDULERS)), windows, rows, draw(st.integers(1, 6)), draw(st.lists(st.integers(0, 3)))
+    return (
+        draw(st.sampled_from(SCHEDULERS.names)),
+        windows,
+        rows,
+        draw(st.integers(1, 6)),
+        draw(st.lists(st.integers(0, 3))),
+    )
 
 
 @settings(max_examples=2 * EXAMPLES, deadline=None)

@@ -96,9 +96,9 @@ def test_a_lock_goes_with_its_process(tmp_path: Path):
 
 
 def test_settings_are_part_of_the_identity():
-    keyed = "SET order = 'key';" + SQL
+    keyed = "SET output_order = 'key';" + SQL
     assert differences(of(), of(keyed, "pull-up", 3)) == [
         "settings strategy: was state-slice, is pull-up",
-        "settings order: was global, is key",
+        "settings output_order: was global, is key",
         "settings shards: was 2, is 3",
     ]

@@ -36,7 +36,7 @@ from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
 from muntin.model import Call, Expr
 from muntin.plan import SharedJoin
-from muntin.plan.families import TEXTS, Family, combined, families, told_apart
+from muntin.plan.families import TEXTS, Family, combined, families, sends_distinct_values
 
 V1, V2 = "_v1", "_v2"
 """A value within the group as 128 bits."""
@@ -119,7 +119,7 @@ class FamilyState(GroupState):
         self._within = [Layer(within, memory, image and image["within"][n]) for n in range(len(family.distinct))]
         self._labels = {arg.sql: Labels((), memory, image and image["labels"][arg.sql]) for arg in family.texts}
         """Of expressions whose values are texts, numbers that compare as they do."""
-        apart = {sql: told for query in family.queries for sql, told in told_apart(join, query).items()}
+        apart = {sql: sent for query in family.queries for sql, sent in sends_distinct_values(join, query).items()}
         self._apart = [apart[arg.sql] for arg in family.distinct]
 
     @property

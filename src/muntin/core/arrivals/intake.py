@@ -37,7 +37,7 @@ from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.join import Rows
 from muntin.model import Side
 from muntin.plan import SharedJoin
-from muntin.plan.share import Cuts
+from muntin.plan.joins import Cuts
 
 GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""

@@ -103,7 +103,7 @@ class JoinState:
     ):
         self.join = join
         self.selections = selections
-        self.strategy = INVALIDATION_CODES[policy.invalidation]
+        self.strategy = INVALIDATION_CODES[policy.invalidation.all_buckets, policy.invalidation.both_sides]
         self.fan_out = policy.fan_out
         self._memory = memory
         self._expected = 0

@@ -57,8 +57,6 @@ class HeededRows:
 class NoPromises:
     """The promises of a join whose streams make none, or whose job does not heed them."""
 
-    why_rows_wait: str | None = None
-    """Why rows wait for the release point under any ordering; None where they need not."""
     frees_rows = False
     """Whether rows can leave the index before they expire."""
 

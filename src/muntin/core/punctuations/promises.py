@@ -43,7 +43,8 @@ from muntin.kernels.join import Rows
 from muntin.kernels.promises import BROKEN, COVERED, NONE, SILENT, Table
 from muntin.model import Side
 from muntin.plan import SharedJoin
-from muntin.plan.punctuation import FOR_GOOD, TOLD, are_used, is_range
+from muntin.plan.punctuation import FOR_GOOD, is_range
+from muntin.plan.punctuation_modes import are_used
 
 REASON = "_reason"
 """A column of refused rows: why they were refused."""
@@ -66,7 +67,6 @@ def open_promises(
 class Promises(NoPromises):
     """The promises of a join that heeds them."""
 
-    why_rows_wait = TOLD
     frees_rows = True
 
     def __init__(

@@ -10,6 +10,7 @@ from muntin.kernels.arrays import Bools, Int64s
 from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import FOR_GOOD, promising
+from muntin.plan.punctuation_modes import PUNCTUATION_MODES
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class PromiseRules:
 
     @classmethod
     def of(cls, join: SharedJoin, how: str) -> PromiseRules:
-        eternal = how == "pjoin"
+        eternal = PUNCTUATION_MODES[how].binds_for_good
         sides = [promising(join, side) for side in Side]
         return cls(
             join=join,

@@ -1,12 +1,8 @@
 """Pairs on their way to the queries while runs of rows are joined level by level (hammad2003 3.2, 3.3: routing).
 
 A pair found at a level belongs to queries of this level and of larger ones. A query must get its pairs in timestamp
-order, so it can have those of a run only after those of all earlier runs. When, is the rule of the scheduler:
-
-    lwo   at once: every run is joined whole before the next
-    swf   at the end of a unit, what the run has found goes to the queries whose level it and all earlier runs have
-          scanned, and also (figure 3(a), steps 2 and 6) to those whose level all earlier runs have scanned
-    mqt   as soon as all earlier runs have scanned the query's level, and from then on at once
+order, so it can have those of a run only after those of all earlier runs. The scheduler says when (`scans_whole_runs`,
+`delivers_at_once`).
 
 The early rules let pairs of smaller ages go before those of larger ages of the same run. That is in order where the
 rows of the run have one timestamp, as a run of one row does; from a longer run a query gets all its pairs together,
@@ -19,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from muntin.kernels.join import Pairs, in_order, together
-from muntin.plan.schedule import Unit
+from muntin.plan.schedulers import Scheduler, Unit
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,8 @@ class _Run:
 
 
 class Outbox:
-    def __init__(self, scheduler: str, levels: int):
-        self._rule = scheduler
+    def __init__(self, scheduler: Scheduler, levels: int):
+        self._scheduler = scheduler
         self._levels = levels
         self._first = [0] * levels
         """For each level the first run that has not scanned it: the one whose pairs its queries are to get next."""
@@ -53,7 +49,7 @@ class Outbox:
 
     def done(self, unit: Unit, pairs: Pairs, early: bool) -> list[Delivery]:
         """A unit has found pairs; what may go to whom now. `early`: the rows of the run have one timestamp."""
-        if self._rule == "lwo":
+        if self._scheduler.scans_whole_runs:
             return [Delivery(tuple(range(self._levels)), unit.run, pairs, True)]
         run = self._runs.setdefault(unit.run, _Run(early, got=[0] * self._levels))
         run.found.append(Pairs._make([a.copy() for a in pairs]))
@@ -62,13 +58,13 @@ class Outbox:
         going = [
             k for k in range(unit.first, self._levels) if k < unit.last or (run.early and self._first[k] == unit.run)
         ]
-        out = self._send(unit.run, going, self._rule == "mqt" and run.early)
+        out = self._send(unit.run, going, self._scheduler.delivers_at_once and run.early)
         for k in scanned:
             self._first[k] = unit.run + 1
         if unit.last == self._levels:
             del self._runs[unit.run]
         after = self._runs.get(unit.run + 1)
-        if self._rule == "mqt" and after is not None and after.early:
+        if self._scheduler.delivers_at_once and after is not None and after.early:
             out += self._send(unit.run + 1, list(scanned), False)
         return out
 

@@ -22,10 +22,10 @@ from muntin.core.schedule.outbox import Delivery, Outbox
 from muntin.core.selections import query_bits
 from muntin.kernels.arrays import Int64s, UInt64s
 from muntin.kernels.join import LATE, Rows, Scan
-from muntin.model import Side
+from muntin.model import AUTO, Side
 from muntin.plan.levels import levels_of
-from muntin.plan.response import chosen
-from muntin.plan.schedule import Scheduler, Unit
+from muntin.plan.response_times import best_scheduler
+from muntin.plan.schedulers import SCHEDULERS, RunQueues, Unit
 
 RUNS, SHORTEST = 64, 256
 """Runs that a micro-batch is cut into, where each then has so many rows: a unit has a cost of its own."""
@@ -58,9 +58,12 @@ class ScheduledWork:
         self.levels = levels_of(state.join, coarse=run_length is None)
         self.run_length = run_length or max(SHORTEST, -(-len(rows.ts) // RUNS))
         bursts = len(rows.ts) // self.run_length
-        name = chosen(self.levels.sizes, self.levels.queries, bursts) if scheduler == "auto" else scheduler
-        self.scheduler = Scheduler(name, self.levels)
-        self.outbox = Outbox(name, len(self.levels))
+        if scheduler == AUTO:
+            self.scheduler = best_scheduler(self.levels.sizes, self.levels.queries, bursts)
+        else:
+            self.scheduler = SCHEDULERS[scheduler]
+        self.queues = RunQueues(self.scheduler, self.levels)
+        self.outbox = Outbox(self.scheduler, len(self.levels))
         of_query = np.array(self.levels.of_query)
         self._readers = query_bits(of_query == np.arange(len(self.levels))[:, None])
         self._judge = judge
@@ -73,7 +76,7 @@ class ScheduledWork:
         """So many more rows have arrived, all the rest where it is not said."""
         end = len(self.rows.ts) if rows is None else self._starts[-1] + rows
         while self._starts[-1] < end:
-            self.scheduler.add(len(self._starts) - 1)
+            self.queues.add(len(self._starts) - 1)
             self._starts.append(min(self._starts[-1] + self.run_length, end))
 
     @property
@@ -84,7 +87,7 @@ class ScheduledWork:
     @property
     def waiting(self) -> int:
         """Rows that have arrived and have something left to scan; all but the last run have the same length."""
-        return min(self.run_length * sum(map(len, self.scheduler.queues)), self.arrived)
+        return min(self.run_length * sum(map(len, self.queues.queues)), self.arrived)
 
     def readers(self, levels: Sequence[int]) -> UInt64s:
         """The queries of some levels, as bits."""
@@ -96,7 +99,7 @@ class ScheduledWork:
 
     def step(self) -> Done | None:
         """Do the next unit; None where nothing that has arrived is left to do."""
-        unit = self.scheduler.next()
+        unit = self.queues.next()
         if unit is None:
             return None
         start, stop = self.span(unit.run)
@@ -114,7 +117,7 @@ class ScheduledWork:
         key = unit.first, unit.last
         if key not in self._ages:
             self._ages[key] = np.array([self.levels.ages(side, *key) for side in Side], np.int64)
-        oldest = self.scheduler.oldest
+        oldest = self.queues.oldest
         return Scan(self._ages[key], False, unit.first == 0, self._reached(oldest))
 
     def _reached(self, run: int | None) -> Int64s:

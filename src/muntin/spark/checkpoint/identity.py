@@ -34,7 +34,12 @@ def identity(
 
     Queries may come and go (`changes.py`).
     """
-    kept = {"strategy": strategy, "order": settings.order, "shards": shards, "punctuations": settings.punctuations}
+    kept = {
+        "strategy": strategy,
+        "output_order": settings.output_order,
+        "shards": shards,
+        "punctuations": settings.punctuations,
+    }
     return {
         "streams": {s.name: _stream(s) for s in streams},
         "settings": kept,

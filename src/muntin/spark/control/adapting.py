@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from muntin.model import Settings
+from muntin.model import AUTO, NO_CHAIN, Settings
 from muntin.plan.adapt import Adaptation, Move
+from muntin.plan.chains import CHAINS
 from muntin.plan.punctuation import is_without_windows
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import Manifest
@@ -27,7 +28,7 @@ class Adapter:
         knowledge: Callable[[], Knowledge],
         moved: Callable[[int, Move], None],
     ):
-        self._wanted = settings.adapt == "on" and settings.chain != "mem-opt"
+        self._wanted = settings.adapt and (settings.chain == AUTO or CHAINS[settings.chain].follows_traffic)
         self._changes, self._knowledge, self._moved = changes, knowledge, moved
         self._adaptation, self._arrived = Adaptation(), 0
 
@@ -35,12 +36,7 @@ class Adapter:
         """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
         plan, epoch = self._changes.plan, self._changes.log.latest() or 0
         settled = all(report["epoch"] == epoch for report in manifest.operators.values())
-        if (
-            not self._wanted
-            or plan.strategy != "state-slice"
-            or any(map(is_without_windows, plan.joins))
-            or not settled
-        ):
+        if not self._wanted or plan.chain == NO_CHAIN or any(map(is_without_windows, plan.joins)) or not settled:
             return
         rows = sum(sum(report["counters"]["arrived"]) for report in manifest.operators.values())
         if rows > self._arrived:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from muntin.core.selections import Selections, query_flags
-from muntin.model import JobSpec, Side
+from muntin.model import AUTO, JobSpec, Side
 from muntin.plan import Plan, SharedJoin, evolve, make_plan
 from muntin.plan.adapt import cuts_of, with_cuts
 from muntin.plan.cost import DEFAULT, Constants
+from muntin.plan.joins import signature
 from muntin.plan.predict import JoinLoad, match_seen, predict, predict_join, traffics_of
 from muntin.plan.punctuation import is_without_windows
-from muntin.plan.share import signature
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.checkpoint import (
     FileKind,
@@ -76,13 +76,13 @@ def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
 def begun_with(checkpoint: Path) -> str | None:
     """The strategy that a checkpoint was begun with; None for a new one."""
     stored = stored_job(checkpoint)
-    return None if stored is None else str(stored["settings"].get("strategy", "state-slice"))
+    return None if stored is None else str(stored["settings"]["strategy"])
 
 
 def with_strategy(spec: JobSpec, strategy: str) -> JobSpec:
     """The job with a strategy where it leaves that open."""
     settings = spec.settings
-    return spec if settings.strategy != "auto" else replace(spec, settings=replace(settings, strategy=strategy))
+    return spec if settings.strategy != AUTO else replace(spec, settings=replace(settings, strategy=strategy))
 
 
 def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
@@ -115,7 +115,7 @@ def met_by(folder: Path, log: PlanLog, spec: JobSpec) -> dict[Any, Traffic]:
 
 def better(spec: JobSpec, plan: Plan, told: Knowledge) -> tuple[Plan, float]:
     """The chains that suit what has come, and the part of the work that they are predicted to save."""
-    found, traffics = evolve(plan, spec, told), traffics_of(plan, told)
+    found, traffics = evolve(plan, spec, told), traffics_of(plan.joins, told)
     now, then = (predict(spec, p, traffics, told.constants).cpu_ns for p in (plan, found))
     found = with_cuts(plan, cuts_of(found), found.chain)
     return found, 1 - then / now if now else 0.0

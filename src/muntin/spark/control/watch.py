@@ -16,7 +16,7 @@ from typing import Any
 
 from muntin.model import Settings, Side, Stream
 from muntin.plan import Plan, SharedJoin
-from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, SYNC_FILTER, Decision, Monitor, must_wait
+from muntin.plan.orderings import ORDERINGS, Decision, Monitor, Ordering, must_wait, ordering_in_force
 from muntin.spark.checkpoint import Manifest
 from muntin.spark.control import control_stream
 
@@ -68,7 +68,7 @@ class Orderings:
         self.decisions: dict[int, Decision] = {}
         self.switches: list[dict[str, Any]] = []
 
-    def look(self, plan: Plan, manifest: Manifest, clock_s: float) -> list[tuple[int, str]]:
+    def look(self, plan: Plan, manifest: Manifest, clock_s: float) -> list[tuple[int, Ordering]]:
         """Take in the reports of a micro-batch; joins that should go over to another ordering, and to which."""
         found = []
         for join in plan.joins:
@@ -79,7 +79,7 @@ class Orderings:
             if not told:
                 continue
             decision = self.decisions[join.index] = max(told, key=lambda d: d.load)
-            if any(_name(report) != decision.ordering for report in reports.values()):
+            if any(ordering_in_force(report["filter_order"]) is not decision.ordering for report in reports.values()):
                 found.append((join.index, decision.ordering))
         return found
 
@@ -95,8 +95,9 @@ class Orderings:
         monitor.note(clock_s, (left, right), counters["probes"], seconds)
         return monitor.decide()
 
-    def switched(self, join: int, ordering: str, batch: int) -> None:
-        entry = {"batch": batch, "join": join + 1, "ordering": ordering, "load": round(self.decisions[join].load, 6)}
+    def switched(self, join: int, ordering: Ordering, batch: int) -> None:
+        load = round(self.decisions[join].load, 6)
+        entry = {"batch": batch, "join": join + 1, "ordering": ordering.name, "load": load}
         self.switches = [*self.switches, entry][-SWITCHES:]
 
 
@@ -105,10 +106,10 @@ class Watch:
 
     def __init__(self, folder: Path, streams: Iterable[Stream], settings: Settings, endless: bool):
         self._folder, self._endless = folder, endless
-        self._chooses = endless and settings.ordering == ADAPTIVE
+        self._chooses = endless and ORDERINGS[settings.ordering].adapts
         self._silence = Silence({stream.name: stream for stream in streams})
         self.orderings, self._epoch = Orderings(settings.alpha), 0
-        self._asked_for: dict[int, str] = {}
+        self._asked_for: dict[int, Ordering] = {}
 
     def committed(self, plan: Plan, manifest: Manifest) -> bool:
         """Let each join follow the ordering that suits what comes; whether that is looked after at all."""
@@ -135,13 +136,10 @@ class Watch:
             tell_idle(self._folder, streams)
 
 
-def _name(report: Mapping[str, Any]) -> str:
-    return FILTER_ORDER if report["filter_order"] else SYNC_FILTER
-
-
 def tell_idle(checkpoint: Path, streams: list[str]) -> None:
     control_stream.send(checkpoint, {"type": "idle", "streams": streams})
 
 
-def tell_ordering(checkpoint: Path, join: int, ordering: str) -> None:
-    control_stream.send(checkpoint, {"type": "ordering", "join": join, "filter_order": ordering == FILTER_ORDER})
+def tell_ordering(checkpoint: Path, join: int, ordering: Ordering) -> None:
+    message = {"type": "ordering", "join": join, "filter_order": ordering.joins_ahead()}
+    control_stream.send(checkpoint, message)

@@ -19,7 +19,7 @@ from muntin.core.batch import MARK, TS, stream_schema
 from muntin.core.storage import table_bytes
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
-from muntin.plan.punctuation import unheard
+from muntin.plan.punctuation import punctuates_no_key
 from muntin.spark.exchange import FrameKind, Topology, encode
 from muntin.spark.ingest import dead_letters
 from muntin.spark.worker import set_aside
@@ -94,7 +94,7 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     """Frames of one table of input rows for all shards of all joins that read the stream."""
     rows, turned_away = admit(stream, table, topology.ahead_of_clock_us)
     rows = marked(stream, rows)
-    if unheard(topology.epoch(topology.latest()).plan, stream):
+    if punctuates_no_key(topology.epoch(topology.latest()).plan, stream):
         marks = rows.filter(rows[MARK]).drop_columns([TS, MARK])
         turned_away = pa.concat_tables([turned_away, dead_letters.unheard(stream, marks)])
     place = {"stream": stream.name, "partition": partition, "sequence": sequence}

@@ -120,7 +120,7 @@ class Pipeline:
         host, first = self._host, self.changes.log.read(0).plan
         settings = host.spec.settings
         policy = Policy.of(settings, host.shards * max(1, joins))
-        in_order, ahead_us = settings.order == "global", None
+        in_order, ahead_us = settings.in_global_order, None
         if host.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
             ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
         place = self.id, policy, str(self.folder), host.spec
@@ -165,7 +165,7 @@ class Pipeline:
         latest = self.changes.log.latest()
         if self._host.output and latest != self._prepared:
             settings = self._host.spec.settings
-            eager = settings.delivery == "eager"
+            eager = settings.eager
             sink.prepare_output(self._host.output, self.changes.plan, settings.punctuations, eager)
             self._prepared = latest
 

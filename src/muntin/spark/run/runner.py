@@ -123,7 +123,7 @@ class Job:
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
         place = OutputPlace.of(output, checkpoint, sink is not None)
-        if place.socket and self.spec.settings.delivery != "eager":
+        if place.socket and not self.spec.settings.eager:
             raise UsageError("rows go to a socket only as they come", hint="SET delivery = 'eager', or name a folder")
         plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self, plan, place, sink, mode, progress)

@@ -36,7 +36,7 @@ from muntin.model import Settings, Side, UsageError
 from muntin.plan import SharedJoin
 from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
-from muntin.plan.ordering import FILTER_ORDER, SYNC_FILTER, must_wait
+from muntin.plan.orderings import must_wait, ordering_in_force
 from muntin.spark.checkpoint import FOLDER, DamageError, FileKind, Manifest, MissingError, read_json, write_json
 from muntin.spark.control import Orderings, known
 from muntin.spark.exchange import Topology
@@ -357,8 +357,10 @@ def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:
 def _in_force(join: SharedJoin, reports: known.Reports) -> str:
     """The rule that says what is joined when; after a switch back, rows joined ahead are caught up with first."""
     if must_wait(join) or not any(r["filter_order"] or r["ahead"] for r in reports):
-        return SYNC_FILTER
-    return FILTER_ORDER if any(r["filter_order"] for r in reports) else "handing over to sync-filter"
+        return ordering_in_force(False).name
+    if any(r["filter_order"] for r in reports):
+        return ordering_in_force(True).name
+    return f"handing over to {ordering_in_force(False).name}"
 
 
 def _out_of_order(reports: known.Reports) -> int:

@@ -135,7 +135,7 @@ class _Parcel:
 
     def put(self, delivery: Delivery) -> None:
         pairs = delivery.pairs
-        if self._work.scheduler.name == "lwo":  # they lie where the next unit puts its own
+        if self._work.scheduler.scans_whole_runs:  # they lie where the next unit puts its own
             pairs = Pairs._make([a.copy() for a in pairs])
         if not self._pairs or self._pairs[-1][0] != delivery.levels:
             self._pairs.append((delivery.levels, []))

@@ -4,7 +4,8 @@
     shard 1 ---+--> hub: merge by timestamp --> target: lines of JSON in files, a socket
     shard 2 --/                                    or nobody, for measuring
 
-With `order = 'global'` a row of a query is handed over when all shards that feed the query have come to its timestamp.
+With `output_order = 'global'` a row of a query is handed over when all shards that feed the query have come to its
+timestamp.
 
 A shard's results are deterministic, so an attempt that starts again sends the same rows in the same order: the hub
 counts what it has from each shard and skips as many. Only the last attempt that said hello is listened to; one that

@@ -1,4 +1,4 @@
-"""Where to cut a state into slices: chains of wang2006, sections 5 and 6, for one side of a join.
+"""All slices that one side's state could have, and what each of them costs (wang2006, sections 5 and 6).
 
 A chain of N windows is a path over N + 1 nodes, 0 and the windows; the edge from node i to node j is a slice of the
 ages from window i to window j. What a slice costs depends on nothing but its ends, so the cheapest chain is a shortest
@@ -18,21 +18,17 @@ are nanoseconds per second of stream; rows, comparisons and pairs are averages o
 Partners are taken to come at random: a probing row has one among `n` expected ones with the chance 1 - exp(-n).
 
 Without selections every row stays to the end and looks to the end, and the choice falls apart into one for each window
-but the last: a cut saves the routing of the pairs between it and the next window and costs the steps over it
-(`cut_pays`). With selections it also saves rows, and gaps depend on each other; hence the path.
+but the last: a cut saves the routing of the pairs between it and the next window and costs the steps over it.
+With selections it also saves rows, and gaps depend on each other; hence the path.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from dataclasses import dataclass
-from math import expm1
 
 import numpy as np
 
 from muntin.kernels.arrays import Floats, Int64s
 from muntin.plan.cost import Constants
-from muntin.plan.share import Cuts
+from muntin.plan.joins import Cuts
 from muntin.plan.traffic import Survivors
 
 Nodes = Int64s | int
@@ -104,63 +100,7 @@ class Edges:
             + c.insert_ns * self.inserted(i)
         )
 
-    def matrix(self) -> Floats:
-        """`length` of every edge, infinite where there is none."""
-        nodes = np.arange(self.last + 1)
-        forward = nodes[:, None] < nodes
-        starts, ends = np.nonzero(forward)
-        lengths = np.full(forward.shape, np.inf)
-        lengths[starts, ends] = self.length(starts, ends)
-        return lengths
-
     def path(self, cuts: Cuts) -> tuple[Int64s, Int64s]:
         """Starts and ends of the slices of a chain."""
         nodes = np.searchsorted(self.state.windows, cuts) + 1
         return np.concatenate([[0], nodes[:-1]]), nodes
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Ends of the slices, and what they cost together."""
-
-    cuts: Cuts
-    cost_ns: float
-
-
-def mem_opt(windows: Iterable[int]) -> Cuts:
-    """A cut at each window (5.1): no row stays longer than some query wants it."""
-    return tuple(sorted(set(windows)))
-
-
-def cpu_opt(edges: Edges) -> Chain:
-    """The chain of least cost (5.2, 6.2); of chains with equal costs one with short slices."""
-    best, came_from = np.zeros(edges.last + 1), np.zeros(edges.last + 1, np.int64)
-    nodes = np.arange(edges.last)
-    for node in range(1, edges.last + 1):
-        costs = best[:node] + edges.length(nodes[:node], node)
-        came_from[node] = node - 1 - int(np.argmin(costs[::-1]))
-        best[node] = costs[came_from[node]]
-    cuts, node = [], edges.last
-    while node > 0:
-        cuts.append(edges.state.windows[node - 1])
-        node = int(came_from[node])
-    return Chain(tuple(reversed(cuts)), float(best[-1]))
-
-
-def cost_of(edges: Edges, cuts: Cuts) -> float:
-    """What a chain costs."""
-    return float(edges.length(*edges.path(cuts)).sum())
-
-
-def rows_of(edges: Edges, cuts: Cuts) -> float:
-    """How many rows a chain holds."""
-    return float(edges.rows(*edges.path(cuts)).sum())
-
-
-def cut_pays(gap_s: float, beyond_s: float, rate: float, match: float, constants: Constants) -> bool:
-    """Without selections: whether a cut costs less than to route the pairs between it and the next window.
-
-    `gap_s` is the distance to that window, `beyond_s` to the largest one, `rate` that of the stored rows.
-    """
-    partners = rate * match
-    return constants.route_ns * partners * gap_s > constants.slice_ns * -expm1(-partners * beyond_s)
