@@ -56,15 +56,15 @@ def execute(args: argparse.Namespace) -> int:
 
     spec = read_job(args.job)
     if args.checkpoint is None:
-        knowledge, begun_with, legs = told(spec, args.rate, args.keys, args.selectivity), None, list[list[str]]()
+        knowledge, begun_with, pipelines = told(spec, args.rate, args.keys, args.selectivity), None, list[list[str]]()
     elif args.rate or args.keys or args.selectivity:
         raise UsageError(
             "--checkpoint goes without --rate, --keys and --selectivity",
             hint="a checkpoint knows what came; leave it out to ask what would be",
         )
     else:
-        knowledge, begun_with, legs = measured(spec, args.checkpoint)
-    print((explain_json if args.json else explain)(spec, knowledge, begun_with, legs))
+        knowledge, begun_with, pipelines = measured(spec, args.checkpoint)
+    print((explain_json if args.json else explain)(spec, knowledge, begun_with, pipelines))
     return 0
 
 
@@ -87,7 +87,7 @@ def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str, list[list
     reads = [spec.streams[name] for name in stored["streams"] if name in spec.streams]
     wanted = identity.identity(reads, strategy, spec.settings, shards, stored["output"], stored["state format"])
     identity.check_checkpoint(checkpoint, wanted)
-    return known.of_checkpoint(spec, checkpoint), begun_with, known.legs_of(checkpoint)
+    return known.of_checkpoint(spec, checkpoint), begun_with, known.streams_per_pipeline(checkpoint)
 
 
 # -- from arguments --------------------------------------------------------------------------------------------------

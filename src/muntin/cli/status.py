@@ -79,10 +79,10 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
         if "seconds_ahead" in source:
             yield f"{name} is {source['seconds_ahead']:,.0f} s of event time ahead: it is read one file at a time"
     yield from dropped(status)
-    legs = status.get("legs", ())
-    for number, leg in enumerate(legs, 1) if len(legs) > 1 else ():
-        streams = ", ".join(name for name in leg["sources"] if not name.startswith("_"))
-        yield f"streaming query {number} reads {streams}: micro-batch {leg['batch']}, {beside(leg['queries'])}"
+    pipelines = status.get("pipelines", ())
+    for number, pipeline in enumerate(pipelines, 1) if len(pipelines) > 1 else ():
+        streams = ", ".join(name for name in pipeline["sources"] if not name.startswith("_"))
+        yield f"streaming query {number} reads {streams}: micro-batch {pipeline['batch']}, {beside(pipeline['queries'])}"
 
 
 def without_prediction(join: dict[str, Any]) -> dict[str, Any]:

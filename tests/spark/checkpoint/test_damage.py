@@ -321,12 +321,12 @@ def test_a_checkpoint_that_is_older_than_its_output_is_refused(place: Place):
     assert place.start() == []
 
 
-def test_what_a_leg_published_that_the_checkpoint_does_not_know_is_newer(place: Place):
-    mark = to_line(FileKind.PUBLISHED, "_muntin-l001-b", 4, "0" * 32)
-    (place.output / "_muntin-l001-b.json").write_text(mark + "\n")
-    shutil.copyfile(some(place, "results")[0], place.output / "short" / "l001-b0000000004-000.parquet")
+def test_what_a_pipeline_published_that_the_checkpoint_does_not_know_is_newer(place: Place):
+    mark = to_line(FileKind.PUBLISHED, "_muntin-p001-b", 4, "0" * 32)
+    (place.output / "_muntin-p001-b.json").write_text(mark + "\n")
+    shutil.copyfile(some(place, "results")[0], place.output / "short" / "p001-b0000000004-000.parquet")
     assert "it has committed no micro-batch" in refused(place)
-    assert verify.truncate_output(place.checkpoint, place.output) == ["short/l001-b0000000004-000.parquet"]
+    assert verify.truncate_output(place.checkpoint, place.output) == ["short/p001-b0000000004-000.parquet"]
     assert place.start() == []
 
 

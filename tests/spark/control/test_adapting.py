@@ -69,6 +69,6 @@ def test_a_job_goes_over_to_the_chain_that_suits_its_traffic(lab: Any, rows: Any
     keep_constants(lab.checkpoint, DEAR)
     status = lab.run()
     (moved, *_) = status["migrations"]
-    assert (moved["kind"], moved["leg"], moved["slices"]) == ("migrated", 0, {"0": [1, 1]}) and moved["gain"] > 0.1
+    assert (moved["kind"], moved["pipeline"], moved["slices"]) == ("migrated", 0, {"0": [1, 1]}) and moved["gain"] > 0.1
     assert status["epoch"] >= 1, "it is in force"
     lab.check()

@@ -14,7 +14,7 @@ from muntin.model.job import Top
 from muntin.spark.checkpoint.durable import FileKind, MissingError, job_of, read_json, write_json
 
 FOLDER = "muntin"
-LEGS = "legs"
+PIPELINES = "pipelines"
 OWNER = "_muntin.json"
 RATE_LIMITS = (
     "maxfilespertrigger",
@@ -135,37 +135,37 @@ def _job_file(folder: Path) -> Path:
 
 
 def checkpoint_id(folder: Path) -> str:
-    """The id of a leg's folder, that of the job for the first."""
+    """The id of a pipeline's folder, that of the job for the first."""
     return str(job_of(_job_file(folder), FileKind.JOB))
 
 
 def id_if_claimed(folder: Path) -> str | None:
-    """The id of a leg's folder; None for one that no job has claimed."""
+    """The id of a pipeline's folder; None for one that no job has claimed."""
     return checkpoint_id(folder) if _job_file(folder).exists() else None
 
 
 def pipeline_folder(checkpoint: Path, number: int) -> Path:
-    """The folder of a leg, one of the streaming queries of a job: the first has the checkpoint itself."""
-    return checkpoint if number == 0 else checkpoint / LEGS / f"{number:03d}"
+    """The folder of a pipeline, one of the streaming queries of a job: the first has the checkpoint itself."""
+    return checkpoint if number == 0 else checkpoint / PIPELINES / f"{number:03d}"
 
 
-def leg_prefix(number: int) -> str:
-    """How the names of files begin that a leg publishes; nothing for the first."""
-    return f"l{number:03d}-" if number else ""
+def pipeline_prefix(number: int) -> str:
+    """How the names of files begin that a pipeline publishes; nothing for the first."""
+    return f"p{number:03d}-" if number else ""
 
 
 def pipeline_numbers(checkpoint: Path) -> list[int]:
-    """The legs that a job has had."""
-    return [0, *sorted(int(p.name) for p in (checkpoint / LEGS).glob("*") if p.name.isdigit())]
+    """The pipelines that a job has had."""
+    return [0, *sorted(int(p.name) for p in (checkpoint / PIPELINES).glob("*") if p.name.isdigit())]
 
 
 def is_over(stored: Mapping[str, Any]) -> bool:
-    """Whether a leg has ended for good: it reads nothing any more. Its folder stays, so that no number comes twice."""
+    """Whether a pipeline has ended for good: it reads nothing any more. Its folder stays, so that no number comes twice."""
     return not stored["streams"]
 
 
 def retire(folder: Path) -> None:
-    """Mark a leg as ended."""
+    """Mark a pipeline as ended."""
     stored = read_json(_job_file(folder), FileKind.JOB)
     write_json(_job_file(folder), FileKind.JOB, stored | {"streams": {}}, checkpoint_id(folder))
 

@@ -1,4 +1,4 @@
-"""A leg that follows its traffic: from the reports of its micro-batches to other chains, and back where they do not
+"""A pipeline that follows its traffic: from the reports of its micro-batches to other chains, and back where they do not
 pay (`plan/adapt.py` decides)."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOOK_EVERY = 2
 
 
 class Adapter:
-    """Looks at every micro-batch of a leg; `moved` is told of each migration, with the number of the micro-batch."""
+    """Looks at every micro-batch of a pipeline; `moved` is told of each migration, with the number of the micro-batch."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Changes to a running leg: from a plan to a new epoch, and from the shards' reports to an answer.
+"""Changes to a running pipeline: from a plan to a new epoch, and from the shards' reports to an answer.
 
 A change is made in four steps, each durable before the next: the plan of the next epoch is written, the mailbox's
 answer says `accepted`, a message in the control stream names the epoch, and once every shard has reported it, the
@@ -39,9 +39,9 @@ class ChangeRequest:
 
 
 class Changes:
-    """The changes of one leg, whose control stream and plans are in `folder`; answers go to `mailbox`.
+    """The changes of one pipeline, whose control stream and plans are in `folder`; answers go to `mailbox`.
 
-    `spec` follows them: the streams of the job, the queries of the leg. A lock makes one change at a time.
+    `spec` follows them: the streams of the job, the queries of the pipeline. A lock makes one change at a time.
     """
 
     def __init__(self, folder: Path, mailbox: Path, spec: JobSpec, log: PlanLog, knowledge: Callable[[], Knowledge]):
@@ -61,7 +61,7 @@ class Changes:
 
     @property
     def sources(self) -> frozenset[str]:
-        """The streams that the leg reads: those that it began with."""
+        """The streams that the pipeline reads: those that it began with."""
         return frozenset(stream.name for stream in self.log.read(0).plan.streams)
 
     # -- at the start of a run ------------------------------------------------------------------------------------
@@ -95,20 +95,20 @@ class Changes:
         return answer is not None and answer.state == "accepted"
 
     def close(self, last: Manifest) -> None:
-        """Answer what the end of the leg settles: it has no queries any more, and nothing runs that could say so."""
+        """Answer what the end of the pipeline settles: it has no queries any more, and nothing runs that could say so."""
         for epoch in self.pending(last):
             self._tell(epoch, _in_force(_accepted(epoch), []))
             if epoch.request is not None:
                 requests.finish(self.mailbox, epoch.request)
 
     def refuse(self, error: MuntinError) -> None:
-        """Answer all that waits with the reason why the leg could not begin."""
+        """Answer all that waits with the reason why the pipeline could not begin."""
         for number, answer in list(self._answers.items()):
             if answer.state == "accepted":
                 self._tell(self.log.read(number), Answer.refusal(error, answer.name))
 
     def compare(self, spec: JobSpec, elsewhere: Collection[str]) -> None:
-        """Go over to the queries of a job file that are this leg's, and to the chains that suit them now."""
+        """Go over to the queries of a job file that are this pipeline's, and to the chains that suit them now."""
         with self._lock:
             new = [q for name, q in spec.queries.items() if not is_same(self.plan.queries.get(name), q)]
             plan = evolve(self.plan, spec, self._knowledge(), elsewhere)
@@ -201,7 +201,7 @@ def _accepted(epoch: Epoch) -> Answer:
 
 
 def _in_force(answer: Answer, made: list[dict[str, Any]]) -> Answer:
-    """The answer with what the change did in all shards; nothing is known of a leg that begins: all is from the start
+    """The answer with what the change did in all shards; nothing is known of a pipeline that begins: all is from the start
     of its streams."""
     mine = [c for c in made if answer.name in c["complete_from"]]
     applied = max((c["applied_from"] for c in mine or made), default=None)

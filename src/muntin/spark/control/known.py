@@ -94,14 +94,14 @@ def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
     return Knowledge(measured=met, constants=load_constants(checkpoint) or DEFAULT)
 
 
-def legs_of(checkpoint: Path) -> list[list[str]]:
-    """The streams that each live leg of a job reads."""
+def streams_per_pipeline(checkpoint: Path) -> list[list[str]]:
+    """The streams that each live pipeline of a job reads."""
     stored = [stored_job(pipeline_folder(checkpoint, number)) for number in pipeline_numbers(checkpoint)]
     return [list(job["streams"]) for job in stored if job is not None and not is_over(job)]
 
 
 def met_by(folder: Path, log: PlanLog, spec: JobSpec) -> dict[Any, Traffic]:
-    """The traffic that the joins of one leg have met, by what their queries have in common."""
+    """The traffic that the joins of one pipeline have met, by what their queries have in common."""
     stored, met = stored_job(folder), dict[Any, Traffic]()
     if stored is None or is_over(stored) or log.latest() is None or not set(stored["streams"]) <= set(spec.streams):
         return met

@@ -1,7 +1,7 @@
-"""A leg: one Spark streaming query of a job, with sources, joins, plans and a checkpoint folder of its own.
+"""A pipeline: one Spark streaming query of a job, with sources, joins, plans and a checkpoint folder of its own.
 
-A job begins with one. Another is added where a query comes over streams that no leg reads, since Spark settles the
-sources of a streaming query with its checkpoint. Legs share the process, the output folder and the mailbox; each
+A job begins with one. Another is added where a query comes over streams that no pipeline reads, since Spark settles the
+sources of a streaming query with its checkpoint. Pipelines share the process, the output folder and the mailbox; each
 commits its own micro-batches, and what they publish bears their number.
 """
 
@@ -39,7 +39,7 @@ NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 TURN_S = 60.0
 """How long at most one streaming query waits for another to begin."""
 BATCH_BITS = 40
-"""Callables of the user's get the leg's number above these bits of the batch's, so that no number comes twice."""
+"""Callables of the user's get the pipeline's number above these bits of the batch's, so that no number comes twice."""
 
 
 class StartQueue:
@@ -61,8 +61,8 @@ class StartQueue:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the legs of a run have in common. `frame` gives the source of a stream, `reported` is told after every
-    micro-batch, `over` when a leg is."""
+    """What the pipelines of a run have in common. `frame` gives the source of a stream, `reported` is told after every
+    micro-batch, `over` when a pipeline is."""
 
     spark: SparkSession
     spec: JobSpec
@@ -87,7 +87,7 @@ class Pipeline:
         self._host, self.number = host, number
         self.folder = identity.pipeline_folder(host.checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
-        self.publisher = Publisher(self.folder, host.output, identity.leg_prefix(number))
+        self.publisher = Publisher(self.folder, host.output, identity.pipeline_prefix(number))
         self.changes = Changes(
             self.folder, host.checkpoint, host.spec, PlanLog(self.folder, host.spec), self._knowledge
         )
@@ -171,7 +171,7 @@ class Pipeline:
 
     def start(self) -> None:
         self._launch()
-        threading.Thread(target=self._drive, name=f"muntin-leg-{self.number}", daemon=True).start()
+        threading.Thread(target=self._drive, name=f"muntin-pipeline-{self.number}", daemon=True).start()
 
     def _launch(self) -> None:
         assert self._frame is not None
@@ -320,7 +320,7 @@ class Pipeline:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a leg that has ended for good needs no more."""
+    """Remove what a pipeline that has ended for good needs no more."""
     for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER, f"{identity.FOLDER}/plans"):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in ("metadata", ".metadata.crc"):

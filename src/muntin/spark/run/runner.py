@@ -104,7 +104,9 @@ class Job:
         if checkpoint is None:
             return explain(self.spec)
         place = Path(checkpoint)
-        return explain(self.spec, known.of_checkpoint(self.spec, place), known.begun_with(place), known.legs_of(place))
+        return explain(
+            self.spec, known.of_checkpoint(self.spec, place), known.begun_with(place), known.streams_per_pipeline(place)
+        )
 
     def start(
         self,
@@ -185,7 +187,7 @@ class OutputPlace:
 
 
 class Run:
-    """A running job: its legs, and a thread that takes up requests. This object may be used from any thread."""
+    """A running job: its pipelines, and a thread that takes up requests. This object may be used from any thread."""
 
     def __init__(
         self,
@@ -199,10 +201,10 @@ class Run:
         self.job, self.place, self.mode = job, place, mode
         self._strategy = plan.strategy
         self._plan, self._progress, self._callback = plan, progress, callback
-        self._legs: list[Pipeline] = []
+        self._pipelines: list[Pipeline] = []
         self._active: set[Pipeline] = set()
         self._changing = threading.RLock()
-        """Held while queries and legs come and go, and while the run ends."""
+        """Held while queries and pipelines come and go, and while the run ends."""
         self._handing = threading.Lock()
         self._running = False
         aggregates = any(query.aggregation for query in job.spec.queries.values())
@@ -234,14 +236,14 @@ class Run:
                 identity.claim_output(self.place.output, checkpoint_id)
             for query in spec.queries.values():
                 self._check(query)
-            with self._changing:  # a leg that is over at once waits until all have been started
+            with self._changing:  # a pipeline that is over at once waits until all have been started
                 self._open()
-                for leg in self._legs:
-                    self._start(leg)
+                for pipeline in self._pipelines:
+                    self._start(pipeline)
                 self._running = True
         except BaseException as error:
-            for leg in self._legs:
-                leg.stop()
+            for pipeline in self._pipelines:
+                pipeline.stop()
             self._lock.release()
             if isinstance(error, Exception) and not isinstance(error, MuntinError):
                 raise explain_failure(error) from error
@@ -262,16 +264,16 @@ class Run:
         if self.place.output:
             sink.check_columns(self.place.output, query)
 
-    def _start(self, leg: Pipeline) -> None:
-        leg.start()
-        self._active.add(leg)
+    def _start(self, pipeline: Pipeline) -> None:
+        pipeline.start()
+        self._active.add(pipeline)
 
     def _identity(self, streams: Iterable[Stream]) -> dict[str, Any]:
         settings, output = self.job.spec.settings, self._described_output()
         return identity.identity(streams, self._strategy, settings, self._shards, output, STATE_FORMAT)
 
     def _declared(self, stored: Mapping[str, Any]) -> list[Stream]:
-        """The streams that a leg reads, settled when it was begun, as the job declares them now."""
+        """The streams that a pipeline reads, settled when it was begun, as the job declares them now."""
         streams = self.job.spec.streams
         return [streams[name] for name in stored["streams"] if name in streams]
 
@@ -286,7 +288,7 @@ class Run:
         return self.place.socket or (str(self.place.output) if self.place.output else "none")
 
     def _open(self) -> None:
-        """Begin the first leg, or go on with those of the run before, and with the queries of the job file."""
+        """Begin the first pipeline, or go on with those of the run before, and with the queries of the job file."""
         spec, checkpoint = self.job.spec, self.place.checkpoint
         self.board = StatusBoard(checkpoint, spec.settings, self.mode)
         self._host = RunContext(
@@ -305,25 +307,25 @@ class Run:
             self._over,
             StartQueue(),
         )
-        self._router = Router(checkpoint, spec, self._begin_leg, self._check, self._changing)
+        self._router = Router(checkpoint, spec, self._begin_pipeline, self._check, self._changing)
         log, stored = PlanLog(checkpoint, spec), identity.stored_job(checkpoint)
         assert stored is not None
         if log.latest() is None and not identity.is_over(stored):
             log.write(Epoch(0, self._plan))
-            self._legs = [Pipeline(self._host, 0)]
-            self._router.legs = [self._legs[0].changes]
+            self._pipelines = [Pipeline(self._host, 0)]
+            self._router.pipelines = [self._pipelines[0].changes]
         else:
             self._go_on()
-        joins = sum(len(leg.changes.plan.joins) for leg in self._legs)
-        for leg in self._legs:
-            if not leg.is_built:
-                leg.build(joins)
+        joins = sum(len(pipeline.changes.plan.joins) for pipeline in self._pipelines)
+        for pipeline in self._pipelines:
+            if not pipeline.is_built:
+                pipeline.build(joins)
 
     def _go_on(self) -> None:
-        """Open the legs that have queries still, and end the others; then do what waits to come into force."""
+        """Open the pipelines that have queries still, and end the others; then do what waits to come into force."""
         spec, checkpoint = self.job.spec, self.place.checkpoint
         old: dict[str, Query | None] = {}
-        legs: list[Pipeline] = []
+        pipelines: list[Pipeline] = []
         for number in identity.pipeline_numbers(checkpoint):
             folder = identity.pipeline_folder(checkpoint, number)
             stored, log = identity.stored_job(folder), PlanLog(folder, spec)
@@ -336,37 +338,39 @@ class Run:
                 old |= dict.fromkeys(log.names())
                 self._retire(folder)
             else:
-                legs.append(Pipeline(self._host, number))
-                old |= legs[-1].changes.plan.queries
-        spec = with_pending(spec, [e for leg in legs for e in leg.changes.pending(leg.publisher.last)])
+                pipelines.append(Pipeline(self._host, number))
+                old |= pipelines[-1].changes.plan.queries
+        spec = with_pending(
+            spec, [e for pipeline in pipelines for e in pipeline.changes.pending(pipeline.publisher.last)]
+        )
         self.differences = differences(old, spec.queries)
-        homes = assign(spec, [(leg.changes.sources, leg.changes.plan.queries) for leg in legs])
-        kept = [leg for n, leg in enumerate(legs) if n in homes.values()]
-        for leg in kept:
-            stored = identity.stored_job(leg.folder) or {}
-            identity.claim_checkpoint(leg.folder, self._identity(self._declared(stored)))
-        for leg in legs:
-            leg.publisher.recover()
-            if leg in kept:
-                leg.changes.take_up(leg.publisher.last)
+        homes = assign(spec, [(pipeline.changes.sources, pipeline.changes.plan.queries) for pipeline in pipelines])
+        kept = [pipeline for n, pipeline in enumerate(pipelines) if n in homes.values()]
+        for pipeline in kept:
+            stored = identity.stored_job(pipeline.folder) or {}
+            identity.claim_checkpoint(pipeline.folder, self._identity(self._declared(stored)))
+        for pipeline in pipelines:
+            pipeline.publisher.recover()
+            if pipeline in kept:
+                pipeline.changes.take_up(pipeline.publisher.last)
             else:
-                leg.changes.close(leg.publisher.last)
-                self.board.close(leg.publisher.last)
-                leg.retire()
-        self._legs = kept
-        self._router.legs = [leg.changes for leg in kept]
+                pipeline.changes.close(pipeline.publisher.last)
+                self.board.close(pipeline.publisher.last)
+                pipeline.retire()
+        self._pipelines = kept
+        self._router.pipelines = [pipeline.changes for pipeline in kept]
         self._router.compare(spec)
 
     def _retire(self, folder: Path) -> None:
-        """End a leg that cannot even be opened."""
+        """End a pipeline that cannot even be opened."""
         publisher = Publisher(folder, self.place.output)
         publisher.recover()
         self.board.close(publisher.last)
         identity.retire(folder)
         sweep(folder)
 
-    def _begin_leg(self, spec: JobSpec, elsewhere: Collection[str], asked: ChangeRequest) -> Changes:
-        """Begin a leg for queries over streams that none reads; nothing of it is left where that fails."""
+    def _begin_pipeline(self, spec: JobSpec, elsewhere: Collection[str], asked: ChangeRequest) -> Changes:
+        """Begin a pipeline for queries over streams that none reads; nothing of it is left where that fails."""
         with self._changing:
             if self._done.is_set() or self._stopping.is_set():
                 raise UsageError("the run is over", hint="change the job and start it again")
@@ -379,22 +383,22 @@ class Run:
                 identity.claim_checkpoint(folder, self._identity(plan.streams))
                 first = Epoch(0, reporting(plan, elsewhere), {}, asked.name, asked.kind, asked.request)
                 PlanLog(folder, self.job.spec).write(first)
-                leg = Pipeline(self._host, number)
-                leg.build(sum(len(other.changes.plan.joins) for other in (*self._legs, leg)))
+                pipeline = Pipeline(self._host, number)
+                pipeline.build(sum(len(other.changes.plan.joins) for other in (*self._pipelines, pipeline)))
                 if asked.kind:
-                    leg.changes.send(first)
+                    pipeline.changes.send(first)
                 if self._running:
-                    self._start(leg)
+                    self._start(pipeline)
             except BaseException as error:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise error if isinstance(error, MuntinError) else explain_failure(error) from error
-            self._legs.append(leg)
-            return leg.changes
+            self._pipelines.append(pipeline)
+            return pipeline.changes
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
     def _hand_over(self, name: str, table: Any, batch: int) -> None:
-        """The user's callable is called by one leg at a time."""
+        """The user's callable is called by one pipeline at a time."""
         assert self._callback is not None
         with self._handing:
             try:
@@ -412,51 +416,51 @@ class Run:
             self._progress(self.board.snapshot())
 
     def _listen(self) -> None:
-        """Take up the requests of other processes while the job runs, and end legs that have no queries any more."""
+        """Take up the requests of other processes while the job runs, and end pipelines that have no queries any more."""
         while not self._done.wait(LISTEN_S):
-            for leg in list(self._legs):
-                leg.note_progress()
-                if leg.changes.over:
-                    leg.stop()
+            for pipeline in list(self._pipelines):
+                pipeline.note_progress()
+                if pipeline.changes.over:
+                    pipeline.stop()
             self._router.poll()
             self._prepare_output()
 
     def _prepare_output(self) -> None:
         """Give each query its folder as soon as it is accepted."""
-        for leg in list(self._legs):
-            leg.prepare_output()
+        for pipeline in list(self._pipelines):
+            pipeline.prepare_output()
 
-    def _over(self, leg: Pipeline) -> None:
-        """A leg has stopped, for whatever reason. The last one takes the run along, and one that failed all others,
+    def _over(self, pipeline: Pipeline) -> None:
+        """A pipeline has stopped, for whatever reason. The last one takes the run along, and one that failed all others,
         unless it was just tried."""
         with self._changing:
-            self._active.discard(leg)
-            if leg.error is not None and leg.is_on_trial and self._active:
-                self._remove(leg)
-                leg.discard()
-                leg.changes.refuse(leg.error)
-            elif leg.error is not None:
-                self._error = self._error or leg.error
+            self._active.discard(pipeline)
+            if pipeline.error is not None and pipeline.is_on_trial and self._active:
+                self._remove(pipeline)
+                pipeline.discard()
+                pipeline.changes.refuse(pipeline.error)
+            elif pipeline.error is not None:
+                self._error = self._error or pipeline.error
                 for other in self._active:
                     other.stop()
-            elif leg.changes.over:  # for good: its last query has gone
-                self._remove(leg)
-                leg.retire()
+            elif pipeline.changes.over:  # for good: its last query has gone
+                self._remove(pipeline)
+                pipeline.retire()
             if not self._active:
                 self._finish()
 
-    def _remove(self, leg: Pipeline) -> None:
-        self._router.remove(leg.changes)
-        self._legs.remove(leg)
-        self.board.close(leg.publisher.last, leg.status)
+    def _remove(self, pipeline: Pipeline) -> None:
+        self._router.remove(pipeline.changes)
+        self._pipelines.remove(pipeline)
+        self.board.close(pipeline.publisher.last, pipeline.status)
 
     def _finish(self) -> None:
-        states = {leg.state for leg in self._legs}
+        states = {pipeline.state for pipeline in self._pipelines}
         state = "failed" if self._error else "ended" if states == {"ended"} else "stopped"
         try:
             self.board.finished(state, self._error.message if self._error else None)
-            for leg in self._legs:
-                leg.forget()
+            for pipeline in self._pipelines:
+                pipeline.forget()
         finally:
             self._lock.release()
             if self.place.temporary:
@@ -490,10 +494,10 @@ class Run:
     def stop(self) -> None:
         """Stop after what is committed; a later run goes on from there."""
         self._stopping.set()
-        with self._changing:  # a leg that is about to begin is there then
-            legs = list(self._active)
-        for leg in legs:
-            leg.stop()
+        with self._changing:  # a pipeline that is about to begin is there then
+            pipelines = list(self._active)
+        for pipeline in pipelines:
+            pipeline.stop()
         while not self._done.wait(0.1):
             if (failure := java_failure()) is not None:
                 self._give_up(failure)
@@ -519,7 +523,7 @@ class Run:
             raise UsageError("the run is over", hint="change the job and start it again")
         ticket = self._router.submit(sql)
         self._prepare_output()
-        answer = ticket.leg.wait(ticket.epoch, lambda: not self._done.is_set())
+        answer = ticket.pipeline.wait(ticket.epoch, lambda: not self._done.is_set())
         if answer.state == "refused":
             raise MuntinError(answer.error or "the change was refused", hint=answer.hint)
         if answer.state != "in force":

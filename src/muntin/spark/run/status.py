@@ -1,8 +1,8 @@
 """`CHECKPOINT/muntin/status.json`: what a job has done and where it stands, written after every micro-batch.
 
 mode, state        "endless" | "available-now" | "bounded";  "running" | "stopped" | "failed" | "ended"
-batch, batches     the last committed micro-batch (of the first leg), and how many this run has done
-sources            per stream: rows of the last micro-batch and in all, as counted in the first leg that reads it;
+batch, batches     the last committed micro-batch (of the first pipeline), and how many this run has done
+sources            per stream: rows of the last micro-batch and in all, as counted in the first pipeline that reads it;
                    `seconds_ahead` where it is read slowly because it is that much of event time ahead of another
 queries            per query: rows in all and in the last micro-batch; response time in this run, from ingest to
                    hand-over (mean, median, 99%, maximum)
@@ -17,7 +17,7 @@ switches           the last changes of ordering, with the load that made them
 migrations         the last changes of chains while the job ran: predicted gain, or measured where one was undone
 dead_letters       rows per class of reason, in all
 seconds            of the last micro-batch: whole, and Spark's phases
-legs               the streaming queries of the job, more than one where queries came over streams not read before
+pipelines               the streaming queries of the job, more than one where queries came over streams not read before
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _before(file: Path) -> dict[str, Any]:
 
 
 class StatusBoard:
-    """The status of a running job, made of that of its legs; every change reaches the file."""
+    """The status of a running job, made of that of its pipelines; every change reaches the file."""
 
     def __init__(self, checkpoint: Path, settings: Settings, mode: str):
         self.file = checkpoint / FOLDER / FILE
@@ -89,7 +89,7 @@ class StatusBoard:
         self.lock = threading.Lock()
         self.before = _before(self.file)
         """The status of the run before."""
-        self._legs: list[PipelineStatus] = []
+        self._pipelines: list[PipelineStatus] = []
         self._over: list[Manifest] = []
         self._batches_over = 0
         self._head: dict[str, Any] = {
@@ -100,20 +100,20 @@ class StatusBoard:
         }
 
     def add(self, number: int, topology: Topology, names: list[str], last: Manifest) -> PipelineStatus:
-        """Show one more leg; `names` are its sources as Spark numbers them."""
+        """Show one more pipeline; `names` are its sources as Spark numbers them."""
         with self.lock:
-            leg = PipelineStatus(self, number, topology, names, last)
-            self._legs = sorted([*self._legs, leg], key=lambda leg: leg.number)
+            pipeline = PipelineStatus(self, number, topology, names, last)
+            self._pipelines = sorted([*self._pipelines, pipeline], key=lambda pipeline: pipeline.number)
             self._write()
-            return leg
+            return pipeline
 
-    def close(self, last: Manifest, leg: PipelineStatus | None = None) -> None:
-        """Show a leg that has ended no more; what it has delivered still counts."""
+    def close(self, last: Manifest, pipeline: PipelineStatus | None = None) -> None:
+        """Show a pipeline that has ended no more; what it has delivered still counts."""
         with self.lock:
             self._over.append(last)
-            if leg is not None:
-                self._batches_over += leg.status["batches"]
-                self._legs.remove(leg)
+            if pipeline is not None:
+                self._batches_over += pipeline.status["batches"]
+                self._pipelines.remove(pipeline)
                 self._write()
 
     def finished(self, state: str, error: str | None = None) -> None:
@@ -128,47 +128,47 @@ class StatusBoard:
             return dict(json.loads(json.dumps(self._merged())))
 
     def changed(self) -> None:
-        """Write what a leg has noted; with the lock held."""
+        """Write what a pipeline has noted; with the lock held."""
         self._write()
 
     def _write(self) -> None:
         write_json(self.file, FileKind.STATUS, self._merged())
 
     def _merged(self) -> dict[str, Any]:
-        legs = [leg.status for leg in self._legs]
-        first = legs[0] if legs else {}
-        queries = {name: query for leg in legs for name, query in leg["queries"].items()}
-        letters = [*(leg["dead_letters"] for leg in legs), *(last.total_letters for last in self._over)]
-        dropped = [leg.dropped for leg in self._legs] + [last.total_rows for last in self._over]
+        pipelines = [pipeline.status for pipeline in self._pipelines]
+        first = pipelines[0] if pipelines else {}
+        queries = {name: query for pipeline in pipelines for name, query in pipeline["queries"].items()}
+        letters = [*(pipeline["dead_letters"] for pipeline in pipelines), *(last.total_letters for last in self._over)]
+        dropped = [pipeline.dropped for pipeline in self._pipelines] + [last.total_rows for last in self._over]
         return self._head | {
             "updated": time.time(),
             "batch": first.get("batch"),
-            "batches": sum(leg["batches"] for leg in legs) + self._batches_over,
+            "batches": sum(pipeline["batches"] for pipeline in pipelines) + self._batches_over,
             "epoch": first.get("epoch"),
             "strategy": first.get("strategy"),
             "chain": first.get("chain"),
-            "sources": {n: s for leg in reversed(legs) for n, s in leg["sources"].items()},
+            "sources": {n: s for pipeline in reversed(pipelines) for n, s in pipeline["sources"].items()},
             "queries": queries,
             "dropped": {"queries": sum(map(len, dropped)), "total_rows": sum(sum(d.values()) for d in dropped)},
-            "never": [name for leg in legs for name in leg["never"]],
-            "joins": [join for leg in legs for join in leg["joins"]],
-            "migrations": [move for leg in legs for move in leg["migrations"]],
-            "switches": [switch for leg in legs for switch in leg["switches"]],
+            "never": [name for pipeline in pipelines for name in pipeline["never"]],
+            "joins": [join for pipeline in pipelines for join in pipeline["joins"]],
+            "migrations": [move for pipeline in pipelines for move in pipeline["migrations"]],
+            "switches": [switch for pipeline in pipelines for switch in pipeline["switches"]],
             "dead_letters": dict(sum((Counter(found) for found in letters), Counter())),
-            "seconds": max(legs, key=lambda leg: leg["progressed"], default={"seconds": {}})["seconds"],
-            "legs": [
+            "seconds": max(pipelines, key=lambda pipeline: pipeline["progressed"], default={"seconds": {}})["seconds"],
+            "pipelines": [
                 {
-                    "leg": leg["leg"],
-                    "queries": list(leg["queries"]),
-                    **{name: leg[name] for name in ("batch", "batches", "epoch", "chain", "sources")},
+                    "pipeline": pipeline["pipeline"],
+                    "queries": list(pipeline["queries"]),
+                    **{name: pipeline[name] for name in ("batch", "batches", "epoch", "chain", "sources")},
                 }
-                for leg in legs
+                for pipeline in pipelines
             ],
         }
 
 
 class PipelineStatus:
-    """What the board says of one leg."""
+    """What the board says of one pipeline."""
 
     def __init__(self, board: StatusBoard, number: int, topology: Topology, names: list[str], last: Manifest):
         self._board, self.number, self._topology, self._names = board, number, topology, names
@@ -179,7 +179,7 @@ class PipelineStatus:
         self.dropped: dict[str, int] = {}
         """Rows of queries that have gone."""
         self.status: dict[str, Any] = {
-            "leg": number,
+            "pipeline": number,
             "batch": None,
             "batches": 0,
             "sources": {name: {"rows": 0, "total_rows": 0} for name in names},
@@ -197,8 +197,8 @@ class PipelineStatus:
 
     def _carry_on(self) -> None:
         """Sources are counted by Spark per run: go on from the sums of the run before."""
-        legs = {leg["leg"]: leg for leg in self._board.before.get("legs", ())}
-        before: dict[str, Any] = legs.get(self.status["leg"], {})
+        pipelines = {pipeline["pipeline"]: pipeline for pipeline in self._board.before.get("pipelines", ())}
+        before: dict[str, Any] = pipelines.get(self.status["pipeline"], {})
         for name, source in self.status["sources"].items():
             source["total_rows"] = before.get("sources", {}).get(name, {}).get("total_rows", 0)
         told, mine = self._board.before.get("queries", {}), before.get("queries", ())
@@ -235,7 +235,7 @@ class PipelineStatus:
         with self._board.lock:
             slices = {j.index: [len(cuts) for cuts in j.cuts] for j in move.plan.joins}
             entry = {"batch": batch, "kind": move.kind, "chain": move.plan.chain, "gain": move.gain, "slices": slices}
-            entry["leg"] = self.status["leg"]
+            entry["pipeline"] = self.status["pipeline"]
             self.status["migrations"] = [*self.status["migrations"], entry][-MIGRATIONS:]
             self._board.changed()
 
@@ -290,7 +290,7 @@ class PipelineStatus:
 
     def _join(self, join: SharedJoin, manifest: Manifest) -> dict[str, Any]:
         reports = known.reports_of(join, manifest)
-        described = {"leg": self.status["leg"], **describe(join, reports)}
+        described = {"pipeline": self.status["pipeline"], **describe(join, reports)}
         described["ordering"] |= {"setting": self._board.ordering, "decision": self._decisions.get(join.index)}
         described["waits_for"] = self._waits_for(join, reports)
         expected = known.expected(join, reports, self._board.constants, self._board.invalidation)

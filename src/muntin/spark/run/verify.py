@@ -37,7 +37,7 @@ from muntin.spark.checkpoint import (
 from muntin.spark.control import control_stream
 
 RESTORE = WHAT_TO_DO[FileKind.MANIFEST]
-PUBLISHED = re.compile(r"((?:l\d{3}-)?b)(\d{10})(?:-\d{3}\.parquet|\.jsonl)")
+PUBLISHED = re.compile(r"((?:p\d{3}-)?b)(\d{10})(?:-\d{3}\.parquet|\.jsonl)")
 """The name of a published file: prefix and micro-batch."""
 TAKE_BACK = (
     "restore the output of the same moment too; or move it away, and what follows goes to an empty folder; or give "
@@ -53,10 +53,10 @@ SHOWN = 3
 def verify_checkpoint(checkpoint: Path) -> None:
     """Refuse a checkpoint of which something is missing or damaged; one that is new, or just begun, is whole."""
     for number in identity.pipeline_numbers(checkpoint):
-        _verify_leg(identity.pipeline_folder(checkpoint, number))
+        _verify_pipeline(identity.pipeline_folder(checkpoint, number))
 
 
-def _verify_leg(folder: Path) -> None:
+def _verify_pipeline(folder: Path) -> None:
     stored, kept = identity.stored_job(folder), list(manifests(folder))
     log = PlanLog(folder, JobSpec())
     if stored is None:
@@ -233,9 +233,9 @@ def truncate_output(checkpoint: Path, output: Path) -> list[str]:
 
 
 def _prefixes(checkpoint: Path) -> dict[str, Path]:
-    """How the files of each leg begin, and the folder of the leg."""
+    """How the files of each pipeline begin, and the folder of the pipeline."""
     numbers = identity.pipeline_numbers(checkpoint)
-    return {f"{identity.leg_prefix(n)}b": identity.pipeline_folder(checkpoint, n) for n in numbers}
+    return {f"{identity.pipeline_prefix(n)}b": identity.pipeline_folder(checkpoint, n) for n in numbers}
 
 
 def _marked(output: Path) -> set[str]:
