@@ -171,12 +171,11 @@ def left(answer: Answer | None) -> str:
 def job_status(checkpoint: Path) -> dict[str, Any]:
     """The status of a job; one that has not begun to count has no queries yet."""
     from muntin.spark.checkpoint import identity
-    from muntin.spark.run import status
+    from muntin.spark.run import read_status, status_file
 
-    folder = checkpoint / identity.FOLDER
-    if (folder / status.FILE).exists():
-        return status.read_status(checkpoint)
-    if not (folder / "job.json").exists():
+    if status_file(checkpoint).exists():
+        return read_status(checkpoint)
+    if identity.id_if_claimed(checkpoint) is None:
         raise UsageError(f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run")
     return {"state": "not begun", "queries": {}}
 

@@ -57,9 +57,9 @@ def show(status: dict[str, Any]) -> None:
         out.print(f"and {more:,} more joins, which --json lists", markup=False)
     if any(join.get("predicted_bytes") is not None for join in joins):
         out.print(PREDICTED, markup=False)
-    letters = status["dead_letters"]
-    if letters:
-        out.print(table(["dead letters", "rows"], list(letters.items())))
+    dead_letters = status["dead_letters"]
+    if dead_letters:
+        out.print(table(["dead letters", "rows"], list(dead_letters.items())))
     else:
         out.print("no dead letters", markup=False)
 
@@ -82,7 +82,8 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     pipelines = status.get("pipelines", ())
     for number, pipeline in enumerate(pipelines, 1) if len(pipelines) > 1 else ():
         streams = ", ".join(name for name in pipeline["sources"] if not name.startswith("_"))
-        yield f"streaming query {number} reads {streams}: micro-batch {pipeline['batch']}, {beside(pipeline['queries'])}"
+        queries = beside(pipeline["queries"])
+        yield f"streaming query {number} reads {streams}: micro-batch {pipeline['batch']}, {queries}"
 
 
 def without_prediction(join: dict[str, Any]) -> dict[str, Any]:

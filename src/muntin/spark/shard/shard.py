@@ -33,8 +33,8 @@ from muntin.core.step import ChangeOutcome, Step
 from muntin.model import MuntinError, Side
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
+from muntin.spark.checkpoint import STATE_FORMAT
 from muntin.spark.exchange import (
-    STATE_FORMAT,
     Frame,
     FrameError,
     FrameKind,
