@@ -175,7 +175,7 @@ def job_status(checkpoint: Path) -> dict[str, Any]:
 
     if status_file(checkpoint).exists():
         return read_status(checkpoint)
-    if identity.id_if_claimed(checkpoint) is None:
+    if not (checkpoint / identity.FOLDER / "job.json").exists():
         raise UsageError(f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run")
     return {"state": "not begun", "queries": {}}
 

@@ -29,7 +29,7 @@ from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.sink import sink
 from muntin.sql import parse_job
 
-from .conftest import Lab, make_rows
+from ..conftest import Lab, make_rows
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from muntin.model import MuntinError, UsageError, Window
 from muntin.oracle import answer, columns
 from muntin.spark.checkpoint.identity import stored_job
 
-from .test_changes import SELECT, rows_done, start, until, wanted
+from ..control.test_changes import SELECT, rows_done, start, until, wanted
 
 pytestmark = pytest.mark.spark
 

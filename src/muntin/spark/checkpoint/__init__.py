@@ -1,8 +1,8 @@
 """Our own durable files under a checkpoint and an output folder.
 
 `identity` binds a checkpoint to a job and an output to a checkpoint. `plans` keeps the plan of every epoch.
-`manifests` commits micro-batches. `requests` is the mailbox for changes of queries. `records` turns dataclasses into
-JSON and back, and `durable` writes files whole, with kind and checksum. Nothing here needs Spark.
+`manifests` commits micro-batches. `requests` is the mailbox for changes of queries. `durable` writes and reads
+dataclasses as files of JSON, each whole, with kind and checksum. Nothing here needs Spark.
 `docs/state-format.md` shows every file.
 """
 
@@ -43,13 +43,11 @@ from muntin.spark.checkpoint.manifests import (
     published,
 )
 from muntin.spark.checkpoint.plans import Epoch, PlanLog, plan_log
-from muntin.spark.checkpoint.records import LEFT_OUT, from_json, to_json
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
 
 __all__ = [
     "FOLDER",
     "KEPT_MANIFESTS",
-    "LEFT_OUT",
     "STATE_FORMAT",
     "WHAT_TO_DO",
     "Answer",
@@ -67,7 +65,6 @@ __all__ = [
     "canonical",
     "check_names",
     "fingerprint",
-    "from_json",
     "from_line",
     "id_if_claimed",
     "identity",
@@ -83,7 +80,6 @@ __all__ = [
     "read_record",
     "requests",
     "stored_job",
-    "to_json",
     "to_line",
     "waiting",
     "write_json",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.model import MuntinError
-from muntin.spark.checkpoint.records import Record, from_json, to_json
+from muntin.model.records import Record, from_json, to_json
 
 FORMAT = 1
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"

@@ -12,6 +12,7 @@ from typing import Any
 
 from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
 from muntin.model.job import Top
+from muntin.model.records import to_json
 from muntin.spark.checkpoint.durable import (
     FileKind,
     MissingError,
@@ -21,7 +22,6 @@ from muntin.spark.checkpoint.durable import (
     write_json,
     write_record,
 )
-from muntin.spark.checkpoint.records import to_json
 
 STATE_FORMAT = 6
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.model.records import to_json
 from muntin.spark.checkpoint import (
     FileKind,
     as_record,
@@ -22,7 +23,6 @@ from muntin.spark.checkpoint import (
     id_if_claimed,
     manifests,
     read_json,
-    to_json,
     write_json,
 )
 from muntin.spark.exchange import FrameKind, Topology, encode

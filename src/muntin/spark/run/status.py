@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from muntin.model import UsageError
-from muntin.spark.checkpoint import FOLDER, LEFT_OUT, FileKind, MissingError, read_record, to_json
+from muntin.model.records import LEFT_OUT, to_json
+from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, read_record
 from muntin.spark.control import OrderingSwitch
 
 FILE = "status.json"
@@ -37,7 +38,7 @@ class QueryStatus:
 
     rows: int = 0
     total_rows: int = 0
-    text: str | None = None
+    text: str | None = field(default=None, metadata=LEFT_OUT)
     applied_from: str | None = field(default=None, metadata=LEFT_OUT)
     complete_from: str | None = field(default=None, metadata=LEFT_OUT)
     response: dict[str, float] | None = field(default=None, metadata=LEFT_OUT)

@@ -13,10 +13,11 @@ from typing import Any
 
 from muntin.core.arrivals import is_event_time
 from muntin.model import Settings, Side
+from muntin.model.records import to_json
 from muntin.plan import SharedJoin
 from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
-from muntin.spark.checkpoint import DamageError, FileKind, Manifest, read_record, to_json, write_record
+from muntin.spark.checkpoint import DamageError, FileKind, Manifest, read_record, write_record
 from muntin.spark.control import Orderings, Reports, expected_load, load_constants, reports_of
 from muntin.spark.exchange import Topology
 from muntin.spark.ingest import event_time
