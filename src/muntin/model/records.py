@@ -31,6 +31,8 @@ def to_json(value: Any) -> Any:
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
+    if not dataclasses.is_dataclass(value):
+        return value
     kind = type(value)
     if kind not in _WRITTEN:
         _WRITTEN[kind] = [(field.name, field.metadata == LEFT_OUT) for field in dataclasses.fields(value)]

@@ -183,7 +183,7 @@ def _read_job(file: Path) -> JobIdentity:
     if written != STATE_FORMAT:
         raise UsageError(
             f"{file.parent.parent} is a checkpoint of format {written}, this Muntin reads format {STATE_FORMAT}",
-            hint="finish it with the Muntin that wrote it, or start anew with another --checkpoint and --output",
+            hint="finish it with the Muntin that wrote it, or start with another --checkpoint and --output",
         )
     return as_record(content, FileKind.JOB, JobIdentity, str(file))
 
