@@ -15,7 +15,7 @@ from muntin.plan.cost import DEFAULT
 from muntin.spark.checkpoint import identity
 from muntin.spark.checkpoint.manifests import Publisher
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
-from muntin.spark.control import known
+from muntin.spark.control.calibration import keep_constants
 from muntin.spark.shard.shard import report
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
@@ -132,7 +132,7 @@ def test_among_very_many_queries_a_few_are_named(explain):
 
 def claim(path: Path, spec: JobSpec, strategy: str) -> None:
     """Bind a new checkpoint to a job."""
-    job = identity.identity(spec.streams.values(), strategy, spec.settings, 1, "none", 0)
+    job = identity.JobIdentity.of(spec.streams.values(), strategy, spec.settings, 1, "none")
     identity.claim_checkpoint(path, job)
 
 
@@ -177,7 +177,7 @@ def test_what_was_met_is_known_after_the_end_too(explain, checkpoint):
 def test_the_constants_of_a_checkpoint_are_used(explain, checkpoint):
     path = checkpoint(parse_job(JOB))
     before = described(explain, "--checkpoint", path)["alternatives"][0]["cpu_ms_per_second"]
-    known.keep_constants(path, replace(DEFAULT, insert_ns=DEFAULT.insert_ns + 1000))
+    keep_constants(path, replace(DEFAULT, insert_ns=DEFAULT.insert_ns + 1000))
     after = described(explain, "--checkpoint", path)
     assert after["constants"]["known"] == "measured"
     assert after["alternatives"][0]["cpu_ms_per_second"] - before == pytest.approx(6 * 1e-3, rel=1e-3)

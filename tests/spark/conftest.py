@@ -121,7 +121,7 @@ class Lab:
         return parse_job(self.sql())
 
     def run(self, mode: str = "bounded", **more: Any) -> dict[str, Any]:
-        from muntin.spark.run.runner import Job
+        from muntin.spark.run import Job
 
         place = {"output": self.output, "checkpoint": self.checkpoint} | more
         run = Job(self.spark, self.spec()).start(mode=mode, **place)

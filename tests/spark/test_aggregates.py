@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from muntin.spark.checkpoint.identity import checkpoint_id
-from muntin.spark.run.runner import Job
+from muntin.spark.run import Job
 from muntin.spark.shard.hot_state import forget_hot
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob

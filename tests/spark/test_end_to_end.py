@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.model import UsageError
-from muntin.spark.run.runner import Job, read_status
+from muntin.spark.run import Job, read_status
 
 pytestmark = pytest.mark.spark
 

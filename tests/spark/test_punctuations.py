@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.spark.run.runner import Job, read_status
+from muntin.spark.run import Job, read_status
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 

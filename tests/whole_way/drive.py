@@ -24,10 +24,9 @@ from muntin.spark.checkpoint import plans
 from muntin.spark.checkpoint.manifests import STAGING, last_manifest, manifests
 from muntin.spark.checkpoint.plans import PlanLog
 from muntin.spark.control import control_stream
-from muntin.spark.control.watch import tell_idle, tell_ordering
+from muntin.spark.control.watch import send_idle, send_ordering
 from muntin.spark.ingest.dead_letters import NAME as LETTERS
-from muntin.spark.run import pipeline, runner
-from muntin.spark.run.runner import Job, Run
+from muntin.spark.run import Job, Run, pipeline, runner
 from muntin.sql import parse_job
 from whole_way.random_jobs import Asked, Life, Row, Step
 from whole_way.stand_in import Session
@@ -162,7 +161,7 @@ class Driver:
                 assert self._ticks()
             self.faults.kill = None
             if step.idle:
-                tell_idle(self.checkpoint, [step.idle])
+                send_idle(self.checkpoint, [step.idle])
                 assert self._ticks()
         run.stop()
 
@@ -172,7 +171,7 @@ class Driver:
         self.faults.kill = step.kill
         if step.rule is not None and self.checkpoint.exists():
             for join in _latest(self.checkpoint, self._spec()).joins:
-                tell_ordering(self.checkpoint, join.index, "filter-order" if step.rule else "sync-filter")
+                send_ordering(self.checkpoint, join.index, "filter-order" if step.rule else "sync-filter")
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
         """A process that is killed leaves its hot state behind."""

@@ -18,7 +18,7 @@ from muntin.core.arrivals.sharding import shard_rows
 from muntin.core.batch import TS
 from muntin.model import Side
 from muntin.plan import share
-from muntin.spark.run.runner import Job
+from muntin.spark.run import Job
 from muntin.sql import parse_job
 from whole_way.compare import covered
 from whole_way.drive import kept_apart, tuples

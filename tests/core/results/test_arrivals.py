@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.core.batch import CLASS, TS
-from muntin.core.results.results import ResultBatch
+from muntin.core.results import ResultBatch
 from muntin.plan import share
 from muntin.sql import parse_job
 

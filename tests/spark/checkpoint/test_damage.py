@@ -23,19 +23,18 @@ from muntin.spark.checkpoint.durable import FileKind, to_line
 from muntin.spark.checkpoint.manifests import Publisher
 from muntin.spark.checkpoint.plans import PlanLog
 from muntin.spark.checkpoint.requests import Answer
-from muntin.spark.control import control_stream, known
-from muntin.spark.run import verify
-from muntin.spark.run.runner import check_job
-from muntin.spark.run.status import StatusBoard, read_status
+from muntin.spark.control import control_stream, keep_constants
+from muntin.spark.run import check_job, read_status, verify
+from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.sink import sink
 from muntin.sql import parse_job
 
-from .conftest import Lab, make_rows
+from ..conftest import Lab, make_rows
 
 pytestmark = pytest.mark.spark
 
 DOCS = Path(__file__).parents[3] / "docs" / "durable-files.md"
-NAMED, TOLD, HARMLESS, EITHER = "refused", "told", "harmless", "refused or harmless"
+NAMED, TOLD, HARMLESS, EITHER = "refused", "warnings", "harmless", "refused or harmless"
 FLIPS = 64
 """In so many places of a file, spread evenly, one bit is turned; in a shorter file in every byte."""
 
@@ -56,12 +55,12 @@ class Place:
         """What a start does before it needs Spark; what it tells."""
         check_job(self.spec, (), self.checkpoint)
         stored = identity.stored_job(self.checkpoint)
-        wanted = stored or identity.identity((), "state-slice", Settings(), 2, str(self.output), 4)
+        wanted = stored or identity.JobIdentity.of((), "state-slice", Settings(), 2, str(self.output))
         identity.check_checkpoint(self.checkpoint, wanted)
         number = identity.claim_checkpoint(self.checkpoint, wanted)
         verify.verify_checkpoint(self.checkpoint)
         identity.check_output(self.output, number)
-        told = verify.verify_output(self.checkpoint, self.output)
+        warnings = verify.verify_output(self.checkpoint, self.output)
         identity.claim_output(self.output, number)
         StatusBoard(self.checkpoint, self.spec.settings, "bounded")
         log = PlanLog(self.checkpoint, self.spec)
@@ -71,7 +70,7 @@ class Place:
         sink.prepare_output(self.output, plan, "off")
         Publisher(self.checkpoint, self.output).recover()
         control_stream.is_ended(self.checkpoint)
-        return told
+        return warnings
 
     def rows(self) -> dict[str, int]:
         """What a reader finds in the output, as a test of what is there."""
@@ -91,12 +90,12 @@ class Made:
             lab.add_files(name, make_rows(seed, 240).slice(120), 1)
         self._run(lab.queries, "bounded")
         self.spec = parse_job(lab.sql())
-        known.keep_constants(lab.checkpoint, DEFAULT)
+        keep_constants(lab.checkpoint, DEFAULT)
         self.request = requests.submit(lab.checkpoint, "DROP QUERY short;")
         requests.answer(lab.checkpoint, "1-answered", Answer("accepted", "short", "dropped", 2))
 
     def _run(self, queries: Any, mode: str) -> None:
-        from muntin.spark.run.runner import Job
+        from muntin.spark.run import Job
 
         run = Job(self.lab.spark, parse_job(self.lab.sql(queries))).start(
             output=self.lab.output, checkpoint=self.lab.checkpoint, mode=mode
@@ -192,14 +191,14 @@ OUTCOMES = {
 def outcome(place: Place, file: Path) -> str:
     """What a start does about a damaged file. Errors other than ours are none that a user could act on: they fail."""
     try:
-        told = place.start()
+        warnings = place.start()
     except MuntinError as error:
         text = error.render()
         assert file.name in text and error.hint, text
         assert not re.search("JSONDecodeError|KeyError|IndexError|Traceback", text)
         return NAMED
-    assert not told or file.name in " ".join(told), told
-    return TOLD if told else HARMLESS
+    assert not warnings or file.name in " ".join(warnings), warnings
+    return TOLD if warnings else HARMLESS
 
 
 def some(place: Place, kind: str) -> list[Path]:
@@ -316,17 +315,17 @@ def test_a_checkpoint_that_is_older_than_its_output_is_refused(place: Place):
     removed = verify.truncate_output(place.checkpoint, place.output)
     assert removed and set(place.rows()) == set(before) - set(removed)
     assert all(int(re.findall(r"b(\d{10})", name)[0]) > last for name in removed)
-    (told,) = place.start()
-    assert "_muntin-b.json is missing" in told
+    (warnings,) = place.start()
+    assert "_muntin-b.json is missing" in warnings
     assert place.start() == []
 
 
-def test_what_a_leg_published_that_the_checkpoint_does_not_know_is_newer(place: Place):
-    mark = to_line(FileKind.PUBLISHED, "_muntin-l001-b", 4, "0" * 32)
-    (place.output / "_muntin-l001-b.json").write_text(mark + "\n")
-    shutil.copyfile(some(place, "results")[0], place.output / "short" / "l001-b0000000004-000.parquet")
+def test_what_a_pipeline_published_that_the_checkpoint_does_not_know_is_newer(place: Place):
+    mark = to_line(FileKind.PUBLISHED, "_muntin-p001-b", 4, "0" * 32)
+    (place.output / "_muntin-p001-b.json").write_text(mark + "\n")
+    shutil.copyfile(some(place, "results")[0], place.output / "short" / "p001-b0000000004-000.parquet")
     assert "it has committed no micro-batch" in refused(place)
-    assert verify.truncate_output(place.checkpoint, place.output) == ["short/l001-b0000000004-000.parquet"]
+    assert verify.truncate_output(place.checkpoint, place.output) == ["short/p001-b0000000004-000.parquet"]
     assert place.start() == []
 
 
@@ -341,5 +340,5 @@ def test_an_output_that_is_older_than_its_checkpoint_is_refused_and_one_that_was
     assert "the output is older than its checkpoint" in refused(place)
     shutil.rmtree(place.output)
     place.output.mkdir()
-    told = place.start()
-    assert "_muntin-b.json is missing" in told[0] and "not in" in told[1]
+    warnings = place.start()
+    assert "_muntin-b.json is missing" in warnings[0] and "not in" in warnings[1]

@@ -11,7 +11,7 @@ import pytest
 
 from muntin.model import MuntinError
 
-from .test_eager import check as check_lines
+from ..sink.test_eager import check as check_lines
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from muntin.model import JobSpec, UsageError
-from muntin.spark.checkpoint.identity import Lock, claim_checkpoint, claim_output, differences, identity
+from muntin.spark.checkpoint.identity import JobIdentity, Lock, claim_checkpoint, claim_output, differences
 from muntin.spark.control import routing
 from muntin.sql import parse_job
 
@@ -21,9 +21,9 @@ CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 s;
 """
 
 
-def of(sql: str = SQL, strategy: str = "state-slice", shards: int = 2) -> dict[str, object]:
+def of(sql: str = SQL, strategy: str = "state-slice", shards: int = 2) -> JobIdentity:
     spec: JobSpec = parse_job(sql)
-    return identity(spec.streams.values(), strategy, spec.settings, shards, "out", 1)
+    return JobIdentity.of(spec.streams.values(), strategy, spec.settings, shards, "out")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_rate_limits_and_spelling_do_not_make_another_job(other: str):
 )
 def test_queries_may_change_and_are_told_apart_by_what_they_mean(old: str, new: str):
     assert of() == of(SQL.replace(old, new))
-    told = routing.differences(parse_job(SQL).queries, parse_job(SQL.replace(old, new)).queries)
+    told = routing.query_differences(parse_job(SQL).queries, parse_job(SQL.replace(old, new)).queries)
     assert told == (["query p: new", "query q: gone"] if old == "QUERY q" else ["query q: changed"])
 
 
@@ -85,7 +85,8 @@ def test_somebody_elses_checkpoint_is_not_taken(tmp_path: Path):
 
 def test_a_lock_goes_with_its_process(tmp_path: Path):
     code = (
-        f"from muntin.spark.identity import Lock; from pathlib import Path; import os; Lock(Path({str(tmp_path)!r})); "
+        "from muntin.spark.checkpoint.identity import Lock; from pathlib import Path; import os; "
+        f"Lock(Path({str(tmp_path)!r})); "
     )
     subprocess.run([sys.executable, "-c", code + "os._exit(9)"], check=False)
     lock = Lock(tmp_path)

@@ -63,11 +63,11 @@ def test_a_crash_between_manifest_and_renames_is_completed(place: tuple[Path, Pa
 
 def test_what_was_staged_before_a_crash_is_swept_away(place: tuple[Path, Path]):
     stage(Publisher(*place), 0)
-    stage(Publisher(*place, "l001-"), 0)
+    stage(Publisher(*place, "p001-"), 0)
     publisher = Publisher(*place)
     publisher.recover()
     left = [folder.name for folder in (place[1] / manifests.STAGING).iterdir()]
-    assert len(left) == 1 and left[0].startswith("l001-b"), "what another leg has staged is not ours"
+    assert len(left) == 1 and left[0].startswith("p001-b"), "what another pipeline has staged is not ours"
     assert publisher.last.batch == -1
 
 

@@ -95,7 +95,7 @@ def test_clients_at_once_lose_nothing_and_keep_their_own_order(box):
 
 def test_two_processes_share_a_mailbox(box):
     script = (
-        "import sys; from pathlib import Path; from muntin.spark.requests import submit\n"
+        "import sys; from pathlib import Path; from muntin.spark.checkpoint.requests import submit\n"
         "for n in range(10): submit(Path(sys.argv[1]), f'{sys.argv[2]}{n}')"
     )
     clients = [subprocess.Popen([sys.executable, "-c", script, box, name]) for name in "ab"]

@@ -17,8 +17,8 @@ from muntin.spark.checkpoint.manifests import Manifest
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
 from muntin.spark.control import control_stream
 from muntin.spark.control.adapting import LOOK_EVERY, Adapter
+from muntin.spark.control.calibration import keep_constants
 from muntin.spark.control.changes import Changes
-from muntin.spark.control.known import keep_constants
 from muntin.sql import parse_job
 
 DEAR = replace(DEFAULT, slice_ns=100_000.0, route_ns=0.0)
@@ -56,7 +56,7 @@ def test_a_chain_that_does_not_pay_is_undone(tmp_path):
     assert moves[0].gain > 0.1, "as predicted"
     assert moves[1].gain == pytest.approx(-0.5), "as measured"
     assert cuts_of(log.read(1).plan) != cuts_of(log.read(0).plan) == cuts_of(log.read(2).plan)
-    assert [m["epoch"] for m in control_stream.messages(tmp_path)] == [1, 2]
+    assert control_stream.sent_epochs(tmp_path) == [1, 2]
 
 
 @pytest.mark.spark
@@ -69,6 +69,6 @@ def test_a_job_goes_over_to_the_chain_that_suits_its_traffic(lab: Any, rows: Any
     keep_constants(lab.checkpoint, DEAR)
     status = lab.run()
     (moved, *_) = status["migrations"]
-    assert (moved["kind"], moved["leg"], moved["slices"]) == ("migrated", 0, {"0": [1, 1]}) and moved["gain"] > 0.1
+    assert (moved["kind"], moved["pipeline"], moved["slices"]) == ("migrated", 0, {"0": [1, 1]}) and moved["gain"] > 0.1
     assert status["epoch"] >= 1, "it is in force"
     lab.check()

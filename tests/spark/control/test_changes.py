@@ -17,7 +17,7 @@ import pytest
 from muntin.model import MuntinError, SqlError, Window
 from muntin.oracle import answer, columns
 from muntin.spark.checkpoint import requests
-from muntin.spark.run.runner import Job
+from muntin.spark.run import Job
 from muntin.sql import parse_job
 
 pytestmark = pytest.mark.spark

@@ -45,18 +45,18 @@ def test_a_stream_is_silent_when_it_brought_nothing_for_long_enough_while_there_
     now = [0.0]
     silence = Silence(JOB.streams, lambda: now[0])
     now[0] = 29
-    assert silence.news() == []
-    silence.worked(10)
+    assert silence.newly_silent() == []
+    silence.exclude(10)
     now[0] = 39
-    assert silence.news() == [], "ten seconds of it were spent on a micro-batch"
+    assert silence.newly_silent() == [], "ten seconds of it were spent on a micro-batch"
     now[0] = 41
-    assert silence.news() == ["B"] and silence.news() == [], "said once"
-    silence.again()
-    assert silence.news() == ["B"]
-    silence.heard({"A": 5, "B": 1})
-    assert silence.news() == []
+    assert silence.newly_silent() == ["B"] and silence.newly_silent() == [], "said once"
+    silence.report_again()
+    assert silence.newly_silent() == ["B"]
+    silence.note_rows({"A": 5, "B": 1})
+    assert silence.newly_silent() == []
     now[0] = 72
-    assert silence.news() == ["B"]
+    assert silence.newly_silent() == ["B"]
 
 
 def test_the_busiest_shard_decides_on_the_ordering_of_its_join():

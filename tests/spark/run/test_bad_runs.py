@@ -11,7 +11,7 @@ import pytest
 
 from muntin.model import MuntinError
 from muntin.spark.checkpoint.identity import Lock
-from muntin.spark.run.runner import read_status
+from muntin.spark.run import read_status
 
 pytestmark = pytest.mark.spark
 

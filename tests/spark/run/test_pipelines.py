@@ -11,7 +11,7 @@ from muntin.model import MuntinError, UsageError, Window
 from muntin.oracle import answer, columns
 from muntin.spark.checkpoint.identity import stored_job
 
-from .test_changes import SELECT, rows_done, start, until, wanted
+from ..control.test_changes import SELECT, rows_done, start, until, wanted
 
 pytestmark = pytest.mark.spark
 
@@ -57,8 +57,8 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
         second = run.add(f"CREATE QUERY beside2 AS {BESIDE} WINDOW 2 s")
         assert second.state == "in force"
         status = run.status()
-        assert [leg["queries"] for leg in status["legs"]] == [["short"], ["beside", "beside2"]]
-        assert {"A", "B", "C"} <= set(status["sources"]) and [j["leg"] for j in status["joins"]] == [0, 1]
+        assert [pipeline["queries"] for pipeline in status["pipelines"]] == [["short"], ["beside", "beside2"]]
+        assert {"A", "B", "C"} <= set(status["sources"]) and [j["pipeline"] for j in status["joins"]] == [0, 1]
         feed(lab, rows, 200, 200)
         # Before everything that A has had: late. And of C, a row without a time.
         late = rows(ord("A"), 600).slice(0, 1)
@@ -66,8 +66,8 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
         nameless = rows(ord("C"), 600).slice(0, 1)
         lab.add_files("C", nameless.set_column(0, "ts", pa.nulls(1, pa.timestamp("us", "UTC"))), 1)
         done = 801, 401
-        until(lambda: [run.status()["legs"][n]["sources"]["A"]["total_rows"] for n in (0, 1)] == [401, 401], run)
-        until(lambda: run.status()["legs"][1]["sources"]["C"]["total_rows"] == done[1], run)
+        until(lambda: [run.status()["pipelines"][n]["sources"]["A"]["total_rows"] for n in (0, 1)] == [401, 401], run)
+        until(lambda: run.status()["pipelines"][1]["sources"]["C"]["total_rows"] == done[1], run)
         until(lambda: rows_done(run) >= done[0], run)
     finally:
         run.stop()
@@ -84,8 +84,11 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
     assert last.differences == ["query third: new", "query short: gone", "query beside2: gone"]
     assert last.await_termination(300)
     status = last.status()
-    assert status["state"] == "ended" and [leg["queries"] for leg in status["legs"]] == [["beside"], ["third"]]
-    assert [leg["leg"] for leg in status["legs"]] == [1, 2], "the first has ended"
+    assert status["state"] == "ended" and [pipeline["queries"] for pipeline in status["pipelines"]] == [
+        ["beside"],
+        ["third"],
+    ]
+    assert [pipeline["pipeline"] for pipeline in status["pipelines"]] == [1, 2], "the first has ended"
     assert status["dropped"]["total_rows"] >= len(lab.got("short")) > 0
     assert sorted(lab.got("beside")) == with_c(lab, 4), "from the beginning of the streams, and nothing twice"
     assert set(lab.got("beside2")) <= set(with_c(lab, 2)) and len(lab.got("beside2")) == len(set(lab.got("beside2")))
@@ -95,30 +98,32 @@ def test_streams_that_were_not_read_are_read_beside_the_others(lab: Any, rows: A
         start(lab, text.replace(str(lab.folder("D")), "nowhere") + more)
 
 
-def test_a_leg_ends_with_its_last_query_and_the_job_goes_on(lab: Any, rows: Any):
+def test_a_pipeline_ends_with_its_last_query_and_the_job_goes_on(lab: Any, rows: Any):
     feed(lab, rows, 0, 100, "ABC")
     (lab.folder("D") / "0000.parquet").write_bytes(b"this is no Parquet file")
     run = start(lab, streams(lab))
     try:
         with pytest.raises(MuntinError, match="cannot read"):
             run.add(f"CREATE QUERY beside AS {OTHER} WINDOW 4 s")
-        assert not (lab.checkpoint / "legs" / "001").exists(), "what cannot begin leaves no trace, and nobody notices"
+        assert not (lab.checkpoint / "pipelines" / "001").exists(), (
+            "what cannot begin leaves no trace, and nobody notices"
+        )
         run.add(f"CREATE QUERY beside AS {BESIDE} WINDOW 4 s")
-        leg = lab.checkpoint / "legs" / "001"
+        pipeline = lab.checkpoint / "pipelines" / "001"
         until(lambda: run.status()["queries"]["beside"]["total_rows"] > 0, run)
         rows_before = len(lab.got("beside"))
         dropped = run.drop("beside")
         assert dropped.freed_rows > 0
-        until(lambda: len(run.status()["legs"]) == 1, run)
-        until(lambda: not (leg / "offsets").exists(), run)
+        until(lambda: len(run.status()["pipelines"]) == 1, run)
+        until(lambda: not (pipeline / "offsets").exists(), run)
         assert run.status()["dropped"] == {"queries": 1, "total_rows": rows_before}
         again = run.add(f"CREATE QUERY beside AS {BESIDE} WINDOW 4 s")
-        assert again.state == "in force" and (lab.checkpoint / "legs" / "002" / "offsets").exists()
+        assert again.state == "in force" and (lab.checkpoint / "pipelines" / "002" / "offsets").exists()
         until(lambda: run.status()["queries"]["beside"]["total_rows"] == rows_before, run)
         run.drop("short")
-        until(lambda: [leg["leg"] for leg in run.status()["legs"]] == [2], run)
+        until(lambda: [pipeline["pipeline"] for pipeline in run.status()["pipelines"]] == [2], run)
         run.add(f"CREATE QUERY short AS {SELECT} WINDOW 1 s")
-        assert [leg["leg"] for leg in run.status()["legs"]] == [2, 3]
+        assert [pipeline["pipeline"] for pipeline in run.status()["pipelines"]] == [2, 3]
     finally:
         run.stop()
-    assert len(lab.got("beside")) == 2 * rows_before, "no file of the leg before is written over"
+    assert len(lab.got("beside")) == 2 * rows_before, "no file of the pipeline before is written over"

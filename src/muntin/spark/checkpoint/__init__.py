@@ -1,4 +1,10 @@
-"""Our own durable files under a checkpoint: identity, plans, manifests, requests."""
+"""Our own durable files under a checkpoint and an output folder.
+
+`identity` binds a checkpoint to a job and an output to a checkpoint. `plans` keeps the plan of every epoch.
+`manifests` commits micro-batches. `requests` is the mailbox for changes of queries. `durable` writes and reads
+dataclasses as files of JSON, each whole, with kind and checksum. Nothing here needs Spark.
+`docs/state-format.md` shows every file.
+"""
 
 from muntin.spark.checkpoint import identity, requests
 from muntin.spark.checkpoint.durable import (
@@ -6,17 +12,21 @@ from muntin.spark.checkpoint.durable import (
     DamageError,
     FileKind,
     MissingError,
+    as_record,
     from_line,
     read_json,
+    read_record,
     to_line,
     write_json,
+    write_record,
 )
 from muntin.spark.checkpoint.identity import (
     FOLDER,
+    STATE_FORMAT,
+    JobIdentity,
     canonical,
     check_names,
     id_if_claimed,
-    is_over,
     pipeline_folder,
     pipeline_numbers,
     stored_job,
@@ -38,24 +48,26 @@ from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiti
 __all__ = [
     "FOLDER",
     "KEPT_MANIFESTS",
+    "STATE_FORMAT",
     "WHAT_TO_DO",
     "Answer",
     "DamageError",
     "Epoch",
     "FileKind",
+    "JobIdentity",
     "Manifest",
     "MissingError",
     "PlanLog",
     "Publisher",
     "Staged",
     "answers",
+    "as_record",
     "canonical",
     "check_names",
     "fingerprint",
     "from_line",
     "id_if_claimed",
     "identity",
-    "is_over",
     "last_manifest",
     "manifests",
     "mark_file",
@@ -65,9 +77,11 @@ __all__ = [
     "published",
     "read_answer",
     "read_json",
+    "read_record",
     "requests",
     "stored_job",
     "to_line",
     "waiting",
     "write_json",
+    "write_record",
 ]

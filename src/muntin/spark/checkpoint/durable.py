@@ -4,7 +4,7 @@
 
 The checksum is the CRC32 of the bytes of `file`. Kind, job and name are part of what it covers: a whole file of
 another kind, of another checkpoint or of another number is recognised, also where it was copied over this one.
-`docs/durable-files.md` lists all durable files, and what damage in them does.
+`docs/state-format.md` says what each holds, `docs/durable-files.md` what damage in them does.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.model import MuntinError
+from muntin.model.records import Record, from_json, to_json
 
 FORMAT = 1
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
@@ -74,6 +75,24 @@ def read_json(file: Path, kind: FileKind, job: str | None = None) -> Any:
     except FileNotFoundError:
         raise MissingError(f"{file} is missing", hint=WHAT_TO_DO[kind]) from None
     return from_line(data.removesuffix(b"\n"), kind, file.stem, job, str(file))
+
+
+def write_record(file: Path, kind: FileKind, record: Any, job: str | None = None) -> None:
+    """Write a dataclass as a whole file."""
+    write_json(file, kind, to_json(record), job)
+
+
+def read_record(file: Path, kind: FileKind, made: type[Record], job: str | None = None) -> Record:
+    """The dataclass that `write_record` wrote."""
+    return as_record(read_json(file, kind, job), kind, made, str(file))
+
+
+def as_record(content: Any, kind: FileKind, made: type[Record], where: str) -> Record:
+    """The content of a file as a dataclass; `where` says in the message which file it was."""
+    try:
+        return from_json(made, content)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise _damaged(where, kind, f"it does not have the fields of a {kind} ({error})") from None
 
 
 def job_of(file: Path, kind: FileKind) -> str | None:

@@ -5,16 +5,28 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
 from muntin.model.job import Top
-from muntin.spark.checkpoint.durable import FileKind, MissingError, job_of, read_json, write_json
+from muntin.model.records import to_json
+from muntin.spark.checkpoint.durable import (
+    FileKind,
+    MissingError,
+    as_record,
+    job_of,
+    read_json,
+    write_json,
+    write_record,
+)
 
+STATE_FORMAT = 6
+"""The number of the format of a checkpoint, state store and files; one of another format is refused."""
 FOLDER = "muntin"
-LEGS = "legs"
+PIPELINES = "pipelines"
 OWNER = "_muntin.json"
 RATE_LIMITS = (
     "maxfilespertrigger",
@@ -27,36 +39,61 @@ RATE_LIMITS = (
 """Options that decide how much a micro-batch takes, not what the rows are: they may change between runs."""
 
 
-def identity(
-    streams: Iterable[Stream], strategy: str, settings: Settings, shards: int, output: str, state_format: int
-) -> dict[str, Any]:
-    """All that must stay the same for a checkpoint to stay valid; `streams` are those that it reads.
+@dataclass(frozen=True)
+class StreamIdentity:
+    """What must stay the same of a stream."""
+
+    columns: str
+    time: str
+    lateness_us: int
+    format: str
+    promises: str
+    options: dict[str, str]
+
+    @classmethod
+    def of(cls, stream: Stream) -> StreamIdentity:
+        return cls(
+            columns=", ".join(f"{f.name} {f.type}" for f in stream.schema),
+            time=stream.time,
+            lateness_us=stream.lateness_us,
+            format=stream.format,
+            promises=_promises(stream),
+            options={k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
+        )
+
+
+@dataclass(frozen=True)
+class FixedSettings:
+    """The settings that must stay the same."""
+
+    strategy: str
+    output_order: str
+    shards: int
+    punctuations: str
+
+
+@dataclass(frozen=True)
+class JobIdentity:
+    """`job.json`: all that must stay the same for a checkpoint to stay valid; `streams` are those that it reads.
 
     Queries may come and go (`changes.py`).
     """
-    kept = {
-        "strategy": strategy,
-        "output_order": settings.output_order,
-        "shards": shards,
-        "punctuations": settings.punctuations,
-    }
-    return {
-        "streams": {s.name: _stream(s) for s in streams},
-        "settings": kept,
-        "output": output,
-        "state format": state_format,
-    }
 
+    streams: dict[str, StreamIdentity]
+    settings: FixedSettings
+    output: str
+    state_format: int = STATE_FORMAT
 
-def _stream(stream: Stream) -> dict[str, Any]:
-    return {
-        "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
-        "time": stream.time,
-        "lateness_us": stream.lateness_us,
-        "format": stream.format,
-        "promises": _promises(stream),
-        "options": {k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
-    }
+    @classmethod
+    def of(cls, streams: Iterable[Stream], strategy: str, settings: Settings, shards: int, output: str) -> JobIdentity:
+        fixed = FixedSettings(strategy, settings.output_order, shards, settings.punctuations)
+        return cls({stream.name: StreamIdentity.of(stream) for stream in streams}, fixed, output)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a pipeline has ended for good: it reads nothing any more. Its folder stays, so that no number comes
+        twice."""
+        return not self.streams
 
 
 def _promises(stream: Stream) -> str:
@@ -102,13 +139,17 @@ def check_names(queries: Iterable[str]) -> None:
             raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
 
 
-def differences(stored: Any, wanted: Any, where: str = "") -> list[str]:
+def differences(stored: JobIdentity, wanted: JobIdentity) -> list[str]:
     """What differs between two identities, one line each."""
+    return _differences(to_json(stored), to_json(wanted), "")
+
+
+def _differences(stored: Any, wanted: Any, where: str) -> list[str]:
     if stored == wanted:
         return []
     if isinstance(stored, dict) and isinstance(wanted, dict):
         keys = list(dict.fromkeys([*stored, *wanted]))
-        return [d for k in keys for d in differences(stored.get(k), wanted.get(k), f"{where} {k}".strip())]
+        return [d for k in keys for d in _differences(stored.get(k), wanted.get(k), f"{where} {k}".strip())]
     if stored is None:
         return [f"{where}: new"]
     if wanted is None:
@@ -116,7 +157,7 @@ def differences(stored: Any, wanted: Any, where: str = "") -> list[str]:
     return [f"{where}: was {stored}, is {wanted}"]
 
 
-def claim_checkpoint(checkpoint: Path, job: dict[str, Any]) -> str:
+def claim_checkpoint(checkpoint: Path, job: JobIdentity) -> str:
     """Bind a new checkpoint to a job, or check that it is this job's; returns the checkpoint's id."""
     file = _job_file(checkpoint)
     if not file.exists():
@@ -125,8 +166,8 @@ def claim_checkpoint(checkpoint: Path, job: dict[str, Any]) -> str:
         if (checkpoint / "offsets").exists():
             raise UsageError(f"{checkpoint} is the checkpoint of something else", hint="name another --checkpoint")
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_json(file, FileKind.JOB, job, uuid.uuid4().hex)
-    found = differences(read_json(file, FileKind.JOB), job)
+        write_record(file, FileKind.JOB, job, uuid.uuid4().hex)
+    found = differences(_read_job(file), job)
     if found:
         raise UsageError(
             f"{checkpoint} is the checkpoint of another job:\n" + "\n".join(f"  {line}" for line in found),
@@ -135,53 +176,60 @@ def claim_checkpoint(checkpoint: Path, job: dict[str, Any]) -> str:
     return checkpoint_id(checkpoint)
 
 
+def _read_job(file: Path) -> JobIdentity:
+    """The identity in a file; refuses one of another format by its number."""
+    content = read_json(file, FileKind.JOB)
+    written = content.get("state_format", content.get("state format"))  # up to format 5 the key had a space
+    if written != STATE_FORMAT:
+        raise UsageError(
+            f"{file.parent.parent} is a checkpoint of format {written}, this Muntin reads format {STATE_FORMAT}",
+            hint="finish it with the Muntin that wrote it, or start with another --checkpoint and --output",
+        )
+    return as_record(content, FileKind.JOB, JobIdentity, str(file))
+
+
 def _job_file(folder: Path) -> Path:
     return folder / FOLDER / "job.json"
 
 
 def checkpoint_id(folder: Path) -> str:
-    """The id of a leg's folder, that of the job for the first."""
+    """The id of a pipeline's folder, that of the job for the first."""
     return str(job_of(_job_file(folder), FileKind.JOB))
 
 
 def id_if_claimed(folder: Path) -> str | None:
-    """The id of a leg's folder; None for one that no job has claimed."""
+    """The id of a pipeline's folder; None for one that no job has claimed."""
     return checkpoint_id(folder) if _job_file(folder).exists() else None
 
 
 def pipeline_folder(checkpoint: Path, number: int) -> Path:
-    """The folder of a leg, one of the streaming queries of a job: the first has the checkpoint itself."""
-    return checkpoint if number == 0 else checkpoint / LEGS / f"{number:03d}"
+    """The folder of a pipeline, one of the streaming queries of a job: the first has the checkpoint itself."""
+    return checkpoint if number == 0 else checkpoint / PIPELINES / f"{number:03d}"
 
 
-def leg_prefix(number: int) -> str:
-    """How the names of files begin that a leg publishes; nothing for the first."""
-    return f"l{number:03d}-" if number else ""
+def pipeline_prefix(number: int) -> str:
+    """How the names of files begin that a pipeline publishes; nothing for the first."""
+    return f"p{number:03d}-" if number else ""
 
 
 def pipeline_numbers(checkpoint: Path) -> list[int]:
-    """The legs that a job has had."""
-    return [0, *sorted(int(p.name) for p in (checkpoint / LEGS).glob("*") if p.name.isdigit())]
-
-
-def is_over(stored: Mapping[str, Any]) -> bool:
-    """Whether a leg has ended for good: it reads nothing any more. Its folder stays, so that no number comes twice."""
-    return not stored["streams"]
+    """The pipelines that a job has had."""
+    return [0, *sorted(int(p.name) for p in (checkpoint / PIPELINES).glob("*") if p.name.isdigit())]
 
 
 def retire(folder: Path) -> None:
-    """Mark a leg as ended."""
-    stored = read_json(_job_file(folder), FileKind.JOB)
-    write_json(_job_file(folder), FileKind.JOB, stored | {"streams": {}}, checkpoint_id(folder))
+    """Mark a pipeline as ended."""
+    file = _job_file(folder)
+    write_record(file, FileKind.JOB, replace(_read_job(file), streams={}), checkpoint_id(folder))
 
 
-def stored_job(checkpoint: Path) -> dict[str, Any] | None:
+def stored_job(checkpoint: Path) -> JobIdentity | None:
     """The identity that a checkpoint was made with, None for a new one."""
     file = _job_file(checkpoint)
-    return dict(read_json(file, FileKind.JOB)) if file.exists() else None
+    return _read_job(file) if file.exists() else None
 
 
-def check_checkpoint(checkpoint: Path, job: dict[str, Any]) -> None:
+def check_checkpoint(checkpoint: Path, job: JobIdentity) -> None:
     """The same check without writing anything, for a checkpoint that exists."""
     if any((checkpoint / name).exists() for name in (f"{FOLDER}/job.json", f"{FOLDER}/commits", "offsets")):
         claim_checkpoint(checkpoint, job)

@@ -5,7 +5,7 @@
     OUTPUT/_muntin-b.json                                   the last micro-batch with output, for a later start
     OUTPUT/<query>/b<batch>-<part>.parquet                  staged files, renamed as the manifest says
 
-Legs of a job share the output folder: what a further one writes has its number before the `b`.
+Pipelines of a job share the output folder: what a further one writes has its number before the `b`.
 
 A crash before the manifest leaves staged files that the next start sweeps away; a crash after it is completed by the
 next start, or by the replay of the batch, whose own staged files are then discarded. Knows nothing of Spark.

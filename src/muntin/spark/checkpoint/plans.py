@@ -21,7 +21,7 @@ from typing import Any
 from muntin.model import Expr, JobSpec, Query, Side
 from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
-from muntin.spark.checkpoint.durable import FileKind, read_json, write_json
+from muntin.spark.checkpoint.durable import FileKind, read_record, write_record
 from muntin.spark.checkpoint.identity import id_if_claimed
 
 
@@ -35,7 +35,69 @@ class Epoch:
     name: str | None = None
     kind: str | None = None
     request: str | None = None
-    """Which query the change was about, what happened to it, and who asked; None where the chains alone changed."""
+    """Which query the change was about, what happened to it, and the request; None where the chains alone changed."""
+
+
+@dataclass(frozen=True)
+class StoredChange:
+    """Which query a change was about, what happened to it, and the request that brought it."""
+
+    name: str | None
+    kind: str | None
+    request: str | None
+
+
+@dataclass(frozen=True)
+class StoredJoin:
+    """A shared join in a plan file. A part is a list of (number of a predicate, its truth)."""
+
+    index: int
+    queries: list[str]
+    cuts: tuple[tuple[int, ...], tuple[int, ...]]
+    reports: tuple[bool, bool]
+    selects: bool
+    parts: tuple[list[tuple[int, bool]] | None, list[tuple[int, bool]] | None]
+
+    @classmethod
+    def of(cls, join: SharedJoin, predicates: Mapping[str, int]) -> StoredJoin:
+        left, right = (
+            None if p is None else [(predicates[e.sql], t) for e, t in zip(p.predicates, p.truths, strict=True)]
+            for p in join.partitions
+        )
+        names = [query.name for query in join.queries]
+        return cls(join.index, names, join.cuts, join.reports, join.selects, (left, right))
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """The content of a plan file; queries and predicates are values of the model (`model/plain.py`)."""
+
+    strategy: str
+    chain: str
+    unused: int
+    queries: dict[str, Any]
+    never: list[str]
+    covered: dict[str, bool]
+    change: StoredChange
+    predicates: list[Any]
+    joins: list[StoredJoin]
+
+    @classmethod
+    def of(cls, epoch: Epoch) -> StoredPlan:
+        plan = epoch.plan
+        dividing = {e.sql: e for join in plan.joins for part in join.partitions if part for e in part.predicates}
+        numbers = {sql: n for n, sql in enumerate(dividing)}
+        return cls(
+            strategy=plan.strategy,
+            chain=plan.chain,
+            unused=plan.unused,
+            queries={name: to_plain(query) for name, query in plan.queries.items()},
+            never=[query.name for query in plan.never],
+            covered=dict(epoch.covered),
+            change=StoredChange(epoch.name, epoch.kind, epoch.request),
+            predicates=[to_plain(e) for e in dividing.values()],
+            joins=[StoredJoin.of(join, numbers) for join in plan.joins],
+        )
 
 
 class PlanLog:
@@ -62,21 +124,8 @@ class PlanLog:
 
     def write(self, epoch: Epoch) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        plan = epoch.plan
-        dividing = {e.sql: e for join in plan.joins for part in join.partitions if part for e in part.predicates}
-        numbers = {sql: n for n, sql in enumerate(dividing)}
-        stored = {
-            "strategy": plan.strategy,
-            "chain": plan.chain,
-            "unused": plan.unused,
-            "queries": {name: to_plain(query) for name, query in plan.queries.items()},
-            "never": [query.name for query in plan.never],
-            "covered": dict(epoch.covered),
-            "change": {"name": epoch.name, "kind": epoch.kind, "request": epoch.request},
-            "predicates": [to_plain(e) for e in dividing.values()],
-            "joins": [_stored(join, numbers) for join in plan.joins],
-        }
-        write_json(self._file(epoch.number), FileKind.PLAN, stored, id_if_claimed(self._checkpoint))
+        stored = StoredPlan.of(epoch)
+        write_record(self._file(epoch.number), FileKind.PLAN, stored, id_if_claimed(self._checkpoint))
         self._read[epoch.number] = epoch
 
     def _file(self, number: int) -> Path:
@@ -85,7 +134,7 @@ class PlanLog:
     def names(self) -> list[str]:
         """The names of the last epoch's queries, also where their streams are declared no more."""
         latest = self.latest()
-        return [] if latest is None else list(self._stored(latest)["queries"])
+        return [] if latest is None else list(self._stored(latest).queries)
 
     def forget(self, before: int) -> None:
         """Remove the epochs before one, but for the first."""
@@ -100,16 +149,17 @@ class PlanLog:
             self._read[number] = self._epoch(number, self._stored(number))
         return self._read[number]
 
-    def _stored(self, number: int) -> dict[str, Any]:
-        return dict(read_json(self._file(number), FileKind.PLAN, id_if_claimed(self._checkpoint)))
+    def _stored(self, number: int) -> StoredPlan:
+        return read_record(self._file(number), FileKind.PLAN, StoredPlan, id_if_claimed(self._checkpoint))
 
-    def _epoch(self, number: int, stored: Mapping[str, Any]) -> Epoch:
-        queries = {name: self._query(name, query) for name, query in stored["queries"].items()}
-        predicates = [from_plain(e) for e in stored["predicates"]]
-        joins = tuple(self._join(j, queries, predicates) for j in stored["joins"])
-        never = tuple(queries[name] for name in stored["never"])
-        plan = Plan(joins, stored["strategy"], stored["chain"], never, stored["unused"])
-        return Epoch(number, plan, stored["covered"], **stored["change"])
+    def _epoch(self, number: int, stored: StoredPlan) -> Epoch:
+        queries = {name: self._query(name, query) for name, query in stored.queries.items()}
+        predicates = [from_plain(e) for e in stored.predicates]
+        joins = tuple(self._join(join, queries, predicates) for join in stored.joins)
+        never = tuple(queries[name] for name in stored.never)
+        plan = Plan(joins, stored.strategy, stored.chain, never, stored.unused)
+        change = stored.change
+        return Epoch(number, plan, stored.covered, change.name, change.kind, change.request)
 
     def _query(self, name: str, stored: Mapping[str, Any]) -> Query:
         key = name, stored["text"]
@@ -117,34 +167,12 @@ class PlanLog:
             self._known[key] = from_plain(stored)
         return self._known[key]
 
-    def _join(self, stored: Mapping[str, Any], queries: Mapping[str, Query], predicates: Sequence[Expr]) -> SharedJoin:
-        mine = tuple(queries[name] for name in stored["queries"])
+    def _join(self, stored: StoredJoin, queries: Mapping[str, Query], predicates: Sequence[Expr]) -> SharedJoin:
+        mine = tuple(queries[name] for name in stored.queries)
         left, right = (self._spec.streams[mine[0].stream(side)] for side in Side)
         keys = tuple(sorted(mine[0].keys, key=lambda k: (k.left.sql, k.right.sql)))
-        cuts, reports = stored["cuts"], stored["reports"]
-        return SharedJoin(
-            stored["index"],
-            (left, right),
-            keys,
-            mine,
-            (reports[0], reports[1]),
-            (tuple(cuts[0]), tuple(cuts[1])),
-            stored["selects"],
-            (_partition(stored["parts"][0], predicates), _partition(stored["parts"][1], predicates)),
-        )
-
-
-def _stored(join: SharedJoin, predicates: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "parts": [
-            p and [[predicates[e.sql], t] for e, t in zip(p.predicates, p.truths, strict=True)] for p in join.partitions
-        ],
-        "index": join.index,
-        "queries": [query.name for query in join.queries],
-        "cuts": join.cuts,
-        "reports": join.reports,
-        "selects": join.selects,
-    }
+        parts = _partition(stored.parts[0], predicates), _partition(stored.parts[1], predicates)
+        return SharedJoin(stored.index, (left, right), keys, mine, stored.reports, stored.cuts, stored.selects, parts)
 
 
 def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]) -> Partition | None:

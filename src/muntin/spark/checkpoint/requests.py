@@ -1,6 +1,6 @@
 """The mailbox of a job: how other processes ask it to add and drop queries, as files in its checkpoint.
 
-    CHECKPOINT/muntin/requests/<id>.json    what was asked, taken in the order of the names until it is settled
+    CHECKPOINT/muntin/requests/<id>.json    one statement; the job takes them in the order of their names
     CHECKPOINT/muntin/answers/<id>.json     what became of it so far, rewritten as it goes on
 
 An id begins with the time, so that names sort as requests were sent. The answer outlives its request: a request that
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from muntin.model import MuntinError
-from muntin.spark.checkpoint.durable import DamageError, FileKind, MissingError, read_json, sync_folder, write_json
+from muntin.spark.checkpoint.durable import DamageError, FileKind, MissingError, read_record, sync_folder, write_record
 from muntin.spark.checkpoint.identity import FOLDER
 
 REQUESTS, ANSWERS = "requests", "answers"
@@ -66,7 +66,7 @@ class Answer:
         return cls("refused", name, error=text, hint=error.hint)
 
 
-# -- who asks ---------------------------------------------------------------------------------------------------------
+# -- the client -------------------------------------------------------------------------------------------------------
 
 
 def submit(checkpoint: Path, sql: str) -> str:
@@ -76,18 +76,16 @@ def submit(checkpoint: Path, sql: str) -> str:
     _sweep(checkpoint)
     now = time.time_ns()
     request = Request(f"{max(now, _newest(checkpoint) + 1):020d}-{uuid.uuid4().hex}", sql, now / 1e9)
-    write_json(folder / f"{request.id}.json", FileKind.REQUEST, dataclasses.asdict(request))
+    write_record(folder / f"{request.id}.json", FileKind.REQUEST, request)
     return request.id
 
 
 def read_answer(checkpoint: Path, id: str) -> Answer | None:
     """The answer so far; None where there is none yet. One that is damaged raises `DamageError`."""
     try:
-        found = read_json(_answer_file(checkpoint, id), FileKind.ANSWER)
+        return read_record(_answer_file(checkpoint, id), FileKind.ANSWER, Answer)
     except MissingError:
         return None
-    names = {field.name for field in dataclasses.fields(Answer)}
-    return Answer(**{name: value for name, value in found.items() if name in names})
 
 
 def forget(checkpoint: Path, id: str) -> None:
@@ -97,7 +95,7 @@ def forget(checkpoint: Path, id: str) -> None:
 
 
 def waiting(checkpoint: Path) -> list[Request]:
-    """The requests that nobody has answered, in order, for onlookers: nothing is touched."""
+    """The requests without an answer, in order. It changes nothing."""
     return [r for file in _unanswered(checkpoint) if isinstance(r := _read(file), Request)]
 
 
@@ -111,11 +109,11 @@ def answers(checkpoint: Path) -> dict[str, Answer]:
     return found
 
 
-# -- who is asked -----------------------------------------------------------------------------------------------------
+# -- the job ---------------------------------------------------------------------------------------------------------
 
 
 def pending(checkpoint: Path) -> list[Request]:
-    """The requests to be taken now, in order; for the job alone, since it refuses those that cannot be read."""
+    """The requests to be carried out now, in order. Only the job calls this: it refuses those that cannot be read."""
     _drop_answered(checkpoint)
     found = []
     for file in _unanswered(checkpoint):
@@ -130,7 +128,7 @@ def pending(checkpoint: Path) -> list[Request]:
 def answer(checkpoint: Path, id: str, outcome: Answer) -> None:
     """Say what has become of a request; the answer is durable when this returns."""
     folder = _made(checkpoint, ANSWERS)
-    write_json(folder / f"{id}.json", FileKind.ANSWER, dataclasses.asdict(outcome))
+    write_record(folder / f"{id}.json", FileKind.ANSWER, outcome)
 
 
 def finish(checkpoint: Path, id: str) -> None:
@@ -190,14 +188,13 @@ def _unanswered(checkpoint: Path) -> Iterator[Path]:
 def _read(file: Path) -> Request | MuntinError | None:
     """A request, or what is wrong with it; None where it has vanished, or cannot be read just now."""
     try:
-        found = read_json(file, FileKind.REQUEST)
+        return dataclasses.replace(read_record(file, FileKind.REQUEST, Request), id=file.stem)
     except PermissionError:
         return MuntinError(f"the job may not read {file}", hint="send requests as the user that runs the job")
     except (MissingError, OSError):
         return None
     except DamageError as damage:
         return damage
-    return Request(file.stem, found["sql"], found["sent"])
 
 
 def _newest(checkpoint: Path) -> int:

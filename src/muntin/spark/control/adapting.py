@@ -1,5 +1,6 @@
-"""A leg that follows its traffic: from the reports of its micro-batches to other chains, and back where they do not
-pay (`plan/adapt.py` decides)."""
+"""How a pipeline follows its traffic: it goes over to other chains, and back where they do not pay.
+
+`plan/adapt.py` decides from the reports of the micro-batches."""
 
 from __future__ import annotations
 
@@ -11,15 +12,16 @@ from muntin.plan.chains import CHAINS
 from muntin.plan.punctuation import is_without_windows
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import Manifest
-from muntin.spark.control import known
 from muntin.spark.control.changes import Changes
+from muntin.spark.control.measured_traffic import better_chains
 
 LOOK_EVERY = 2
 """Micro-batches between two looks at whether other chains would be cheaper."""
 
 
 class Adapter:
-    """Looks at every micro-batch of a leg; `moved` is told of each migration, with the number of the micro-batch."""
+    """Looks at every micro-batch of a pipeline; it calls `moved` after each migration, with the number of the
+    micro-batch."""
 
     def __init__(
         self,
@@ -29,8 +31,11 @@ class Adapter:
         moved: Callable[[int, Move], None],
     ):
         self._wanted = settings.adapt and (settings.chain == AUTO or CHAINS[settings.chain].follows_traffic)
-        self._changes, self._knowledge, self._moved = changes, knowledge, moved
-        self._adaptation, self._arrived = Adaptation(), 0
+        self._changes = changes
+        self._knowledge = knowledge
+        self._moved = moved
+        self._adaptation = Adaptation()
+        self._arrived = 0
 
     def committed(self, manifest: Manifest) -> None:
         """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
@@ -44,7 +49,7 @@ class Adapter:
         self._arrived = rows
         if manifest.batch % LOOK_EVERY:
             return
-        better, gain = known.better(self._changes.spec, plan, self._knowledge())
+        better, gain = better_chains(self._changes.spec, plan, self._knowledge())
         move = self._adaptation.look(plan, better, gain)
         if move is not None:
             self._changes.migrate(move.plan)

@@ -1,8 +1,8 @@
-"""Changes to a running leg: from a plan to a new epoch, and from the shards' reports to an answer.
+"""Changes to a running pipeline: from a plan to a new epoch, and from the shards' reports to an answer.
 
-A change is made in four steps, each durable before the next: the plan of the next epoch is written, the mailbox's
-answer says `accepted`, a message in the control stream names the epoch, and once every shard has reported it, the
-answer says `in force`. After a crash the next start takes up accepted changes where they stopped.
+A change has four steps, each durable before the next. The driver writes the plan of the next epoch. It answers
+`accepted` in the mailbox. It sends a message in the control stream that names the epoch. Once every shard has reported
+the epoch, it answers `in force`. After a crash the next start goes on with accepted changes where they stopped.
 """
 
 from __future__ import annotations
@@ -27,32 +27,35 @@ REMOVE = "the next start goes by the job file: remove the query from it too"
 
 @dataclass(frozen=True)
 class ChangeRequest:
-    """Which query a change is about, what happens to it, and who asked; all None where a job file did."""
+    """Which query a change is about, what happens to it, and the id of its request; all None for a job file."""
 
     name: str | None = None
     kind: str | None = None
-    request: str | None = None
+    request_id: str | None = None
 
     @classmethod
-    def of(cls, change: Change, request: str | None) -> ChangeRequest:
-        return cls(change.name, KINDS[change.kind], request)
+    def of(cls, change: Change, request_id: str | None) -> ChangeRequest:
+        return cls(change.name, KINDS[change.kind], request_id)
 
 
 class Changes:
-    """The changes of one leg, whose control stream and plans are in `folder`; answers go to `mailbox`.
+    """The changes of one pipeline, whose control stream and plans are in `folder`; answers go to `mailbox`.
 
-    `spec` follows them: the streams of the job, the queries of the leg. A lock makes one change at a time.
+    `spec` follows them: the streams of the job, the queries of the pipeline. A lock makes one change at a time.
+    `elsewhere` are the streams whose late rows other pipelines report.
     """
 
     def __init__(self, folder: Path, mailbox: Path, spec: JobSpec, log: PlanLog, knowledge: Callable[[], Knowledge]):
-        self.folder, self.mailbox, self.log = folder, mailbox, log
+        self.folder = folder
+        self.mailbox = mailbox
+        self.log = log
         self.spec = replace(spec, queries=self.plan.queries)
-        self.over = False
+        self.has_ended = False
         """Whether the last query has gone, and the shards know it."""
         self._knowledge = knowledge
         self._lock = threading.Lock()
         self._answers: dict[int, Answer] = {}
-        self._news = threading.Condition()
+        self._answered = threading.Condition()
 
     @property
     def plan(self) -> Plan:
@@ -61,24 +64,24 @@ class Changes:
 
     @property
     def sources(self) -> frozenset[str]:
-        """The streams that the leg reads: those that it began with."""
+        """The streams that the pipeline reads: those that it began with."""
         return frozenset(stream.name for stream in self.log.read(0).plan.streams)
 
     # -- at the start of a run ------------------------------------------------------------------------------------
 
     def pending(self, last: Manifest) -> list[Epoch]:
-        """What was asked for and written down, and is not in force after the last commit."""
+        """The changes that were written and are not in force after the last commit."""
         reached = last.epoch if last.batch >= 0 else -1
         epochs = [self.log.read(n) for n in range(reached + 1, (self.log.latest() or 0) + 1)]
         return [epoch for epoch in epochs if epoch.number or epoch.kind]
 
-    def take_up(self, last: Manifest) -> None:
-        """Go on with what a run before has written and not finished, or not told."""
+    def resume(self, last: Manifest) -> None:
+        """Go on with changes that a run before has written and not finished, or not answered."""
         for number in sorted(map(int, last.changes)):
             epoch = self.log.read(number)
-            if epoch.request is not None and self._waits(epoch.request):
+            if epoch.request is not None and self._lacks_answer(epoch.request):
                 self._answers[number] = _accepted(epoch)
-        sent = {m["epoch"] for m in control_stream.messages(self.folder) if m["type"] == "plan"}
+        sent = control_stream.sent_epochs(self.folder)
         for epoch in self.pending(last):
             if epoch.number in sent:
                 self._answers[epoch.number] = _accepted(epoch)
@@ -86,8 +89,8 @@ class Changes:
                 self.send(epoch)
         self.committed(last)
 
-    def _waits(self, request: str) -> bool:
-        """Whether a request has no last answer yet; a damaged one is told anew."""
+    def _lacks_answer(self, request: str) -> bool:
+        """Whether a request has no last answer yet; a damaged one is written anew."""
         try:
             answer = requests.read_answer(self.mailbox, request)
         except DamageError:
@@ -95,20 +98,20 @@ class Changes:
         return answer is not None and answer.state == "accepted"
 
     def close(self, last: Manifest) -> None:
-        """Answer what the end of the leg settles: it has no queries any more, and nothing runs that could say so."""
+        """Answer the last changes of a pipeline that has no queries any more: no shard will report them."""
         for epoch in self.pending(last):
-            self._tell(epoch, _in_force(_accepted(epoch), []))
+            self._answer(epoch, _in_force(_accepted(epoch), []))
             if epoch.request is not None:
                 requests.finish(self.mailbox, epoch.request)
 
     def refuse(self, error: MuntinError) -> None:
-        """Answer all that waits with the reason why the leg could not begin."""
+        """Answer all accepted changes with the reason why the pipeline could not begin."""
         for number, answer in list(self._answers.items()):
             if answer.state == "accepted":
-                self._tell(self.log.read(number), Answer.refusal(error, answer.name))
+                self._answer(self.log.read(number), Answer.refusal(error, answer.name))
 
-    def compare(self, spec: JobSpec, elsewhere: Collection[str]) -> None:
-        """Go over to the queries of a job file that are this leg's, and to the chains that suit them now."""
+    def follow_job_file(self, spec: JobSpec, elsewhere: Collection[str]) -> None:
+        """Go over to the queries of a job file that are this pipeline's, and to the chains that suit them now."""
         with self._lock:
             new = [q for name, q in spec.queries.items() if not is_same(self.plan.queries.get(name), q)]
             plan = evolve(self.plan, spec, self._knowledge(), elsewhere)
@@ -118,60 +121,60 @@ class Changes:
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
-    def change(self, spec: JobSpec, new: list[Query], asked: ChangeRequest, elsewhere: Collection[str]) -> int:
+    def change(self, spec: JobSpec, new: list[Query], request: ChangeRequest, elsewhere: Collection[str]) -> int:
         """Go over to other queries; the epoch that brings them."""
         with self._lock:
-            number = self._advance(evolve(self.plan, spec, self._knowledge(), elsewhere), new, asked)
+            number = self._advance(evolve(self.plan, spec, self._knowledge(), elsewhere), new, request)
             self.spec = spec
             return number
 
     def migrate(self, plan: Plan) -> None:
-        """Cut the states of the same queries elsewhere."""
+        """Cut the states of the same queries at other places."""
         with self._lock:
             if set(plan.queries) == set(self.plan.queries):
                 self._advance(plan, [], ChangeRequest())
 
-    def retell(self, elsewhere: Collection[str]) -> None:
-        """Report the late rows of streams that nobody else reports, and no others."""
+    def report_late_rows(self, elsewhere: Collection[str]) -> None:
+        """Report the late rows of the streams that no other pipeline reports, and no others."""
         with self._lock:
             plan = reporting(self.plan, elsewhere)
             if plan != self.plan:
                 self._advance(plan, [], ChangeRequest())
 
-    def taken(self, request: str) -> Epoch | None:
-        """The epoch that a run before made of a request, if it died before it could say so."""
+    def epoch_of(self, request: str) -> Epoch | None:
+        """The epoch that a run before made of a request, if it died before it could answer."""
         latest = self.log.latest() or 0
         recent = (self.log.read(n) for n in self.log.numbers() if n > latest - 10)
         return next((epoch for epoch in recent if epoch.request == request), None)
 
     def accepted(self, epoch: Epoch) -> None:
-        """Say that a request is on its way, and need it no more."""
-        self._tell(epoch, _accepted(epoch))
+        """Answer that a request is accepted, and remove it."""
+        self._answer(epoch, _accepted(epoch))
         if epoch.request is not None:
             requests.finish(self.mailbox, epoch.request)
 
-    def _advance(self, plan: Plan, new: list[Query], asked: ChangeRequest) -> int:
-        """Write the next epoch and send it on its way."""
+    def _advance(self, plan: Plan, new: list[Query], request: ChangeRequest) -> int:
+        """Write the next epoch and send its message."""
         covered = {query.name: _covered(self.plan, plan, query) for query in new}
-        epoch = Epoch((self.log.latest() or 0) + 1, plan, covered, asked.name, asked.kind, asked.request)
+        epoch = Epoch((self.log.latest() or 0) + 1, plan, covered, request.name, request.kind, request.request_id)
         self.log.write(epoch)
-        self.over = False
+        self.has_ended = False
         self.send(epoch)
         return epoch.number
 
     def send(self, epoch: Epoch) -> None:
-        """Send an epoch that was written on its way."""
-        self._tell(epoch, _accepted(epoch))
-        control_stream.send_plan(self.folder, epoch.number)
+        """Send the message of an epoch that was written."""
+        self._answer(epoch, _accepted(epoch))
+        control_stream.send(self.folder, control_stream.PlanMessage(epoch.number))
         if epoch.request is not None:
             requests.finish(self.mailbox, epoch.request)
 
-    def _tell(self, epoch: Epoch, answer: Answer) -> None:
+    def _answer(self, epoch: Epoch, answer: Answer) -> None:
         if epoch.request is not None:
             requests.answer(self.mailbox, epoch.request, answer)
-        with self._news:
+        with self._answered:
             self._answers[epoch.number] = answer
-            self._news.notify_all()
+            self._answered.notify_all()
 
     def committed(self, manifest: Manifest) -> None:
         """Note which epochs all shards have reached with a micro-batch, and answer."""
@@ -179,8 +182,8 @@ class Changes:
             return
         for number, answer in list(self._answers.items()):
             if answer.state == "accepted" and number <= manifest.epoch:
-                self._tell(self.log.read(number), _in_force(answer, manifest.changes.get(str(number), [])))
-        self.over = not self.plan.queries and (self.log.latest() or 0) <= manifest.epoch
+                self._answer(self.log.read(number), _in_force(answer, manifest.changes.get(str(number), [])))
+        self.has_ended = not self.plan.queries and (self.log.latest() or 0) <= manifest.epoch
 
     def forget(self, oldest: Manifest, committed: float) -> None:
         """Remove what no replay can need, given the oldest commit that is kept, and when it was made: the next
@@ -190,9 +193,9 @@ class Changes:
 
     def wait(self, number: int, alive: Callable[[], bool]) -> Answer:
         """The answer once an epoch is in force, or cannot be; as it stands if the run ends before."""
-        with self._news:
+        with self._answered:
             while self._answers[number].state == "accepted" and alive():
-                self._news.wait(0.1)
+                self._answered.wait(0.1)
             return self._answers[number]
 
 
@@ -200,19 +203,19 @@ def _accepted(epoch: Epoch) -> Answer:
     return Answer("accepted", name=epoch.name, kind=epoch.kind, epoch=epoch.number)  # type: ignore[arg-type]
 
 
-def _in_force(answer: Answer, made: list[dict[str, Any]]) -> Answer:
-    """The answer with what the change did in all shards; nothing is known of a leg that begins: all is from the start
+def _in_force(answer: Answer, outcomes: list[dict[str, Any]]) -> Answer:
+    """The answer with what the change did in all shards; a new pipeline has none: all is from the start
     of its streams."""
-    mine = [c for c in made if answer.name in c["complete_from"]]
-    applied = max((c["applied_from"] for c in mine or made), default=None)
+    mine = [c for c in outcomes if answer.name in c["complete_from"]]
+    applied = max((c["applied_from"] for c in mine or outcomes), default=None)
     complete = max((c["complete_from"][answer.name] for c in mine if c["complete_from"][answer.name]), default=None)
     return replace(
         answer,
         state="in force",
         applied_from=event_time(applied),
         complete_from=event_time(complete),
-        freed_rows=sum(c["freed_rows"] for c in made),
-        freed_bytes=sum(c["freed_bytes"] for c in made),
+        freed_rows=sum(c["freed_rows"] for c in outcomes),
+        freed_bytes=sum(c["freed_bytes"] for c in outcomes),
         hint=REMOVE if answer.kind == "dropped" else KEEP,
     )
 

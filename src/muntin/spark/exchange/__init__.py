@@ -3,10 +3,9 @@
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, decode, encode
 from muntin.spark.exchange.partitions import partition_id, place_of
-from muntin.spark.exchange.topology import STATE_FORMAT, Topology
+from muntin.spark.exchange.topology import Topology
 
 __all__ = [
-    "STATE_FORMAT",
     "Address",
     "Frame",
     "FrameError",

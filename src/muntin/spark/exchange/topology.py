@@ -15,9 +15,6 @@ from muntin.spark.checkpoint import Epoch, plan_log
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.partitions import group_id
 
-STATE_FORMAT = 5
-"""What lies in the state store; a checkpoint of another format is refused."""
-
 
 @dataclass(frozen=True)
 class Topology:

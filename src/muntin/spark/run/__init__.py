@@ -1,7 +1,14 @@
-"""Jobs and runs: start, watch, report, stop."""
+"""Jobs and their runs on Spark.
 
-from muntin.spark.run import status
-from muntin.spark.run.runner import Job, Run, check_job, read_status
+`job` declares streams and queries and starts a `run`. A run has one `pipeline` (a Spark streaming query, built by
+`dataflow`) or several. `claim` and `verify` check the checkpoint and the output before anything runs. `status` has the
+dataclasses that a run writes after every micro-batch, `status_board` fills them. `failure` explains what Spark throws,
+and `signals` notes Ctrl-C.
+"""
+
+from muntin.spark.run.job import Job, check_job
+from muntin.spark.run.run import Run
 from muntin.spark.run.signals import StopSignals
+from muntin.spark.run.status import read_status, status_file
 
-__all__ = ["Job", "Run", "StopSignals", "check_job", "read_status", "status"]
+__all__ = ["Job", "Run", "StopSignals", "check_job", "read_status", "status_file"]

@@ -1,7 +1,7 @@
-"""A leg: one Spark streaming query of a job, with sources, joins, plans and a checkpoint folder of its own.
+"""A pipeline: one Spark streaming query of a job, with sources, joins, plans and a checkpoint folder of its own.
 
-A job begins with one. Another is added where a query comes over streams that no leg reads, since Spark settles the
-sources of a streaming query with its checkpoint. Legs share the process, the output folder and the mailbox; each
+A job begins with one. Another is added where a query comes over streams that no pipeline reads, since Spark settles the
+sources of a streaming query with its checkpoint. Pipelines share the process, the output folder and the mailbox; each
 commits its own micro-batches, and what they publish bears their number.
 """
 
@@ -21,11 +21,12 @@ from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import KEPT_MANIFESTS, PlanLog, Publisher, identity
-from muntin.spark.control import Adapter, Admission, Changes, Watch, control_stream, known
+from muntin.spark.control import Adapter, Admission, Changes, Watch, control_stream, traffic_of_pipeline
 from muntin.spark.exchange import Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.failure import explain_failure
-from muntin.spark.run.status import StatusBoard
+from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
 from muntin.spark.shard import forget_hot
 from muntin.spark.sink import Calls, EagerHub, JsonFiles, Nowhere, Socket, Target, sink
@@ -39,7 +40,7 @@ NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 TURN_S = 60.0
 """How long at most one streaming query waits for another to begin."""
 BATCH_BITS = 40
-"""Callables of the user's get the leg's number above these bits of the batch's, so that no number comes twice."""
+"""Callables of the user's get the pipeline's number above these bits of the batch's, so that no number comes twice."""
 
 
 class StartQueue:
@@ -59,43 +60,45 @@ class StartQueue:
             self._begun = begun
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """What the legs of a run have in common. `frame` gives the source of a stream, `reported` is told after every
-    micro-batch, `over` when a leg is."""
+    """What the pipelines of a run have in common, and what they call."""
 
     spark: SparkSession
     spec: JobSpec
-    checkpoint: Path
-    output: Path | None
-    socket: str | None
-    counting: bool
-    shards: int
+    place: OutputPlace
     mode: str
-    callback: sink.Callback | None
+    shards: int
+    counting: bool
     board: StatusBoard
-    frame: Callable[[Stream], DataFrame]
-    reported: Callable[[], None]
-    over: Callable[[Pipeline], None]
-    turns: StartQueue
+    start_queue: StartQueue
+    source: Callable[[Stream], DataFrame]
+    """The rows of a stream."""
+    call_back: sink.Callback | None
+    """Gets the rows where the user has given a callable."""
+    after_batch: Callable[[], None]
+    after_end: Callable[[Pipeline], None]
 
 
 class Pipeline:
     """One streaming query. A thread of its own drives it through its phases; its first epoch is written already."""
 
-    def __init__(self, host: RunContext, number: int):
-        self._host, self.number = host, number
-        self.folder = identity.pipeline_folder(host.checkpoint, number)
+    def __init__(self, context: RunContext, number: int):
+        checkpoint, spec = context.place.checkpoint, context.spec
+        self._context = context
+        self.number = number
+        self.folder = identity.pipeline_folder(checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
-        self.publisher = Publisher(self.folder, host.output, identity.leg_prefix(number))
-        self.changes = Changes(
-            self.folder, host.checkpoint, host.spec, PlanLog(self.folder, host.spec), self._knowledge
-        )
-        self.state, self.error = "stopped", None
+        self.publisher = Publisher(self.folder, context.place.folder, identity.pipeline_prefix(number))
+        self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge)
+        self.state = "stopped"
+        self.error = None
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
-        self._stopping, self._begun = threading.Event(), threading.Event()
-        self._readmits = threading.Event()
+        self._stopping = threading.Event()
+        self._begun = threading.Event()
+        self._restarts = threading.Event()
+        """Set where Spark must start the query again, since sources are to be read at another speed."""
         self._writing = threading.Lock()
         self._failure: MuntinError | None = None
         self._eager: sink.Eager | None = None
@@ -106,8 +109,8 @@ class Pipeline:
     error: MuntinError | None
 
     def _knowledge(self) -> Knowledge:
-        met = known.met_by(self.folder, self.changes.log, self._host.spec)
-        return Knowledge(measured=met, constants=self._host.board.constants)
+        measured = traffic_of_pipeline(self.folder, self.changes.log, self._context.spec)
+        return Knowledge(measured=measured, constants=self._context.board.constants)
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -117,73 +120,83 @@ class Pipeline:
 
     def build(self, joins: int) -> None:
         """Put the streaming query together, without starting it; `joins` is how many the whole job has."""
-        host, first = self._host, self.changes.log.read(0).plan
-        settings = host.spec.settings
-        policy = Policy.of(settings, host.shards * max(1, joins))
+        context, first = self._context, self.changes.log.read(0).plan
+        settings = context.spec.settings
+        policy = Policy.of(settings, context.shards * max(1, joins))
         in_order, ahead_us = settings.in_global_order, None
-        if host.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
+        if context.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
             ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
-        place = self.id, policy, str(self.folder), host.spec
-        topology = Topology(first, host.shards, in_order, *place, counting=host.counting, ahead_of_clock_us=ahead_us)
+        topology = Topology(
+            plan=first,
+            shards=context.shards,
+            global_order=in_order,
+            checkpoint_id=self.id,
+            policy=policy,
+            checkpoint=str(self.folder),
+            spec=context.spec,
+            counting=context.counting,
+            ahead_of_clock_us=ahead_us,
+        )
         if policy.eager:
             self._eager = self._open_hub(topology)
             topology = dataclasses.replace(topology, hub=self._eager.hub.address)
-        callback = self._hand_over if host.callback else None
+        callback = self._call_back if context.call_back else None
         self._sink = sink.Sink(topology, self.publisher, callback, self._eager)
-        self._topology, self._admission = topology, Admission(first.streams)
+        self._topology = topology
+        self._admission = Admission(first.streams)
         self._frame = self._read()
         names = [*(s.name for s in first.streams), control_stream.NAME]
-        self.status = host.board.add(self.number, topology, names, self.publisher.last)
+        self.status = context.board.add(self.number, topology, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
-        self._watch = Watch(self.folder, first.streams, settings, host.mode == "endless")
+        self._watch = Watch(self.folder, first.streams, settings, context.mode == "endless")
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
 
     def _read(self) -> DataFrame:
         """The streaming query over its sources, as fast as they are to be read."""
-        host, streams = self._host, self._topology.plan.streams
-        frames = {stream.name: host.frame(self._admission.source(stream)) for stream in streams}
-        host.spark.conf.set("spark.sql.shuffle.partitions", str(host.shards))
-        return dataflow.build(host.spark, self._topology, frames, self.folder)
+        context, streams = self._context, self._topology.plan.streams
+        frames = {stream.name: context.source(self._admission.source(stream)) for stream in streams}
+        context.spark.conf.set("spark.sql.shuffle.partitions", str(context.shards))
+        return dataflow.build(context.spark, self._topology, frames, self.folder)
 
     def _open_hub(self, topology: Topology) -> sink.Eager:
         """Listen for results that shards deliver while they are at work."""
-        host = self._host
+        place = self._context.place
         target: Target = Nowhere()
-        if host.callback is not None:
-            target = Calls(self._hand_over)
-        elif host.socket is not None:
-            target = Socket(host.socket)
-        elif host.output is not None:
-            target = JsonFiles(host.output, self.publisher.last.batch, self.publisher.prefix)
-        name = host.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
+        if place.callback is not None:
+            target = Calls(self._call_back)
+        elif place.socket is not None:
+            target = Socket(place.socket)
+        elif place.folder is not None:
+            target = JsonFiles(place.folder, self.publisher.last.batch, self.publisher.prefix)
+        name = self._context.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
         hub = EagerHub(name, topology.global_order, topology.shards, target, lambda n: topology.epoch(n).plan)
         return sink.Eager(hub, target)
 
     def prepare_output(self) -> None:
         """Give each query its folder, once for each epoch."""
         latest = self.changes.log.latest()
-        if self._host.output and latest != self._prepared:
-            settings = self._host.spec.settings
+        if self._context.place.folder and latest != self._prepared:
+            settings = self._context.spec.settings
             eager = settings.eager
-            sink.prepare_output(self._host.output, self.changes.plan, settings.punctuations, eager)
+            sink.prepare_output(self._context.place.folder, self.changes.plan, settings.punctuations, eager)
             self._prepared = latest
 
     def start(self) -> None:
         self._launch()
-        threading.Thread(target=self._drive, name=f"muntin-leg-{self.number}", daemon=True).start()
+        threading.Thread(target=self._drive, name=f"muntin-pipeline-{self.number}", daemon=True).start()
 
     def _launch(self) -> None:
         assert self._frame is not None
-        name = f"muntin-{self._host.checkpoint.name}" + (f"-{self.number}" if self.number else "")
-        frame, available_now = self._frame, self._host.mode != "endless"
+        name = f"muntin-{self._context.place.checkpoint.name}" + (f"-{self.number}" if self.number else "")
+        frame, available_now = self._frame, self._context.mode != "endless"
 
         def launch() -> None:
             self._begun.clear()
-            weigh_rows(self._host.spark, self._topology.plan.streams)
+            weigh_rows(self._context.spark, self._topology.plan.streams)
             self._query = dataflow.start(frame, self._write, self.folder, name, available_now)
 
-        self._host.turns.start(launch, self._has_begun)
+        self._context.start_queue.start(launch, self._has_begun)
 
     def _has_begun(self) -> bool:
         """Whether it runs a micro-batch, waits for one, or is over."""
@@ -192,9 +205,9 @@ class Pipeline:
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
-    def _hand_over(self, name: str, table: Any, batch: int) -> None:
-        assert self._host.callback is not None
-        self._host.callback(name, table, self.number << BATCH_BITS | batch)
+    def _call_back(self, name: str, table: Any, batch: int) -> None:
+        assert self._context.call_back is not None
+        self._context.call_back(name, table, self.number << BATCH_BITS | batch)
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         """Called by Spark for every micro-batch."""
@@ -210,12 +223,12 @@ class Pipeline:
                     self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
                 self._adapter.committed(manifest)
                 plan = self.changes.log.read(manifest.epoch).plan
-                if self._host.mode == "endless" and self._admission.look(plan, manifest):
-                    self._readmits.set()
+                if self._context.mode == "endless" and self._admission.look(plan, manifest):
+                    self._restarts.set()
                 self.status.slowed(self._admission.slowed)
                 if self._watch.committed(plan, manifest):
                     self.status.ordered(self._watch.orderings)
-                self._watch.worked(time.monotonic() - began)
+                self._watch.exclude(time.monotonic() - began)
             except BaseException as error:
                 self._failure = self._failure or explain_failure(error)
                 if isinstance(error, Exception):
@@ -227,10 +240,10 @@ class Pipeline:
         if self._writing.acquire(blocking=False):
             try:
                 self._note_progress()
-                self._watch.look(self.status.rows_read())
+                self._watch.report_idle(self.status.rows_read())
             finally:
                 self._writing.release()
-            if self._readmits.is_set() and self._query is not None and self._query.isActive:
+            if self._restarts.is_set() and self._query is not None and self._query.isActive:
                 self._query.stop()
 
     def _note_progress(self) -> None:
@@ -242,21 +255,22 @@ class Pipeline:
             return
         reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress
         if any([self.status.progressed(json.loads(report.json)) for report in reports]):
-            self._host.reported()
+            self._context.after_batch()
 
     def _drive(self) -> None:
         try:
             self._wait()
-            while self._readmits.is_set() and not self._stopping.is_set():
-                self._readmits.clear()
+            while self._restarts.is_set() and not self._stopping.is_set():
+                self._restarts.clear()
                 self._failure, self._frame = None, self._read()
                 self._launch()
-                if self._stopping.is_set() and self._query is not None:  # asked for while there was none to stop
+                if self._stopping.is_set() and self._query is not None:  # stop() came while there was none to stop
                     self._query.stop()
                 self._wait()
-            if self._host.mode == "bounded" and not self._stopping.is_set():
+            if self._context.mode == "bounded" and not self._stopping.is_set():
                 if not self._was_ended:
-                    control_stream.send_end(self.folder, [s.name for s in self.changes.plan.streams])
+                    names = [stream.name for stream in self.changes.plan.streams]
+                    control_stream.send(self.folder, control_stream.EndMessage(names))
                     self._launch()
                     self._wait()
                 self.state = "stopped" if self._stopping.is_set() else "ended"
@@ -264,7 +278,7 @@ class Pipeline:
             if not self._stopping.is_set():
                 self.state, self.error = "failed", self._failure or explain_failure(failure)
         finally:
-            self._host.over(self)
+            self._context.after_end(self)
 
     def _wait(self, tries: int = TRIES) -> None:
         """Wait for the end; where Spark's Python process did not come up in time, start once more."""
@@ -272,7 +286,7 @@ class Pipeline:
         try:
             self._query.awaitTermination()
         except Exception as failure:
-            if self._readmits.is_set() and not self._stopping.is_set():
+            if self._restarts.is_set() and not self._stopping.is_set():
                 return  # what was interrupted is done again by the next start
             reason = (self._failure or explain_failure(failure)).message
             if tries <= 1 or self._stopping.is_set() or NOT_UP not in reason:
@@ -286,7 +300,7 @@ class Pipeline:
 
     @property
     def is_on_trial(self) -> bool:
-        """Whether it was asked for while the job ran, and has committed nothing: others can do without it."""
+        """Whether a change of the running job began it, and it has committed nothing: others can do without it."""
         return self.changes.log.read(0).kind is not None and self.publisher.last.batch < 0
 
     # -- the end --------------------------------------------------------------------------------------------------
@@ -300,7 +314,7 @@ class Pipeline:
             except Exception as error:
                 raise explain_failure(error) from error
 
-    def forget(self) -> None:
+    def remove_local_files(self) -> None:
         """Remove what lies on this machine only."""
         if self._eager is not None:
             self._eager.close()
@@ -308,19 +322,19 @@ class Pipeline:
 
     def discard(self) -> None:
         """Leave no trace: it has published nothing."""
-        self.forget()
+        self.remove_local_files()
         self.publisher.recover()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def retire(self) -> None:
-        """End for good: mark the folder, and remove all but the marks and the sums."""
+        """End for good: mark the folder, and remove all but the mark and the totals."""
         identity.retire(self.folder)
-        self.forget()
-        sweep(self.folder)
+        self.remove_local_files()
+        remove_state(self.folder)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a leg that has ended for good needs no more."""
+def remove_state(folder: Path) -> None:
+    """Remove what a pipeline that has ended for good needs no more."""
     for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER, f"{identity.FOLDER}/plans"):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in ("metadata", ".metadata.crc"):

@@ -1,64 +1,229 @@
 """`CHECKPOINT/muntin/status.json`: what a job has done and where it stands, written after every micro-batch.
 
-mode, state        "endless" | "available-now" | "bounded";  "running" | "stopped" | "failed" | "ended"
-batch, batches     the last committed micro-batch (of the first leg), and how many this run has done
-sources            per stream: rows of the last micro-batch and in all, as counted in the first leg that reads it;
-                   `seconds_ahead` where it is read slowly because it is that much of event time ahead of another
-queries            per query: rows in all and in the last micro-batch; response time in this run, from ingest to
-                   hand-over (mean, median, 99%, maximum)
-dropped            queries that have gone, and the rows that they had in all
-strategy, chain    how the queries share
-never              queries that can have no rows, planned away
-joins              per shared join: streams, queries, frontiers, rows kept per slice (measured and predicted), held
-                   rows, comparisons per second of stream time (in the last micro-batch, and predicted), counters
-                   `ordering`: which rule is in force (or "handing over"), what Adaptive decided and from what;
-                   `waits_for`: the stream that holds results back, since when, and how much is held for it
-switches           the last changes of ordering, with the load that made them
-migrations         the last changes of chains while the job ran: predicted gain, or measured where one was undone
-dead_letters       rows per class of reason, in all
-seconds            of the last micro-batch: whole, and Spark's phases
-legs               the streaming queries of the job, more than one where queries came over streams not read before
+The dataclasses below are its JSON, field by field. Fields marked `LEFT_OUT` are absent where they are None.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-import time
-from collections import Counter
-from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from muntin.core.arrivals import is_event_time
-from muntin.model import Settings, Side, UsageError
-from muntin.plan import SharedJoin
-from muntin.plan.adapt import Move
-from muntin.plan.cost import DEFAULT
-from muntin.plan.orderings import must_wait, ordering_in_force
-from muntin.spark.checkpoint import FOLDER, DamageError, FileKind, Manifest, MissingError, read_json, write_json
-from muntin.spark.control import Orderings, known
-from muntin.spark.exchange import Topology
-from muntin.spark.ingest import event_time, iso
-from muntin.spark.sink import Latency
+from muntin.model import UsageError
+from muntin.model.records import LEFT_OUT, to_json
+from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, read_record
+from muntin.spark.control import OrderingSwitch
 
 FILE = "status.json"
-MIGRATIONS = 20
-"""How many are remembered."""
+
+
+@dataclass
+class SourceStatus:
+    """Rows of a stream in the last micro-batch and in all, as the first pipeline counts them that reads it.
+
+    A stream that is read slowly has the seconds of event time by which it is ahead of another.
+    """
+
+    rows: int = 0
+    total_rows: int = 0
+    seconds_ahead: float | None = field(default=None, metadata=LEFT_OUT)
+
+
+@dataclass
+class QueryStatus:
+    """Rows of a query in the last micro-batch and in all; the response time in this run, from ingest to delivery (mean,
+    median, 99%, maximum). A query that came while the job ran has the event times from which it applies and is
+    complete."""
+
+    rows: int = 0
+    total_rows: int = 0
+    text: str | None = field(default=None, metadata=LEFT_OUT)
+    applied_from: str | None = field(default=None, metadata=LEFT_OUT)
+    complete_from: str | None = field(default=None, metadata=LEFT_OUT)
+    response: dict[str, float] | None = field(default=None, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class DroppedQueries:
+    """How many queries have gone, and the rows that they had in all."""
+
+    queries: int
+    total_rows: int
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A change of chains while the job ran; `gain` is predicted, or measured where one was undone."""
+
+    batch: int
+    kind: str
+    chain: str
+    gain: float
+    slices: dict[str, list[int]]
+    """How many slices each side of each join has now."""
+    pipeline: int
+
+
+@dataclass
+class SliceStatus:
+    """A slice of a state: its ages, and the rows in it, measured and predicted."""
+
+    lo: int
+    hi: int
+    rows: int
+    predicted_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class FullestKey:
+    """The key with the most rows of a side, and its share of them."""
+
+    rows: int
+    key: dict[str, str]
+    share: float
+
+
+@dataclass
+class OrderingStatus:
+    """Which rule is in force (or that one hands over), and what Adaptive decided from which load."""
+
+    in_force: str
+    out_of_order: int
+    setting: str = ""
+    decision: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The stream that holds results of a join back, since when it has not moved, and how much is held for it."""
+
+    stream: str
+    since: float
+    held_rows: int
+    held_pairs: int
+    held_bytes: int
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Comparisons per second of stream time, in the last micro-batch and predicted."""
+
+    measured: float | None = None
+    predicted: float | None = None
+
+
+@dataclass
+class JoinStatus:
+    """A shared join: the reports of its shards, added up. Lists of two have the left and the right stream."""
+
+    join: int
+    streams: list[str]
+    queries: list[str]
+    frontiers: list[str | None]
+    slices: list[list[SliceStatus]]
+    axes: list[str]
+    bytes: int
+    fullest_keys: list[FullestKey | None]
+    held_rows: list[int]
+    held_pairs: int
+    idle: list[bool]
+    ordering: OrderingStatus
+    counters: dict[str, Any]
+    rebuilt: int
+    pipeline: int = 0
+    waits_for: Waiting | None = None
+    predicted_bytes: int | None = None
+    comparisons_per_second: Comparisons = field(default_factory=Comparisons)
+
+
+@dataclass(frozen=True)
+class PipelineSummary:
+    """One streaming query of the job; there are more than one where queries came over streams not read before."""
+
+    pipeline: int
+    queries: list[str]
+    batch: int | None
+    batches: int
+    epoch: int
+    chain: str
+    sources: dict[str, SourceStatus]
+
+
+@dataclass
+class PipelineStatus:
+    """What is known of one pipeline; the status of the job is made of these."""
+
+    number: int
+    sources: dict[str, SourceStatus]
+    batch: int | None = None
+    batches: int = 0
+    epoch: int = 0
+    strategy: str = ""
+    chain: str = ""
+    never: list[str] = field(default_factory=list)
+    queries: dict[str, QueryStatus] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Rows of queries that have gone."""
+    joins: list[JoinStatus] = field(default_factory=list)
+    migrations: list[Migration] = field(default_factory=list)
+    switches: list[OrderingSwitch] = field(default_factory=list)
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    progressed: float = 0.0
+    """When Spark last reported a micro-batch, as a Unix time."""
+
+    @property
+    def summary(self) -> PipelineSummary:
+        names = list(self.queries)
+        return PipelineSummary(self.number, names, self.batch, self.batches, self.epoch, self.chain, self.sources)
+
+
+@dataclass
+class JobStatus:
+    """The whole file. `state` is "running", "stopped", "failed" or "ended"; times are Unix times."""
+
+    mode: str
+    state: str
+    pid: int
+    started: float
+    updated: float = 0.0
+    batch: int | None = None
+    """The last committed micro-batch of the first pipeline."""
+    batches: int = 0
+    """How many micro-batches this run has done."""
+    epoch: int | None = None
+    strategy: str | None = None
+    chain: str | None = None
+    sources: dict[str, SourceStatus] = field(default_factory=dict)
+    queries: dict[str, QueryStatus] = field(default_factory=dict)
+    dropped: DroppedQueries = DroppedQueries(0, 0)
+    never: list[str] = field(default_factory=list)
+    """Queries that can have no rows, planned away."""
+    joins: list[JoinStatus] = field(default_factory=list)
+    migrations: list[Migration] = field(default_factory=list)
+    switches: list[OrderingSwitch] = field(default_factory=list)
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    """Rows per class of reason, in all."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Of the last micro-batch: whole, and Spark's phases."""
+    pipelines: list[PipelineSummary] = field(default_factory=list)
+    error: str | None = field(default=None, metadata=LEFT_OUT)
+
+
+def status_file(checkpoint: Path) -> Path:
+    return checkpoint / FOLDER / FILE
 
 
 def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
-    """The status of a job, running or not, from its checkpoint."""
-    file = Path(checkpoint) / FOLDER / FILE
+    """The status of a job, running or not, from its checkpoint, as JSON has it."""
     try:
-        found: dict[str, Any] = read_json(file, FileKind.STATUS)
+        found = read_record(status_file(Path(checkpoint)), FileKind.STATUS, JobStatus)
     except MissingError:
         raise UsageError(f"{checkpoint} is not the checkpoint of a job that has run") from None
-    if found["state"] == "running" and not _is_alive(found["pid"]):
-        found["state"] = "failed"
-        found["error"] = "its process is gone; run it again to go on"
-    return found
+    if found.state == "running" and not _is_alive(found.pid):
+        found = replace(found, state="failed", error="its process is gone; run it again to go on")
+    return dict(to_json(found))
 
 
 def _is_alive(pid: int) -> bool:
@@ -69,329 +234,3 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _before(file: Path) -> dict[str, Any]:
-    """The status of the run before. It is a report: where it is damaged, nothing is known of that run."""
-    try:
-        return dict(read_json(file, FileKind.STATUS))
-    except DamageError:
-        return {}
-
-
-class StatusBoard:
-    """The status of a running job, made of that of its legs; every change reaches the file."""
-
-    def __init__(self, checkpoint: Path, settings: Settings, mode: str):
-        self.file = checkpoint / FOLDER / FILE
-        self.invalidation, self.ordering = settings.invalidation, settings.ordering
-        self.constants = known.load_constants(checkpoint) or DEFAULT
-        self.lock = threading.Lock()
-        self.before = _before(self.file)
-        """The status of the run before."""
-        self._legs: list[PipelineStatus] = []
-        self._over: list[Manifest] = []
-        self._batches_over = 0
-        self._head: dict[str, Any] = {
-            "mode": mode,
-            "state": "running",
-            "pid": os.getpid(),
-            "started": time.time(),
-        }
-
-    def add(self, number: int, topology: Topology, names: list[str], last: Manifest) -> PipelineStatus:
-        """Show one more leg; `names` are its sources as Spark numbers them."""
-        with self.lock:
-            leg = PipelineStatus(self, number, topology, names, last)
-            self._legs = sorted([*self._legs, leg], key=lambda leg: leg.number)
-            self._write()
-            return leg
-
-    def close(self, last: Manifest, leg: PipelineStatus | None = None) -> None:
-        """Show a leg that has ended no more; what it has delivered still counts."""
-        with self.lock:
-            self._over.append(last)
-            if leg is not None:
-                self._batches_over += leg.status["batches"]
-                self._legs.remove(leg)
-                self._write()
-
-    def finished(self, state: str, error: str | None = None) -> None:
-        with self.lock:
-            self._head["state"] = state
-            if error:
-                self._head["error"] = error
-            self._write()
-
-    def snapshot(self) -> dict[str, Any]:
-        with self.lock:
-            return dict(json.loads(json.dumps(self._merged())))
-
-    def changed(self) -> None:
-        """Write what a leg has noted; with the lock held."""
-        self._write()
-
-    def _write(self) -> None:
-        write_json(self.file, FileKind.STATUS, self._merged())
-
-    def _merged(self) -> dict[str, Any]:
-        legs = [leg.status for leg in self._legs]
-        first = legs[0] if legs else {}
-        queries = {name: query for leg in legs for name, query in leg["queries"].items()}
-        letters = [*(leg["dead_letters"] for leg in legs), *(last.total_letters for last in self._over)]
-        dropped = [leg.dropped for leg in self._legs] + [last.total_rows for last in self._over]
-        return self._head | {
-            "updated": time.time(),
-            "batch": first.get("batch"),
-            "batches": sum(leg["batches"] for leg in legs) + self._batches_over,
-            "epoch": first.get("epoch"),
-            "strategy": first.get("strategy"),
-            "chain": first.get("chain"),
-            "sources": {n: s for leg in reversed(legs) for n, s in leg["sources"].items()},
-            "queries": queries,
-            "dropped": {"queries": sum(map(len, dropped)), "total_rows": sum(sum(d.values()) for d in dropped)},
-            "never": [name for leg in legs for name in leg["never"]],
-            "joins": [join for leg in legs for join in leg["joins"]],
-            "migrations": [move for leg in legs for move in leg["migrations"]],
-            "switches": [switch for leg in legs for switch in leg["switches"]],
-            "dead_letters": dict(sum((Counter(found) for found in letters), Counter())),
-            "seconds": max(legs, key=lambda leg: leg["progressed"], default={"seconds": {}})["seconds"],
-            "legs": [
-                {
-                    "leg": leg["leg"],
-                    "queries": list(leg["queries"]),
-                    **{name: leg[name] for name in ("batch", "batches", "epoch", "chain", "sources")},
-                }
-                for leg in legs
-            ],
-        }
-
-
-class PipelineStatus:
-    """What the board says of one leg."""
-
-    def __init__(self, board: StatusBoard, number: int, topology: Topology, names: list[str], last: Manifest):
-        self._board, self.number, self._topology, self._names = board, number, topology, names
-        self._done: dict[int, tuple[int, int]] = {}
-        self._decisions: dict[int, dict[str, Any]] = {}
-        self._moved: dict[str, tuple[Any, float]] = {}
-        self._seen_progress: set[tuple[str, int]] = set()
-        self.dropped: dict[str, int] = {}
-        """Rows of queries that have gone."""
-        self.status: dict[str, Any] = {
-            "leg": number,
-            "batch": None,
-            "batches": 0,
-            "sources": {name: {"rows": 0, "total_rows": 0} for name in names},
-            "queries": {},
-            "migrations": [],
-            "switches": [],
-            "joins": [],
-            "dead_letters": {},
-            "seconds": {},
-            "progressed": 0.0,
-        }
-        self._follow(0)
-        self._carry_on()
-        self._take(last)
-
-    def _carry_on(self) -> None:
-        """Sources are counted by Spark per run: go on from the sums of the run before."""
-        legs = {leg["leg"]: leg for leg in self._board.before.get("legs", ())}
-        before: dict[str, Any] = legs.get(self.status["leg"], {})
-        for name, source in self.status["sources"].items():
-            source["total_rows"] = before.get("sources", {}).get(name, {}).get("total_rows", 0)
-        told, mine = self._board.before.get("queries", {}), before.get("queries", ())
-        self.status["queries"] |= {name: told[name] for name in mine if name in told}
-
-    def _follow(self, epoch: int) -> None:
-        """Show the queries of an epoch that is in force; those that have gone are shown no more."""
-        plan, shown = self._topology.epoch(epoch).plan, self.status["queries"]
-        nothing = {"rows": 0, "total_rows": 0}
-        self.status["queries"] = {n: {**shown.get(n, nothing), "text": q.text} for n, q in plan.queries.items()}
-        self.status |= {"epoch": epoch, "strategy": plan.strategy, "chain": plan.chain}
-        self.status["never"] = [query.name for query in plan.never]
-
-    def _note_changes(self, manifest: Manifest) -> None:
-        """From when on new queries have rows, and all of them."""
-        for change in (c for changes in manifest.changes.values() for c in changes):
-            for name, complete in change["complete_from"].items():
-                if name in self.status["queries"]:
-                    self.status["queries"][name] |= {
-                        "applied_from": event_time(change["applied_from"]),
-                        "complete_from": event_time(complete),
-                    }
-
-    def committed(self, manifest: Manifest, latency: Mapping[str, Latency]) -> None:
-        with self._board.lock:
-            self.status["batches"] += 1
-            self._take(manifest)
-            for name, query in self.status["queries"].items():
-                query["response"] = latency[name].summary if name in latency else {"rows": 0}
-            self._board.changed()
-
-    def migrated(self, batch: int, move: Move) -> None:
-        """Note that the states are cut elsewhere from now on, or again as before."""
-        with self._board.lock:
-            slices = {j.index: [len(cuts) for cuts in j.cuts] for j in move.plan.joins}
-            entry = {"batch": batch, "kind": move.kind, "chain": move.plan.chain, "gain": move.gain, "slices": slices}
-            entry["leg"] = self.status["leg"]
-            self.status["migrations"] = [*self.status["migrations"], entry][-MIGRATIONS:]
-            self._board.changed()
-
-    def ordered(self, orderings: Orderings) -> None:
-        """Note what Adaptive decides."""
-        with self._board.lock:
-            self._decisions = {join: decision.described() for join, decision in orderings.decisions.items()}
-            self.status["switches"] = orderings.switches
-            for join in self.status["joins"]:
-                join["ordering"]["decision"] = self._decisions.get(join["join"] - 1)
-            self._board.changed()
-
-    def slowed(self, streams: Mapping[str, float]) -> None:
-        """Note which streams are read slowly, and by how many seconds of event time they are ahead."""
-        with self._board.lock:
-            for name, source in self.status["sources"].items():
-                source.pop("seconds_ahead", None)
-                if name in streams:
-                    source["seconds_ahead"] = round(streams[name], 3)
-
-    def rows_read(self) -> dict[str, int]:
-        with self._board.lock:
-            return {name: source["total_rows"] for name, source in self.status["sources"].items()}
-
-    def progressed(self, progress: dict[str, Any]) -> bool:
-        """Take in one of Spark's progress reports; each counts once. True where it was new and ran a micro-batch."""
-        with self._board.lock:
-            key = (progress["runId"], progress["batchId"])
-            if key in self._seen_progress or "addBatch" not in progress.get("durationMs", {}):
-                return False
-            self._seen_progress.add(key)
-            for name, source in zip(self._names, progress["sources"], strict=False):
-                self.status["sources"][name]["rows"] = source["numInputRows"]
-                self.status["sources"][name]["total_rows"] += source["numInputRows"]
-            self.status["seconds"] = {k: v / 1000 for k, v in progress["durationMs"].items()}
-            self.status["progressed"] = time.time()
-            self._board.changed()
-            return True
-
-    def _take(self, manifest: Manifest) -> None:
-        if manifest.batch < 0:
-            return
-        self.status["batch"] = manifest.batch
-        self._follow(manifest.epoch)
-        self._note_changes(manifest)
-        for name, query in self.status["queries"].items():
-            query["rows"] = manifest.rows.get(name, 0)
-            query["total_rows"] = manifest.total_rows.get(name, 0)
-        self.dropped = {n: rows for n, rows in manifest.total_rows.items() if n not in self.status["queries"]}
-        self.status["dead_letters"] = dict(manifest.total_letters)
-        self.status["joins"] = [self._join(join, manifest) for join in self._topology.epoch(manifest.epoch).plan.joins]
-
-    def _join(self, join: SharedJoin, manifest: Manifest) -> dict[str, Any]:
-        reports = known.reports_of(join, manifest)
-        described = {"leg": self.status["leg"], **describe(join, reports)}
-        described["ordering"] |= {"setting": self._board.ordering, "decision": self._decisions.get(join.index)}
-        described["waits_for"] = self._waits_for(join, reports)
-        expected = known.expected(join, reports, self._board.constants, self._board.invalidation)
-        described["predicted_bytes"] = expected and round(expected.bytes)
-        described["comparisons_per_second"] = {
-            "measured": self._rate(join, reports),
-            "predicted": expected and round(expected.comparisons, 1),
-        }
-        for side in Side:
-            loads = expected.states[side].rows if expected else [None] * len(described["slices"][side])
-            for piece, rows in zip(described["slices"][side], loads, strict=True):
-                piece["predicted_rows"] = None if rows is None else round(float(rows))
-        return described
-
-    def _waits_for(self, join: SharedJoin, reports: known.Reports) -> dict[str, Any] | None:
-        """The stream for which results of a join wait, since when it has not moved, and what is held for it."""
-        now = time.time()
-        for side, stream in enumerate(join.streams):
-            frontier = _frontier(reports, Side(side))
-            if self._moved.get(stream.name, (None, 0))[0] != frontier or stream.name not in self._moved:
-                self._moved[stream.name] = frontier, now
-        held = [r for r in reports if r["counters"]["held_bytes"]]
-        if not held:
-            return None
-        stream = join.streams[held[0]["behind"]]
-        return {"stream": stream.name, "since": self._moved[stream.name][1], **_held(reports)}
-
-    def _rate(self, join: SharedJoin, reports: known.Reports) -> float | None:
-        """Comparisons since the micro-batch before, per second of event time; None where time has not passed."""
-        now = sum(r["counters"]["comparisons"] for r in reports), min((r["release"] for r in reports), default=0)
-        before, self._done[join.index] = self._done.get(join.index), now
-        seconds = (now[1] - before[1]) / known.SECOND_US if before else 0
-        real = before is not None and is_event_time(before[1]) and is_event_time(now[1])
-        return round((now[0] - before[0]) / seconds, 1) if before and real and seconds > 0 else None
-
-
-def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:
-    """One shared join: the reports of its shards, added up."""
-    slices = [join.slices(side) for side in Side]
-    return {
-        "join": join.index + 1,
-        "streams": [stream.name for stream in join.streams],
-        "queries": [query.name for query in join.queries],
-        "frontiers": [_frontier(reports, side) for side in Side],
-        "slices": [
-            [
-                {"lo": s.lo, "hi": s.hi, "rows": sum(r["slices"][side][n] for r in reports)}
-                for n, s in enumerate(slices[side])
-            ]
-            for side in Side
-        ],
-        "axes": [str(axis) for axis in join.axes],
-        "bytes": sum(r["bytes"] for r in reports),
-        "fullest_keys": [_fullest_key(reports, side) for side in Side],
-        "held_rows": [sum(r["counters"]["held_rows"][side] for r in reports) for side in Side],
-        "held_pairs": sum(r["counters"]["held_pairs"] for r in reports),
-        "idle": [any(r["idle"][side] for r in reports) for side in Side],
-        "ordering": {"in_force": _in_force(join, reports), "out_of_order": _out_of_order(reports)},
-        "counters": _added([r["counters"] for r in reports]),
-        "rebuilt": sum(r["rebuilt"] for r in reports),
-    }
-
-
-def _in_force(join: SharedJoin, reports: known.Reports) -> str:
-    """The rule that says what is joined when; after a switch back, rows joined ahead are caught up with first."""
-    if must_wait(join) or not any(r["filter_order"] or r["ahead"] for r in reports):
-        return ordering_in_force(False).name
-    if any(r["filter_order"] for r in reports):
-        return ordering_in_force(True).name
-    return f"handing over to {ordering_in_force(False).name}"
-
-
-def _out_of_order(reports: known.Reports) -> int:
-    return sum(r["counters"]["out_of_order"] for r in reports)
-
-
-def _held(reports: known.Reports) -> dict[str, int]:
-    counters = [r["counters"] for r in reports]
-    rows, pairs = sum(sum(c["held_rows"]) for c in counters), sum(c["held_pairs"] for c in counters)
-    return {"held_rows": rows, "held_pairs": pairs, "held_bytes": sum(c["held_bytes"] for c in counters)}
-
-
-def _fullest_key(reports: known.Reports, side: Side) -> dict[str, Any] | None:
-    """The key with the most rows of a side, and its share of them: near 1 is skew that no number of shards divides."""
-    top = max((r["top_keys"][side] for r in reports), key=lambda top: top["rows"], default={"rows": 0})
-    total = sum(r["counters"]["state_rows"][side] for r in reports)
-    return {**top, "share": top["rows"] / max(1, total)} if top["rows"] else None
-
-
-def _frontier(reports: known.Reports, side: Side) -> str | None:
-    """The same in all shards, once each has had a row of the stream."""
-    known = [r["frontiers"][side] for r in reports if r["frontiers"][side] is not None]
-    return None if not known else known[0] if isinstance(known[0], str) else iso(min(known))
-
-
-def _added(counters: list[dict[str, Any]]) -> dict[str, Any]:
-    total: dict[str, Any] = {}
-    for one in counters:
-        for name, value in one.items():
-            if isinstance(value, list):
-                total[name] = [a + b for a, b in zip(total.get(name, [0] * len(value)), value, strict=True)]
-            else:
-                total[name] = total.get(name, 0) + value
-    return total

@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from muntin.model import JobSpec, MuntinError
 from muntin.spark.checkpoint import (
@@ -37,7 +36,7 @@ from muntin.spark.checkpoint import (
 from muntin.spark.control import control_stream
 
 RESTORE = WHAT_TO_DO[FileKind.MANIFEST]
-PUBLISHED = re.compile(r"((?:l\d{3}-)?b)(\d{10})(?:-\d{3}\.parquet|\.jsonl)")
+PUBLISHED = re.compile(r"((?:p\d{3}-)?b)(\d{10})(?:-\d{3}\.parquet|\.jsonl)")
 """The name of a published file: prefix and micro-batch."""
 TAKE_BACK = (
     "restore the output of the same moment too; or move it away, and what follows goes to an empty folder; or give "
@@ -53,17 +52,17 @@ SHOWN = 3
 def verify_checkpoint(checkpoint: Path) -> None:
     """Refuse a checkpoint of which something is missing or damaged; one that is new, or just begun, is whole."""
     for number in identity.pipeline_numbers(checkpoint):
-        _verify_leg(identity.pipeline_folder(checkpoint, number))
+        _verify_pipeline(identity.pipeline_folder(checkpoint, number))
 
 
-def _verify_leg(folder: Path) -> None:
+def _verify_pipeline(folder: Path) -> None:
     stored, kept = identity.stored_job(folder), list(manifests(folder))
     log = PlanLog(folder, JobSpec())
     if stored is None:
         if kept or log.numbers():
             raise MissingError(f"{folder / identity.FOLDER / 'job.json'} is missing", hint=RESTORE)
         return
-    if identity.is_over(stored):
+    if stored.is_over:
         return
     _verify_manifests(folder, kept)
     _verify_plans(folder, kept, log)
@@ -92,7 +91,7 @@ def _verify_manifests(folder: Path, kept: list[Manifest]) -> None:
 def _verify_plans(folder: Path, kept: list[Manifest], log: PlanLog) -> None:
     """All plans are read: one that is damaged and needed later would stop the job in the middle."""
     place, found = log.folder, log.numbers()
-    sent = [message["epoch"] for message in _messages(folder) if message["type"] == "plan"]
+    sent = control_stream.sent_epochs(folder)
     if not kept and not found:
         return
     first = max(1, kept[-1].epoch - 1) if kept else 1
@@ -102,10 +101,6 @@ def _verify_plans(folder: Path, kept: list[Manifest], log: PlanLog) -> None:
             raise MissingError(f"{place / f'{number:010d}.json'} is missing", hint=WHAT_TO_DO[FileKind.PLAN])
     for number in found:
         log.check(number)
-
-
-def _messages(folder: Path) -> list[dict[str, Any]]:
-    return control_stream.messages(folder) if control_stream.folder(folder).is_dir() else []
 
 
 def _verify_sources(folder: Path) -> None:
@@ -142,19 +137,19 @@ def _last_number(folder: Path) -> int:
 
 def verify_output(checkpoint: Path, output: Path) -> list[str]:
     """Refuse an output that is newer or older than its checkpoint, or has a damaged file. What is only missing is
-    told, one line each: readers may take files away."""
+    a warning, one line each: readers may take files away."""
     if not output.is_dir():
         return []
-    prefixes, told = _prefixes(checkpoint), list[str]()
+    prefixes, warnings = _prefixes(checkpoint), list[str]()
     for prefix in sorted(_marked(output) - set(prefixes)):
         newest = published(output, prefix, None)
         raise _newer(output, checkpoint, prefix, -1, max(newest, _newest_file(output, prefix)))
     for prefix, folder in prefixes.items():
         kept = list(manifests(folder))
         last = kept[0] if kept else Manifest(-1)
-        told += _verify_moment(output, checkpoint, prefix, folder, last)
-        told += _verify_files(output, kept)
-    return told
+        warnings += _verify_moment(output, checkpoint, prefix, folder, last)
+        warnings += _verify_files(output, kept)
+    return warnings
 
 
 def _verify_moment(output: Path, checkpoint: Path, prefix: str, folder: Path, last: Manifest) -> list[str]:
@@ -233,9 +228,9 @@ def truncate_output(checkpoint: Path, output: Path) -> list[str]:
 
 
 def _prefixes(checkpoint: Path) -> dict[str, Path]:
-    """How the files of each leg begin, and the folder of the leg."""
+    """How the files of each pipeline begin, and the folder of the pipeline."""
     numbers = identity.pipeline_numbers(checkpoint)
-    return {f"{identity.leg_prefix(n)}b": identity.pipeline_folder(checkpoint, n) for n in numbers}
+    return {f"{identity.pipeline_prefix(n)}b": identity.pipeline_folder(checkpoint, n) for n in numbers}
 
 
 def _marked(output: Path) -> set[str]:

@@ -35,8 +35,8 @@ from muntin.model import MuntinError, Side
 from muntin.model.records import from_json, to_json
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.punctuation import speakers
+from muntin.spark.checkpoint import STATE_FORMAT
 from muntin.spark.exchange import (
-    STATE_FORMAT,
     Frame,
     FrameError,
     FrameKind,

@@ -1,10 +1,9 @@
-"""What a checkpoint knows of its job: the constants of `muntin calibrate`, and the traffic that its joins have met."""
+"""The traffic that the joins of a checkpoint have measured, and what is planned and predicted from it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,46 +19,18 @@ from muntin.plan.predict import JoinLoad, match_seen, predict, predict_join, tra
 from muntin.plan.punctuation import is_without_windows
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.checkpoint import (
-    FileKind,
     Manifest,
     PlanLog,
-    is_over,
     last_manifest,
     pipeline_folder,
     pipeline_numbers,
-    read_json,
     stored_job,
-    write_json,
 )
+from muntin.spark.control.calibration import load_constants
 
 SECOND_US = 1_000_000
 Reports = Sequence[Mapping[str, Any]]
-"""What the shards of one join last said of themselves (`shard.report`)."""
-
-
-def constants_file(checkpoint: Path) -> Path:
-    return checkpoint / "muntin" / "constants.json"
-
-
-def to_json(constants: Constants) -> str:
-    return json.dumps(asdict(constants), indent=2) + "\n"
-
-
-def keep_constants(checkpoint: Path, constants: Constants) -> Path:
-    """Keep the constants with a job; the file that has them."""
-    path = constants_file(checkpoint)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, FileKind.CONSTANTS, asdict(constants))
-    return path
-
-
-def load_constants(checkpoint: Path) -> Constants | None:
-    """The constants kept with a job, None where it was never calibrated."""
-    path = constants_file(checkpoint)
-    if not path.exists():
-        return None
-    stored = read_json(path, FileKind.CONSTANTS)
-    return Constants(**{f.name: float(stored[f.name]) for f in fields(Constants)})
+"""The last reports of the shards of one join (`shard.report`)."""
 
 
 def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
@@ -67,16 +38,16 @@ def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
 
     The strategy says which joins there are, so it stays; where the states are cut is open at every start.
     """
-    settled = begun_with(checkpoint) if checkpoint else None
+    settled = strategy_of(checkpoint) if checkpoint else None
     if settled is None or checkpoint is None:
         return make_plan(spec)
-    return make_plan(with_strategy(spec, settled), of_checkpoint(spec, checkpoint))
+    return make_plan(with_strategy(spec, settled), knowledge_of(spec, checkpoint))
 
 
-def begun_with(checkpoint: Path) -> str | None:
+def strategy_of(checkpoint: Path) -> str | None:
     """The strategy that a checkpoint was begun with; None for a new one."""
     stored = stored_job(checkpoint)
-    return None if stored is None else str(stored["settings"]["strategy"])
+    return None if stored is None else stored.settings.strategy
 
 
 def with_strategy(spec: JobSpec, strategy: str) -> JobSpec:
@@ -85,38 +56,38 @@ def with_strategy(spec: JobSpec, strategy: str) -> JobSpec:
     return spec if settings.strategy != AUTO else replace(spec, settings=replace(settings, strategy=strategy))
 
 
-def of_checkpoint(spec: JobSpec, checkpoint: Path) -> Knowledge:
-    """All that a checkpoint says of a job that has run on it."""
-    met: dict[Any, Traffic] = {}
+def knowledge_of(spec: JobSpec, checkpoint: Path) -> Knowledge:
+    """What a job that has run on a checkpoint has measured."""
+    found: dict[Any, Traffic] = {}
     for number in pipeline_numbers(checkpoint):
         folder = pipeline_folder(checkpoint, number)
-        met |= met_by(folder, PlanLog(folder, spec), spec)
-    return Knowledge(measured=met, constants=load_constants(checkpoint) or DEFAULT)
+        found |= traffic_of_pipeline(folder, PlanLog(folder, spec), spec)
+    return Knowledge(measured=found, constants=load_constants(checkpoint) or DEFAULT)
 
 
-def legs_of(checkpoint: Path) -> list[list[str]]:
-    """The streams that each live leg of a job reads."""
+def streams_per_pipeline(checkpoint: Path) -> list[list[str]]:
+    """The streams that each live pipeline of a job reads."""
     stored = [stored_job(pipeline_folder(checkpoint, number)) for number in pipeline_numbers(checkpoint)]
-    return [list(job["streams"]) for job in stored if job is not None and not is_over(job)]
+    return [list(job.streams) for job in stored if job is not None and not job.is_over]
 
 
-def met_by(folder: Path, log: PlanLog, spec: JobSpec) -> dict[Any, Traffic]:
-    """The traffic that the joins of one leg have met, by what their queries have in common."""
-    stored, met = stored_job(folder), dict[Any, Traffic]()
-    if stored is None or is_over(stored) or log.latest() is None or not set(stored["streams"]) <= set(spec.streams):
-        return met
+def traffic_of_pipeline(folder: Path, log: PlanLog, spec: JobSpec) -> dict[Any, Traffic]:
+    """The traffic that the joins of one pipeline have measured, by what their queries have in common."""
+    stored, found = stored_job(folder), dict[Any, Traffic]()
+    if stored is None or stored.is_over or log.latest() is None or not set(stored.streams) <= set(spec.streams):
+        return found
     last = last_manifest(folder)
     for join in log.read(last.epoch).plan.joins:
-        traffic = traffic_met(join, reports_of(join, last))
+        traffic = measured_traffic(join, reports_of(join, last))
         if traffic is not None and join.partitions == (None, None):
-            met[signature(join.queries[0])] = traffic
-    return met
+            found[signature(join.queries[0])] = traffic
+    return found
 
 
-def better(spec: JobSpec, plan: Plan, told: Knowledge) -> tuple[Plan, float]:
+def better_chains(spec: JobSpec, plan: Plan, knowledge: Knowledge) -> tuple[Plan, float]:
     """The chains that suit what has come, and the part of the work that they are predicted to save."""
-    found, traffics = evolve(plan, spec, told), traffics_of(plan.joins, told)
-    now, then = (predict(spec, p, traffics, told.constants).cpu_ns for p in (plan, found))
+    found, traffics = evolve(plan, spec, knowledge), traffics_of(plan.joins, knowledge)
+    now, then = (predict(spec, p, traffics, knowledge.constants).cpu_ns for p in (plan, found))
     found = with_cuts(plan, cuts_of(found), found.chain)
     return found, 1 - then / now if now else 0.0
 
@@ -125,9 +96,9 @@ def reports_of(join: SharedJoin, manifest: Manifest) -> list[Mapping[str, Any]]:
     return [report for report in manifest.operators.values() if report["join"] == join.index]
 
 
-def traffic_met(join: SharedJoin, reports: Reports) -> Traffic | None:
+def measured_traffic(join: SharedJoin, reports: Reports) -> Traffic | None:
     """The traffic of a join as its shards have counted it; None before rows of both streams have come, and for one
-    without windows, of which nothing is foretold."""
+    without windows, of which nothing is predicted."""
     if is_without_windows(join):
         return None
     spans = [report["span"] for report in reports]
@@ -137,14 +108,14 @@ def traffic_met(join: SharedJoin, reports: Reports) -> Traffic | None:
     sides = [_classes(join, side, reports) for side in Side]
     left, right = (sum(report["counters"]["state_rows"][side] for report in reports) for side in Side)
     matches = sum(report["matches"] for report in reports)
-    met = measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), 1.0)
+    traffic = measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), 1.0)
     if not join.keys:
-        return met
+        return traffic
     if matches and left and right:
-        return replace(met, match=matches / (left * right))
-    # An empty state, as after the end of the streams: what was looked at on the way tells.
+        return replace(traffic, match=matches / (left * right))
+    # After the end of the streams the state is empty: count the comparisons instead.
     compared = sum(report["counters"]["comparisons"] for report in reports)
-    return replace(met, match=match_seen(join, met, compared / seconds) or 1 / KEYS)
+    return replace(traffic, match=match_seen(join, traffic, compared / seconds) or 1 / KEYS)
 
 
 def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:
@@ -157,9 +128,9 @@ def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:
     return query_flags(selections.wants, len(join.queries)), selections.rows.astype(np.int64)
 
 
-def expected(join: SharedJoin, reports: Reports, constants: Constants, invalidation: str) -> JoinLoad | None:
-    """What a steady state of the traffic met would hold and cost."""
-    traffic = traffic_met(join, reports)
+def expected_load(join: SharedJoin, reports: Reports, constants: Constants, invalidation: str) -> JoinLoad | None:
+    """What a steady state of the measured traffic would hold and cost."""
+    traffic = measured_traffic(join, reports)
     return (
         None
         if traffic is None
