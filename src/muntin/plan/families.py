@@ -25,13 +25,10 @@ from functools import cached_property
 from itertools import groupby
 from math import gcd
 
-from muntin.model import Aggregation, Call, Expr, Function, Query, Side
+from muntin.model import Aggregation, Expr, Query, Side
 from muntin.model.job import Top
+from muntin.plan.functions import Measures
 from muntin.plan.share import SharedJoin
-
-SUMMED = (Function.SUM, Function.AVG)
-EXTREMES = (Function.MIN, Function.MAX)
-TEXTS = ("string", "binary")
 
 
 def aggregation(query: Query) -> Aggregation:
@@ -81,37 +78,9 @@ class Family:
         return aggregation(self.first).top
 
     @cached_property
-    def calls(self) -> tuple[Call, ...]:
-        """What the queries ask for, each function of each expression once."""
-        calls = [call for query in self.queries for call in aggregation(query).calls]
-        return tuple({(c.function, c.arg and c.arg.sql): c for c in calls}.values())
-
-    def args(self, *functions: Function) -> tuple[Expr, ...]:
-        """The distinct expressions that these functions are applied to."""
-        found = {c.arg.sql: c.arg for c in self.calls if c.arg is not None and c.function in functions}
-        return tuple(found.values())
-
-    @cached_property
-    def counted(self) -> tuple[Expr, ...]:
-        """Expressions whose values that are not NULL have to be counted."""
-        return self.args(Function.COUNT, *SUMMED, *EXTREMES)
-
-    @cached_property
-    def summed(self) -> tuple[Expr, ...]:
-        return self.args(*SUMMED)
-
-    @cached_property
-    def extremes(self) -> tuple[Call, ...]:
-        return tuple(call for call in self.calls if call.function in EXTREMES)
-
-    @cached_property
-    def texts(self) -> tuple[Expr, ...]:
-        """Expressions whose least or greatest values are wanted, and are no numbers."""
-        return tuple(arg for arg in self.args(*EXTREMES) if arg.type in TEXTS)
-
-    @cached_property
-    def distinct(self) -> tuple[Expr, ...]:
-        return self.args(Function.COUNT_DISTINCT)
+    def measures(self) -> Measures:
+        """What is kept of each group, for all queries."""
+        return Measures(call for query in self.queries for call in aggregation(query).calls)
 
 
 def families(join: SharedJoin) -> tuple[Family, ...]:
@@ -184,5 +153,5 @@ def told_apart(join: SharedJoin, query: Query) -> dict[str, bool]:
     Their counts can simply be added up where no value is in two of them: it fixes the join key.
     """
     groups, divided = aggregation(query).groups, any(join.partitions)
-    args = [c.arg for c in aggregation(query).calls if c.arg is not None and c.function is Function.COUNT_DISTINCT]
+    args = [kept.arg for kept in Measures(aggregation(query).calls).distinct]
     return {arg.sql: combined(join, query) and (divided or not query.fixes_key((*groups, arg))) for arg in args}

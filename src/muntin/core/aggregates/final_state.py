@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.core.aggregates import measures
-from muntin.core.aggregates.aggregates import measured
 from muntin.core.aggregates.durable_totals import RUN, SERIAL, DurableTotals, Entries, closed_in, contents_of
 from muntin.core.aggregates.groups import G1, G2, TIME, Groups, GroupValues, group_hashes
 from muntin.core.aggregates.key_ends import KeyEnds, first_ends
-from muntin.core.aggregates.totals import Measures, Totals, together
+from muntin.core.aggregates.pair_values import values_of_pairs
+from muntin.core.aggregates.totals import Totals, TotalsLayout, together
 from muntin.core.batch import Counters
 from muntin.core.results import Columns
 from muntin.core.storage import Layout, Memory, flat
@@ -52,20 +51,25 @@ class FinalState:
 
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
         self.join, self.family, self._memory = join, family, memory
-        self._measures = Measures(family)
+        self._layout = TotalsLayout(family.measures)
         windows = [[lane.queries[0].window.side(side) for lane in family.lanes] for side in Side]
         self._windows = np.array(windows, np.int64)
         self._lanes = len(family.lanes)
         self.groups = DurableTotals(self._group_columns(), memory, image and image["groups"])
         self._keys = Entries([], memory, image and image["keys"])  # `rows` leads to the groups of a key
         self._values = [
-            DurableTotals(VALUES, memory, image and image["values"][n]) for n in range(len(family.distinct))
+            DurableTotals(VALUES, memory, image and image["values"][n]) for n in range(len(family.measures.distinct))
         ]
         self._named = Groups(family.groups, memory, image["named"] if image else ())
 
     def _group_columns(self) -> Layout:
-        heads = flat(*("int64" for _ in self.family.distinct))
-        return [*flat("int64"), ((2,), "int64"), *self._measures.columns(self._lanes), *heads]
+        heads = flat(*("int64" for _ in self.family.measures.distinct))
+        return [*flat("int64"), ((2,), "int64"), *self._layout.columns(self._lanes), *heads]
+
+    @property
+    def _distinct(self) -> list[str]:
+        """The expressions whose different values are counted."""
+        return [kept.arg.sql for kept in self.family.measures.distinct]
 
     @property
     def image(self) -> dict[str, Any]:
@@ -130,10 +134,10 @@ class FinalState:
         self._enter(slot[born], k1[born], k2[born])
         self.groups.touch(slot)
         totals = (column.reshape(-1, column.shape[2]) if column.size else column[0] for column in self._totals_by_lane)
-        fill_cells(slot * self._lanes + lane, *measured(self.family, columns, places), *totals)
+        fill_cells(slot * self._lanes + lane, *values_of_pairs(self.family.measures, columns, places), *totals)
         work = len(chosen)
-        for n, arg in enumerate(self.family.distinct):
-            v1, v2, valid = hash_keys([columns.values(arg, places)])
+        for n, kept in enumerate(self.family.measures.distinct):
+            v1, v2, valid = hash_keys([columns.values(kept.arg, places)])
             there = np.flatnonzero(valid)
             v1, v2 = extend_keys(h1[there], h2[there], v1[there], v2[there])
             self._add_values(n, v1, v2, slot[there], lane[there])
@@ -164,7 +168,8 @@ class FinalState:
         less = lanes[touched] < before
         touched, before, known = touched[less], before[less], before[less] < none
         owners, totals = book.columns[OWNER][touched], self.groups.columns[INTS]
-        counts = totals[:, :, self._measures.ints.index(measures.distinct_name(self.family.distinct[n]))]
+        measures = self.family.measures
+        counts = totals[:, :, measures.whole.index(measures.distinct[n].name)]
         np.add.at(counts, (owners[known], before[known]), -1)
         np.add.at(counts, (owners, lanes[touched]), 1)
         book.touch(touched)
@@ -208,7 +213,7 @@ class FinalState:
         groups, slots = groups[there], self.groups.slots
         columns: dict[str, Any] = {TIME: at[there], G1: slots.keys[groups, 0], G2: slots.keys[groups, 1]}
         columns |= self._named.take(slots.rows[groups])
-        table = pa.table(columns | self._measures.named(Totals._make(column[there] for column in totals)))
+        table = pa.table(columns | self._layout.named(Totals._make(column[there] for column in totals)))
         return [GroupValues(query.name, table) for query in self.family.lanes[lane].queries]
 
     def _totals(self, groups: Int64s, lane: int) -> Totals:
@@ -250,7 +255,7 @@ class FinalState:
 
     @property
     def meta(self) -> dict[str, Any]:
-        values = {arg.sql: book.meta for arg, book in zip(self.family.distinct, self._values, strict=True)}
+        values = {sql: book.meta for sql, book in zip(self._distinct, self._values, strict=True)}
         return {"queries": [q.name for q in self.family.queries], "groups": self.groups.meta, "values": values}
 
     def _written(self, groups: Int64s) -> pa.Table:
@@ -260,7 +265,7 @@ class FinalState:
         columns: dict[str, Any] = {H1: hashes[:, 0], H2: hashes[:, 1], KEY1: keys[:, 0], KEY2: keys[:, 1]}
         columns |= self._named.take(slots.rows[groups])
         for n, (left, right) in enumerate(self._windows.T.tolist()):
-            own = self._measures.named(Totals(*(column[groups, n] for column in self._totals_by_lane)))
+            own = self._layout.named(Totals(*(column[groups, n] for column in self._totals_by_lane)))
             columns |= {f"{left}/{right} {name}": numbers for name, numbers in own.items()}
         return pa.table(columns)
 
@@ -272,7 +277,7 @@ class FinalState:
 
     def restore(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         """What a log with this `meta` has, perhaps of a family with more queries."""
-        values = {arg.sql: meta["values"][arg.sql] for arg in self.family.distinct}
+        values = {sql: meta["values"][sql] for sql in self._distinct}
         gone = {
             name: closed_in(tables[name]) for book in (meta["groups"], *values.values()) for _, name, _ in book["runs"]
         }
@@ -281,8 +286,8 @@ class FinalState:
 
     def narrowed(self, join: SharedJoin, family: Family) -> tuple[FinalState, list[str]]:
         """The same with fewer queries, and the chunks that are needed no more; between micro-batches only."""
-        other, args = FinalState(join, family, self._memory), [arg.sql for arg in self.family.distinct]
-        stay = [0, *(1 + args.index(arg.sql) for arg in family.distinct)]
+        other = FinalState(join, family, self._memory)
+        stay = [0, *(1 + self._distinct.index(sql) for sql in other._distinct)]
         books = [self.books[n] for n in stay]
         gone = {run.name: run.gone.arrays[0] for book, _ in books for run in book.runs}
         other._refill([book.meta for book, _ in books], [book.contents(render) for book, render in books], gone)
@@ -311,7 +316,7 @@ class FinalState:
             lane = int(self._lanes_of(left, right))
             if lane < self._lanes:
                 has = Totals(*(column[slots, lane] for column in self._totals_by_lane))
-                both = together(has, self._measures.read(table, windows))
+                both = together(has, self._layout.read(table, windows))
                 for column, total in zip(self._totals_by_lane, both, strict=True):
                     column[slots, lane] = total
         return table, slots

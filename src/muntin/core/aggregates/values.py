@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregates import measures
 from muntin.core.aggregates.aggregates import V1, V2
 from muntin.core.aggregates.groups import G1, G2, TIME, GroupValues
 from muntin.core.aggregates.ranked_lists import list_rows
@@ -25,8 +24,9 @@ from muntin.core.aggregates.shard_values import begins, fingerprints, last, numb
 from muntin.core.results import OUTPUT_TS, output_schema
 from muntin.kernels.aggregate import BEFORE, add_wide
 from muntin.kernels.evaluate import evaluate
-from muntin.model import Aggregation, Expr, Function, Query
-from muntin.plan.families import TEXTS, aggregation
+from muntin.model import Aggregation, Expr, Query
+from muntin.plan.families import aggregation
+from muntin.plan.functions import PAIRS, Measures, Numbers, function_of
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -41,10 +41,7 @@ class GroupNumbers:
     at: Int64s
     group: Int64s
     time: Int64s
-    numbers: dict[str, npt.NDArray[Any]]
-    present: dict[str, Bools]
-    texts: dict[str, pa.Array]
-    """The texts that MIN and MAX have found, in order; their numbers are places here."""
+    numbers: Numbers
 
 
 def finish(query: Query, parts: Sequence[GroupValues], apart: Mapping[str, bool]) -> tuple[pa.Table, pa.Table]:
@@ -61,7 +58,9 @@ def finish(query: Query, parts: Sequence[GroupValues], apart: Mapping[str, bool]
     told = _together(asked, parts)
     for sql, is_apart in apart.items():
         if is_apart:
-            told.numbers[f"distinct {sql}"] = _distinct(told, [part.values[sql] for part in parts], asked.every_us)
+            told.numbers.columns[f"distinct {sql}"] = _distinct(
+                told, [part.values[sql] for part in parts], asked.every_us
+            )
     return _rows(query, asked, told)
 
 
@@ -72,57 +71,52 @@ def _together(asked: Aggregation, parts: Sequence[GroupValues]) -> GroupNumbers:
     table = pa.concat_tables([part.table for part in parts]).combine_chunks()
     source = np.repeat(np.arange(len(parts)), [part.table.num_rows for part in parts])
     group, time = numbered(table, G1, G2), table[TIME].to_numpy()
-    names = [measures.PAIRS, *(name for call in asked.calls for name in measures.names(call))]
-    names = [name for name in dict.fromkeys(names) if name in table.column_names]
-    extreme = {measures.extreme_name(c) for c in asked.calls if c.function in (Function.MIN, Function.MAX)}
-    valid = {name: np.asarray(table[name].is_valid()) for name in extreme}
-    texts, places = _texts(asked, table)
-    numbers = places | {name: table[name].fill_null(0).to_numpy() for name in names if name not in texts}
+    measures = Measures(asked.calls)
+    whole = [name for name in measures.whole if name in table.column_names]
+    valid = {extreme.name: np.asarray(table[extreme.name].is_valid()) for extreme in measures.extremes}
+    texts, places = _texts(measures, table)
+    names = [name for name in (*whole, *measures.halves, *valid) if name not in texts]
+    numbers = places | {name: table[name].fill_null(0).to_numpy() for name in names}
     instants, rank = np.unique(time, return_inverse=True)
     key = group * len(instants) + rank.ravel()
     order = np.argsort(key, kind="stable")
     if len(parts) == 1 or not shared(group, source):
         own = {name: values[order] for name, values in numbers.items()}
-        return GroupNumbers(
-            table, order, group[order], time[order], own, {n: v[order] for n, v in valid.items()}, texts
-        )
+        present = {name: flags[order] for name, flags in valid.items()}
+        return GroupNumbers(table, order, group[order], time[order], Numbers(own, present, texts))
     wanted, first = np.unique(key, return_index=True)
-    added: dict[str, npt.NDArray[Any]] = {}
+    added: dict[str, npt.NDArray[Any]] = {name: np.zeros(len(wanted), np.int64) for name in (*whole, *valid)}
+    added |= {name: np.zeros(len(wanted)) for name in measures.halves}
     present = {name: np.zeros(len(wanted), bool) for name in valid}
-    summed = [c.arg for c in asked.calls if c.arg is not None and c.function in (Function.SUM, Function.AVG)]
-    doubles = list(dict.fromkeys(name for arg in summed for name in measures.double_names(arg)))
     for n in range(len(parts)):
         mine = order[source[order] == n]
         there, at = last(key[mine], wanted, len(instants), exact=not asked.tells_changes)
         rows = mine[at] if len(mine) else np.zeros(len(wanted), np.int64)
-        for name in names:
-            more = np.where(there, numbers[name][rows], 0)
-            if name in valid:
-                has = there & valid[name][rows]
-                old = added.get(name, more)
-                added[name] = np.where(has & present[name], np.maximum(old, more), np.where(has, more, old))
-                present[name] |= has
-            elif name not in doubles:
-                added[name] = added[name] + more if n else more
-        for halves in zip(doubles[::2], doubles[1::2], strict=True):
-            mine_too = [np.where(there, numbers[name][rows], 0.0) for name in halves]
-            both = add_wide(*(added[name] for name in halves), *mine_too) if n else mine_too
-            added |= dict(zip(halves, both, strict=True))
-    return GroupNumbers(table, first, group[first], time[first], added, present, texts)
+        for name in whole:
+            added[name] += np.where(there, numbers[name][rows], 0)
+        for wide in measures.wide:
+            halves = wide.high, wide.low
+            more = (np.where(there, numbers[name][rows], 0.0) for name in halves)
+            added |= dict(zip(halves, add_wide(*(added[name] for name in halves), *more), strict=True))
+        for name, flags in valid.items():
+            has, own = there & flags[rows], numbers[name][rows]
+            greater = has & (~present[name] | (own > added[name]))
+            added[name] = np.where(greater, own, added[name])
+            present[name] |= has
+    return GroupNumbers(table, first, group[first], time[first], Numbers(added, present, texts))
 
 
-def _texts(asked: Aggregation, table: pa.Table) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
-    """The texts of each MIN and MAX in order, and of each row the place of its own there, as its key."""
+def _texts(measures: Measures, table: pa.Table) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[Any]]]:
+    """The texts of each extreme in order, and of each row the place of its own there, as its key."""
     texts, places = {}, {}
-    for call in asked.calls:
-        if call.function in (Function.MIN, Function.MAX) and call.type in TEXTS:
-            name = measures.extreme_name(call)
-            encoded = table[name].combine_chunks().dictionary_encode()
+    for extreme in measures.extremes:
+        if extreme.is_text:
+            encoded = table[extreme.name].combine_chunks().dictionary_encode()
             order = pc.sort_indices(encoded.dictionary)
             place = np.zeros(len(order) + 1, np.int64)  # one more, for NULL
             place[order.to_numpy()] = np.arange(len(order))
-            texts[name] = encoded.dictionary.take(order)
-            places[name] = measures.turned(call, place[encoded.indices.fill_null(len(order)).to_numpy()])
+            texts[extreme.name] = encoded.dictionary.take(order)
+            places[extreme.name] = extreme.turned(place[encoded.indices.fill_null(len(order)).to_numpy()])
     return texts, places
 
 
@@ -144,7 +138,7 @@ def _distinct(told: GroupNumbers, parts: Sequence[pa.Table], every_us: int | Non
         mine = mine[np.argsort(key[mine], kind="stable")]
         has, at = last(key[mine], wanted, len(instants), exact=every_us is not None)
         if len(mine):
-            there |= has & (table[measures.PAIRS].to_numpy()[mine[at]] > 0)
+            there |= has & (table[PAIRS].to_numpy()[mine[at]] > 0)
     state = there.astype(np.int64)
     step = state if every_us is not None else np.where(begins(value[first]), state, np.diff(state, prepend=0))
     places = group[first] * len(instants) + np.searchsorted(instants, time[first])
@@ -164,7 +158,7 @@ def _rows(query: Query, asked: Aggregation, told: GroupNumbers) -> tuple[pa.Tabl
     table = {name: told.table[name].take(pa.array(told.at)) for name in groups}
     faults: list[tuple[str, Bools]] = []
     for n, call in enumerate(asked.calls):
-        table[f"a.{n}"], too_large = measures.result(call, told.numbers, told.present, told.texts)
+        table[f"a.{n}"], too_large = function_of(call).result(call, told.numbers)
         faults.append((f"overflow: {call.text} does not fit into {call.type}", too_large))
     values = pa.table({**table, TIME: told.time})
     outputs = _evaluated(values, [o.expr for o in query.select])
@@ -183,7 +177,7 @@ def _rows(query: Query, asked: Aggregation, told: GroupNumbers) -> tuple[pa.Tabl
 def _news(told: GroupNumbers, outputs: list[pa.ChunkedArray], shown: Bools, wrong: Bools) -> Bools:
     """Where a row differs from the one before of the same group, or there was none."""
     h1, h2 = fingerprints(outputs)
-    live, first = told.numbers[measures.PAIRS] > 0, begins(told.group)
+    live, first = told.numbers[PAIRS] > 0, begins(told.group)
     was_live = np.where(first, False, np.roll(live, 1))
     was_shown = np.where(first, False, np.roll(shown, 1))
     differs = (h1 != np.roll(h1, 1)) | (h2 != np.roll(h2, 1)) | (wrong != np.roll(wrong, 1))
