@@ -208,7 +208,7 @@ class Operator:
         run = found.whole()
         self.aggregates.take(run, self.counters)
         values = self.aggregates.advance(self.release - 1, self.counters)
-        values += self.finals.tell(run, ends, self.progress.end, self.counters)
+        values += self.finals.advance(run, ends, self.progress.end, self.counters)
         return found.without_aggregates(run), values
 
     def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> FoundPairs:

@@ -10,7 +10,7 @@ from muntin.model import Aggregation, Axis, JobSpec, Query, Settings, Side, Stre
 from muntin.plan.choose import Choice
 from muntin.plan.choose import choose as choose_plan
 from muntin.plan.cost import DEFAULT, Constants, resolve
-from muntin.plan.families import combined, told_apart
+from muntin.plan.families import combined, distinct_values_sent
 from muntin.plan.ordering import ADAPTIVE, EAGERLY, FILTER_ORDER, SYNC_FILTER, choose, gain, must_wait, pace_of
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
 from muntin.plan.punctuation import TOLD, are_used, promising, rows_after
@@ -246,7 +246,7 @@ def _aggregates(join: SharedJoin, query: Query, asked: Aggregation, how: str) ->
 
     Groups that are told once are over for a key by the promises of the streams `over_by`, or when both streams end.
     """
-    apart, promised = told_apart(join, query), asked.final and how != "off"
+    apart, promised = distinct_values_sent(join, query), asked.final and how != "off"
     told = [call.arg.text for call in asked.calls if call.arg is not None and apart.get(call.arg.sql)]
     return {
         "calls": [call.text for call in asked.calls],

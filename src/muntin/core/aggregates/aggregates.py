@@ -2,8 +2,8 @@
 
 Pairs are evaluated once for each expression, whichever queries use it, and added up once for each family
 (`plan.families`), not once for each query. Which values a group has at which instant comes out as tables of numbers
-(`GroupValues`), one for each query; `values.py` makes SQL's values of them, after those of all shards have been put together
-where a group is in several.
+(`GroupValues`), one for each query; `values.py` makes SQL's values of them, after those of all shards have been put
+together where a group is in several.
 
 An instant is final when no pair can come any more that is live at it: rows with exactly the release point's time may
 still come, so instants before it are.
@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregates.groups import G1, G2, TIME, GroupState, GroupValues, WantedPairs, of_lane
+from muntin.core.aggregates.groups import G1, G2, TIME, WINDOW, GroupState, GroupValues, WantedPairs, of_window
 from muntin.core.aggregates.labels import OCTETS, Labels, MovedLabels
 from muntin.core.aggregates.layer import GroupedPairs, Layer, Shape, in_order
 from muntin.core.aggregates.pair_values import values_of_pairs
@@ -36,7 +36,7 @@ from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
 from muntin.model import Expr
 from muntin.plan import SharedJoin
-from muntin.plan.families import Family, combined, families, told_apart
+from muntin.plan.families import Family, combined, distinct_values_sent, families
 from muntin.plan.functions import PAIRS, Extreme
 
 Int64s = npt.NDArray[np.int64]
@@ -75,15 +75,15 @@ class Aggregates:
     def groups(self) -> int:
         return sum(state.main.live for state in self.states)
 
-    def take(self, run: ResultBatch, counters: Counters) -> None:
-        """Take in pairs; none of them is live at an instant that has been told."""
-        if len(run):
-            columns, wanted = Columns(run), WantedPairs(run)
+    def take(self, batch: ResultBatch, counters: Counters) -> None:
+        """Take in pairs; none of them is live at an instant whose values have been sent."""
+        if len(batch):
+            columns, wanted = Columns(batch), WantedPairs(batch)
             for state in self.states:
                 counters.aggregated += state.take(columns, wanted.places(state.family.first))
 
     def advance(self, until_us: int, counters: Counters) -> list[GroupValues]:
-        """Tell of all instants up to this one."""
+        """The values of all instants up to this one."""
         return [values for state in self.states for values in state.advance(until_us, counters)]
 
     def change(self, join: SharedJoin) -> list[GroupState]:
@@ -113,7 +113,7 @@ class FamilyState(GroupState):
 
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
         measures = family.measures
-        windows = np.array([lane.window for lane in family.lanes], np.int64)
+        windows = np.array([window.size for window in family.windows], np.int64)
         counts = [measures.whole.index(wide.counted_by) for wide in measures.wide]
         shape = Shape(windows, len(measures.whole), np.array(counts, np.int64), len(measures.extremes))
         within = Shape(windows, 1, np.zeros(0, np.int64), 0)
@@ -121,8 +121,8 @@ class FamilyState(GroupState):
         self._within = [Layer(within, memory, image and image["within"][n]) for n in range(len(measures.distinct))]
         self._labels = {arg.sql: Labels((), memory, image and image["labels"][arg.sql]) for arg in measures.texts}
         """Of expressions whose values are texts, numbers that compare as they do."""
-        apart = {sql: told for query in family.queries for sql, told in told_apart(join, query).items()}
-        self._apart = [apart[kept.arg.sql] for kept in measures.distinct]
+        sent = {sql: own for query in family.queries for sql, own in distinct_values_sent(join, query).items()}
+        self._sends_values = [sent[kept.arg.sql] for kept in measures.distinct]
 
     @property
     def image(self) -> dict[str, Any]:
@@ -149,9 +149,9 @@ class FamilyState(GroupState):
         placed = self._placed(columns, chosen)
         if placed is None:
             return 0
-        places, slot, time, anchor, lane, h1, h2 = placed
+        places, slot, time, anchor, window, h1, h2 = placed
         values = values_of_pairs(self.family.measures, columns, places, self._labelled)
-        work = self.main.take(GroupedPairs(slot, time, anchor, lane, *values))
+        work = self.main.take(GroupedPairs(slot, time, anchor, window, *values))
         for kept, layer in zip(self.family.measures.distinct, self._within, strict=True):
             v1, v2, valid = hash_keys([columns.values(kept.arg, places)])
             there = np.flatnonzero(valid)
@@ -160,7 +160,7 @@ class FamilyState(GroupState):
             layer.slots.rows[inner[born]] = slot[there][born]
             ones, none = np.ones((len(there), 1), np.int64), np.zeros((len(there), 0))
             nothing = none.astype(np.int64), none.astype(bool)
-            work += layer.take(GroupedPairs(inner, time[there], anchor[there], lane[there], ones, none, *nothing))
+            work += layer.take(GroupedPairs(inner, time[there], anchor[there], window[there], ones, none, *nothing))
         return work
 
     def _labelled(self, arg: Expr, values: pa.ChunkedArray) -> Int64s:
@@ -180,23 +180,23 @@ class FamilyState(GroupState):
         if until <= since:
             return []
         events = self.main.events(since, until)
-        told: dict[str, pa.Table] = {}
+        values: dict[str, pa.Table] = {}
         for n, (kept, layer) in enumerate(zip(family.measures.distinct, self._within, strict=True)):
             inner = in_order(layer.events(since, until))
-            if self._apart[n]:
-                told[kept.arg.sql] = self._values(layer, self._rows(layer, inner, since, until, silent))
+            if self._sends_values[n]:
+                values[kept.arg.sql] = self._values(layer, self._rows(layer, inner, since, until, silent))
             else:
-                time, lane, owner, step = layer.presence(inner)
+                time, window, owner, step = layer.presence(inner)
                 column = family.measures.whole.index(kept.name)
-                events.append(self.main.adjustments(time, lane, owner, column, step))
+                events.append(self.main.adjustments(time, window, owner, column, step))
         ordered = in_order(events)
         counters.combined += int((ordered.hi - ordered.lo).sum())
         out = self._rows(self.main, ordered, since, until, silent)
         table = self._table(out)
         found = [
-            GroupValues(q.name, of_lane(table, n), {arg: of_lane(t, n) for arg, t in told.items()})
-            for n, lane in enumerate(family.lanes)
-            for q in lane.queries
+            GroupValues(q.name, of_window(table, n), {arg: of_window(t, n) for arg, t in values.items()})
+            for n, window in enumerate(family.windows)
+            for q in window.queries
         ]
         for layer in self._within:
             layer.forget(until)
@@ -225,7 +225,7 @@ class FamilyState(GroupState):
         return Out._make(np.concatenate([b, rows[new]]) for b, rows in zip(before, columns, strict=True))
 
     def _table(self, out: Out) -> pa.Table:
-        columns: dict[str, Any] = {"lane": out.lane, TIME: self._times(out), **self._named(out.slot)}
+        columns: dict[str, Any] = {WINDOW: out.lane, TIME: self._times(out), **self._named(out.slot)}
         measures = self.family.measures
         columns |= {name: out.ints[:, n] for n, name in enumerate(measures.whole)}
         columns |= {name: out.doubles[:, n] for n, name in enumerate(measures.halves)}
@@ -245,7 +245,7 @@ class FamilyState(GroupState):
         owner, own = layer.slots.rows[out.slot], layer.slots.keys[out.slot]
         groups = self.main.slots.keys[owner]
         named = {G1: groups[:, 0], G2: groups[:, 1], V1: own[:, 0], V2: own[:, 1], PAIRS: out.ints[:, 0]}
-        return pa.table({"lane": out.lane, TIME: self._times(out), **named})
+        return pa.table({WINDOW: out.lane, TIME: self._times(out), **named})
 
     def _times(self, out: Out) -> Int64s:
         """Instants in microseconds."""

@@ -43,14 +43,14 @@ class TotalsLayout:
     def __init__(self, measures: Measures):
         self._measures = measures
 
-    def columns(self, lanes: int) -> Layout:
-        """How the totals of a group lie, by lane."""
+    def columns(self, windows: int) -> Layout:
+        """How the totals of a group lie, by window."""
         measures, extremes = self._measures, len(self._measures.extremes)
         return [
-            ((lanes, len(measures.whole)), "int64"),
-            ((lanes, len(measures.halves)), "float64"),
-            ((lanes, extremes), "int64"),
-            ((lanes, extremes), "bool"),
+            ((windows, len(measures.whole)), "int64"),
+            ((windows, len(measures.halves)), "float64"),
+            ((windows, extremes), "int64"),
+            ((windows, extremes), "bool"),
         ]
 
     def named(self, totals: Totals) -> dict[str, Any]:
@@ -61,15 +61,15 @@ class TotalsLayout:
             found[extreme.name] = pa.array(totals.keys[:, n], mask=~totals.has[:, n])
         return found
 
-    def read(self, table: pa.Table, windows: str) -> Totals:
-        """The totals of a lane as they were written."""
+    def read(self, table: pa.Table, window: str) -> Totals:
+        """The totals of a window as they were written."""
 
         def numbers(names: Iterable[str], kind: Any) -> npt.NDArray[Any]:
-            columns = [table[f"{windows} {name}"].fill_null(0).to_numpy() for name in names]
+            columns = [table[f"{window} {name}"].fill_null(0).to_numpy() for name in names]
             return np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), kind)
 
         extremes = [extreme.name for extreme in self._measures.extremes]
-        has = [np.asarray(table[f"{windows} {name}"].is_valid()) for name in extremes]
+        has = [np.asarray(table[f"{window} {name}"].is_valid()) for name in extremes]
         present = np.stack(has, axis=1) if has else np.zeros((table.num_rows, 0), bool)
         ints, doubles = numbers(self._measures.whole, np.int64), numbers(self._measures.halves, float)
         return Totals(ints, doubles, numbers(extremes, np.int64), present)

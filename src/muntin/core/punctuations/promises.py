@@ -313,7 +313,7 @@ class Promises:
         """
         found = []
         for n, state in enumerate(host.finals.states):
-            windows = [[lane.queries[0].window.side(side) for side in Side] for lane in state.family.lanes]
+            windows = [[own.queries[0].window.side(side) for side in Side] for own in state.family.windows]
             parts = list(self.pending.over(n, windows, before, host.release))
             for side in Side:
                 new = fresh[side]

@@ -26,7 +26,7 @@ from muntin.core.punctuations import in_order, punctuation_schema
 from muntin.core.results import Columns, ResultBatch, output_schema, routed, unite
 from muntin.model import Query, UsageError
 from muntin.plan import Plan
-from muntin.plan.families import told_apart
+from muntin.plan.families import distinct_values_sent
 from muntin.plan.punctuation import are_used
 from muntin.spark.checkpoint import WHAT_TO_DO, DamageError, FileKind, Manifest, Publisher, Staged, from_line, to_line
 from muntin.spark.exchange import Frame, FrameKind, Topology, decode, read_table, table_bytes
@@ -130,7 +130,7 @@ class SinkTask:
             join, query = plan.join(pieces[0].header["join"]), plan.queries[name]
             assert join is not None
             values = [GroupValues.read(piece.header, bytes(piece.payload)) for piece in pieces]
-            table, faults = finish(query, values, told_apart(join, query))
+            table, faults = finish(query, values, distinct_values_sent(join, query))
             if faults.num_rows:
                 turned_away.append((part, dead_letters.overflows(query, faults)))
             if table.num_rows:
