@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.model import Function, JobSpec, Query, SqlError
+from muntin.model import JobSpec, Query, SqlError
 from muntin.sql import parse_change, parse_job, parse_query
 
 AB = "FROM Temperature A, Humidity B WHERE A.LocationId = B.LocationId"
@@ -19,7 +19,7 @@ def query(spec: JobSpec, text: str) -> Query:
 def test_the_papers_first_query_counts_locations(spec: JobSpec) -> None:
     found = query(spec, f"SELECT COUNT(DISTINCT A.LocationId) {AB} AND A.Value > 30 AND B.Value > 80 WINDOW 1 min")
     (call,) = found.aggregation.calls
-    assert call.function is Function.COUNT_DISTINCT and call.arg.sql == '"l.LocationId"'
+    assert call.function == "count distinct" and call.arg.sql == '"l.LocationId"'
     assert [(o.name, o.expr.sql, o.expr.type) for o in found.select] == [
         ("count(DISTINCT LocationId)", '"a.0"', "bigint")
     ]

@@ -134,7 +134,7 @@ class Operator(OperatorParts):
         batch = found.whole()
         self.aggregates.take(batch, self.counters)
         values = self.aggregates.advance(self.release - 1, self.counters)
-        values += self.finals.tell(batch, ends, self.progress.end, self.counters)
+        values += self.finals.advance(batch, ends, self.progress.end, self.counters)
         return found.without_aggregates(batch), values
 
     def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> FoundPairs:

@@ -10,7 +10,6 @@ Equality is Spark SQL's: NaN equals NaN, -0.0 equals 0.0, a NULL part makes the 
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.kernels.arrays import Bools, Int32s, Int64s
+from muntin.kernels.bits import number_bits
 from muntin.kernels.compiled import inlined, kernel
 
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
@@ -70,21 +70,8 @@ def _plain(column: Column) -> pa.Array:
 
 def words(array: pa.Array, secret: tuple[int, int] = SECRET) -> tuple[Int64s, Int64s | None]:
     """The 64 or 128 bits that stand for a column's values; what stands for a NULL does not matter."""
-    kind = array.type
-    if pa.types.is_floating(kind):
-        values = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
-        return np.where(np.isnan(values), np.nan, values).view(np.int64), None
-    if pa.types.is_boolean(kind):
-        return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64), None
-    if pa.types.is_decimal(kind):
-        array = array.fill_null(decimal.Decimal(0)).cast(pa.decimal128(38, kind.scale))
-        halves = np.frombuffer(array.buffers()[1], np.int64)
-        halves = halves[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
-        return np.ascontiguousarray(halves[:, 0]), np.ascontiguousarray(halves[:, 1])
-    if pa.types.is_date(kind):
-        array = array.cast(pa.int32())
-    if pa.types.is_integer(array.type) or pa.types.is_timestamp(kind):
-        return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), None
+    if pa.types.is_primitive(array.type) or pa.types.is_decimal(array.type):
+        return number_bits(array)
     return _hash_bytes(array.cast(pa.large_binary()), secret)
 
 

@@ -133,22 +133,14 @@ class Window:
         return (self.left, self.right)[side]
 
 
-class Function(StrEnum):
-    """What an aggregate makes of the values of many pairs."""
-
-    COUNT = "count"
-    COUNT_DISTINCT = "count distinct"
-    SUM = "sum"
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-
-
 @dataclass(frozen=True)
 class Call:
-    """One aggregate: a function over an expression of the pairs; without one (`COUNT(*)`) over the pairs themselves."""
+    """One aggregate: a function over an expression of the pairs; without one (`COUNT(*)`) over the pairs themselves.
 
-    function: Function
+    `function` is its name among the functions that there are (`plan.functions`).
+    """
+
+    function: str
     arg: Expr | None
     type: str
     text: str

@@ -25,7 +25,7 @@ from muntin.core.step import ChangeOutcome, Step
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.model.records import from_json, to_json
 from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
-from muntin.plan.families import sends_distinct_values
+from muntin.plan.families import distinct_values_sent
 from muntin.plan.punctuation import speakers
 
 Tables = dict[str, pa.Table]
@@ -179,7 +179,7 @@ class LocalJob:
             for query, table in route(join, ResultBatch.merge(runs)) if runs else ():
                 found[query.name].append(table)
             for query in join.queries:
-                apart[query.name] = sends_distinct_values(join, query) if query.aggregation else {}
+                apart[query.name] = distinct_values_sent(join, query) if query.aggregation else {}
         for name, told_by in values.items():
             table, faults = finish(self.spec.queries[name], told_by, apart[name])
             found[name].append(table)

@@ -13,7 +13,7 @@ Nothing here is durable: the live pairs follow from the rows that the join keeps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,22 +21,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregates import measures
-from muntin.core.aggregates.groups import G1, G2, TIME, GroupState, GroupValues, WantedPairs, of_lane
+from muntin.core.aggregates.groups import G1, G2, TIME, WINDOW, GroupState, GroupValues, WantedPairs, of_window
 from muntin.core.aggregates.labels import OCTETS, Labels, MovedLabels
 from muntin.core.aggregates.layer import GroupedPairs, Layer, Shape, in_order
+from muntin.core.aggregates.pair_values import values_of_pairs
 from muntin.core.aggregates.top import TopState
 from muntin.core.batch import Counters
 from muntin.core.policy import EVERY_ROWS
 from muntin.core.results import OutputColumns, ResultBatch
 from muntin.core.storage import Memory
 from muntin.kernels.aggregate import BEFORE, Events, Out
-from muntin.kernels.arrays import Bools, Floats, Int64s
+from muntin.kernels.arrays import Bools, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import extend_keys, hash_keys
-from muntin.model import Call, Expr
+from muntin.model import Expr
 from muntin.plan import SharedJoin
-from muntin.plan.families import TEXTS, Family, combined, families, sends_distinct_values
+from muntin.plan.families import Family, combined, distinct_values_sent, families
+from muntin.plan.functions import PAIRS, Extreme
 
 V1, V2 = "_v1", "_v2"
 """A value within the group as 128 bits."""
@@ -72,15 +73,15 @@ class Aggregates:
     def groups(self) -> int:
         return sum(state.main.live for state in self.states)
 
-    def take(self, run: ResultBatch, counters: Counters) -> None:
-        """Take in pairs; none of them is live at an instant that has been told."""
-        if len(run):
-            columns, wanted = OutputColumns(run), WantedPairs(run)
+    def take(self, batch: ResultBatch, counters: Counters) -> None:
+        """Take in pairs; none of them is live at an instant whose values have been sent."""
+        if len(batch):
+            columns, wanted = OutputColumns(batch), WantedPairs(batch)
             for state in self.states:
                 counters.aggregated += state.take(columns, wanted.places(state.family.first))
 
     def advance(self, until_us: int, counters: Counters) -> list[GroupValues]:
-        """Tell of all instants up to this one."""
+        """The values of all instants up to this one."""
         return [values for state in self.states for values in state.advance(until_us, counters)]
 
     def change(self, join: SharedJoin) -> list[GroupState]:
@@ -109,18 +110,17 @@ class FamilyState(GroupState):
     """The numbers of groups, and within these the values of expressions of which the different ones are counted."""
 
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
-        self._ints, self._doubles = whole_numbers(family), sums_of_doubles(family)
-        windows = np.array([lane.window for lane in family.lanes], np.int64)
-        counted = {name: measures.count_name(arg) for arg in self._doubles for name in measures.double_names(arg)}
-        counts = [self._ints.index(count) for count in list(counted.values())[::2]]
-        shape = Shape(windows, len(self._ints), np.array(counts, np.int64), len(family.extremes))
+        measures = family.measures
+        windows = np.array([window.size for window in family.windows], np.int64)
+        counts = [measures.whole.index(wide.counted_by) for wide in measures.wide]
+        shape = Shape(windows, len(measures.whole), np.array(counts, np.int64), len(measures.extremes))
         within = Shape(windows, 1, np.zeros(0, np.int64), 0)
         super().__init__(join, family, memory, Layer(shape, memory, image and image["main"]), image)
-        self._within = [Layer(within, memory, image and image["within"][n]) for n in range(len(family.distinct))]
-        self._labels = {arg.sql: Labels((), memory, image and image["labels"][arg.sql]) for arg in family.texts}
+        self._within = [Layer(within, memory, image and image["within"][n]) for n in range(len(measures.distinct))]
+        self._labels = {arg.sql: Labels((), memory, image and image["labels"][arg.sql]) for arg in measures.texts}
         """Of expressions whose values are texts, numbers that compare as they do."""
-        apart = {sql: sent for query in family.queries for sql, sent in sends_distinct_values(join, query).items()}
-        self._apart = [apart[arg.sql] for arg in family.distinct]
+        sent = {sql: own for query in family.queries for sql, own in distinct_values_sent(join, query).items()}
+        self._sends_values = [sent[kept.arg.sql] for kept in measures.distinct]
 
     @property
     def image(self) -> dict[str, Any]:
@@ -147,19 +147,18 @@ class FamilyState(GroupState):
         placed = self._placed(columns, chosen)
         if placed is None:
             return 0
-        places, slot, time, anchor, lane, h1, h2 = placed
-        work = self.main.take(
-            GroupedPairs(slot, time, anchor, lane, *measured(self.family, columns, places, self._labelled))
-        )
-        for arg, layer in zip(self.family.distinct, self._within, strict=True):
-            v1, v2, valid = hash_keys([columns.values(arg, places)])
+        places, slot, time, anchor, window, h1, h2 = placed
+        values = values_of_pairs(self.family.measures, columns, places, self._labelled)
+        work = self.main.take(GroupedPairs(slot, time, anchor, window, *values))
+        for kept, layer in zip(self.family.measures.distinct, self._within, strict=True):
+            v1, v2, valid = hash_keys([columns.values(kept.arg, places)])
             there = np.flatnonzero(valid)
             v1, v2 = extend_keys(h1[there], h2[there], v1[there], v2[there])
             inner, born = layer.find(v1, v2)
             layer.slots.rows[inner[born]] = slot[there][born]
             ones, none = np.ones((len(there), 1), np.int64), np.zeros((len(there), 0))
             nothing = none.astype(np.int64), none.astype(bool)
-            work += layer.take(GroupedPairs(inner, time[there], anchor[there], lane[there], ones, none, *nothing))
+            work += layer.take(GroupedPairs(inner, time[there], anchor[there], window[there], ones, none, *nothing))
         return work
 
     def _labelled(self, arg: Expr, values: pa.ChunkedArray) -> Int64s:
@@ -168,8 +167,8 @@ class FamilyState(GroupState):
         found = np.zeros(len(there), np.int64)
         found[there], moved = self._labels[arg.sql].add(values.drop_null().combine_chunks().cast(pa.large_binary()), ())
         if moved is not None:
-            for n, call in extremes_of(self.family, arg.sql):
-                self.main.relabel(n, partial(_moved, call, moved))
+            for n, extreme in self.family.measures.extremes_of(arg.sql):
+                self.main.relabel(n, partial(_moved, extreme, moved))
         return found
 
     # -- values out -----------------------------------------------------------------------------------------------
@@ -179,23 +178,23 @@ class FamilyState(GroupState):
         if until <= since:
             return []
         events = self.main.events(since, until)
-        told: dict[str, pa.Table] = {}
-        for n, (arg, layer) in enumerate(zip(family.distinct, self._within, strict=True)):
+        values: dict[str, pa.Table] = {}
+        for n, (kept, layer) in enumerate(zip(family.measures.distinct, self._within, strict=True)):
             inner = in_order(layer.events(since, until))
-            if self._apart[n]:
-                told[arg.sql] = self._values(layer, self._rows(layer, inner, since, until, silent))
+            if self._sends_values[n]:
+                values[kept.arg.sql] = self._values(layer, self._rows(layer, inner, since, until, silent))
             else:
-                time, lane, owner, step = layer.presence(inner)
-                column = self._ints.index(measures.distinct_name(arg))
-                events.append(self.main.adjustments(time, lane, owner, column, step))
+                time, window, owner, step = layer.presence(inner)
+                column = family.measures.whole.index(kept.name)
+                events.append(self.main.adjustments(time, window, owner, column, step))
         ordered = in_order(events)
         counters.combined += int((ordered.hi - ordered.lo).sum())
         out = self._rows(self.main, ordered, since, until, silent)
         table = self._table(out)
         found = [
-            GroupValues(q.name, of_lane(table, n), {arg: of_lane(t, n) for arg, t in told.items()})
-            for n, lane in enumerate(family.lanes)
-            for q in lane.queries
+            GroupValues(q.name, of_window(table, n), {arg: of_window(t, n) for arg, t in values.items()})
+            for n, window in enumerate(family.windows)
+            for q in window.queries
         ]
         for layer in self._within:
             layer.forget(until)
@@ -205,7 +204,8 @@ class FamilyState(GroupState):
         return found
 
     def _kept_labels(self, sql: str) -> Int64s:
-        return np.concatenate([measures.turned(call, self.main.keys(n)) for n, call in extremes_of(self.family, sql)])
+        extremes = self.family.measures.extremes_of(sql)
+        return np.concatenate([extreme.turned(self.main.keys(n)) for n, extreme in extremes])
 
     def _rows(self, layer: Layer, events: Events, since: int, until: int, silent: bool) -> Out:
         """Rows for all instants; where groups are put together later, with what each had before."""
@@ -223,91 +223,33 @@ class FamilyState(GroupState):
         return Out._make(np.concatenate([b, rows[new]]) for b, rows in zip(before, columns, strict=True))
 
     def _table(self, out: Out) -> pa.Table:
-        columns: dict[str, Any] = {"lane": out.lane, TIME: self._times(out), **self._named(out.slot)}
-        columns |= {name: out.ints[:, n] for n, name in enumerate(self._ints)}
-        doubles = (name for arg in self._doubles for name in measures.double_names(arg))
-        columns |= {name: out.doubles[:, n] for n, name in enumerate(doubles)}
-        for n, call in enumerate(self.family.extremes):
-            found: pa.Array = pa.array(out.keys[:, n], mask=~out.has[:, n])
-            if call.arg is not None and call.arg.sql in self._labels:
-                found = self._texts(call, out.keys[:, n], out.has[:, n])
-            columns[measures.extreme_name(call)] = found
+        columns: dict[str, Any] = {WINDOW: out.lane, TIME: self._times(out), **self._named(out.slot)}
+        measures = self.family.measures
+        columns |= {name: out.ints[:, n] for n, name in enumerate(measures.whole)}
+        columns |= {name: out.doubles[:, n] for n, name in enumerate(measures.halves)}
+        for n, extreme in enumerate(measures.extremes):
+            keys, has = out.keys[:, n], out.has[:, n]
+            columns[extreme.name] = self._texts(extreme, keys, has) if extreme.is_text else pa.array(keys, mask=~has)
         return pa.table(columns)
 
-    def _texts(self, call: Call, keys: Int64s, has: Bools) -> pa.Array:
-        """The texts that keys of MIN or MAX stand for."""
-        assert call.arg is not None
-        at, kind = np.cumsum(has) - 1, arrow_type(call.type)
-        octets = self._labels[call.arg.sql].take(measures.turned(call, keys[has]))[OCTETS].combine_chunks()
-        return octets.take(pa.array(at, mask=~has)).cast(kind)
+    def _texts(self, extreme: Extreme, keys: Int64s, has: Bools) -> pa.Array:
+        """The texts that keys stand for."""
+        at = np.cumsum(has) - 1
+        octets = self._labels[extreme.arg.sql].take(extreme.turned(keys[has]))[OCTETS].combine_chunks()
+        return octets.take(pa.array(at, mask=~has)).cast(arrow_type(extreme.arg.type))
 
     def _values(self, layer: Layer, out: Out) -> pa.Table:
         """The values within groups as a table."""
         owner, own = layer.slots.rows[out.slot], layer.slots.keys[out.slot]
         groups = self.main.slots.keys[owner]
-        named = {G1: groups[:, 0], G2: groups[:, 1], V1: own[:, 0], V2: own[:, 1], measures.PAIRS: out.ints[:, 0]}
-        return pa.table({"lane": out.lane, TIME: self._times(out), **named})
+        named = {G1: groups[:, 0], G2: groups[:, 1], V1: own[:, 0], V2: own[:, 1], PAIRS: out.ints[:, 0]}
+        return pa.table({WINDOW: out.lane, TIME: self._times(out), **named})
 
     def _times(self, out: Out) -> Int64s:
         """Instants in microseconds."""
         return np.where(out.time == BEFORE, BEFORE, out.time * self.family.pane)
 
 
-def _moved(call: Call, moved: MovedLabels, keys: Int64s) -> Int64s:
-    """Keys of MIN or MAX when labels have changed."""
-    return measures.turned(call, moved.now(measures.turned(call, keys)))
-
-
-def measured(
-    family: Family,
-    columns: OutputColumns,
-    places: tuple[pa.Array, pa.Array],
-    labelled: Callable[[Expr, pa.ChunkedArray], Int64s] | None = None,
-) -> tuple[Int64s, Floats, Int64s, Bools]:
-    """What each pair adds: whole numbers, doubles; and the keys of MIN and MAX, with where there is a value.
-
-    Keys of texts are made by `labelled`.
-    """
-    rows, names, added = len(places[0]), whole_numbers(family), _doubles_by_sum(family)
-    ints, doubles = np.zeros((rows, len(names)), np.int64), np.zeros((rows, len(added)))
-    keys, has = np.zeros((rows, len(family.extremes)), np.int64), np.zeros((rows, len(family.extremes)), bool)
-    summed = [arg.sql for arg in family.summed]
-    ints[:, 0] = 1
-    for arg in family.counted:
-        values = columns.values(arg, places)
-        there = np.asarray(pc.is_valid(values))
-        ints[:, names.index(measures.count_name(arg))] = there
-        if arg.sql in summed:
-            whole, double = measures.summands(arg, values)
-            first = names.index(measures.sum_names(arg)[0])
-            for n, column in enumerate(whole):
-                ints[:, first + n] = column
-            for n, part in enumerate(double):
-                doubles[:, added.index(arg.sql) + n] = part
-        if extremes := extremes_of(family, arg.sql):
-            key = labelled(arg, values) if labelled and arg.type in TEXTS else measures.keys(values)
-            for n, call in extremes:
-                keys[:, n], has[:, n] = measures.turned(call, key), there
-    return ints, doubles, keys, has
-
-
-def extremes_of(family: Family, sql: str) -> list[tuple[int, Call]]:
-    """MIN and MAX of an expression, each with its place among all."""
-    return [(n, call) for n, call in enumerate(family.extremes) if call.arg is not None and call.arg.sql == sql]
-
-
-def sums_of_doubles(family: Family) -> list[Expr]:
-    """The expressions whose sums are doubles."""
-    return [arg for arg in family.summed if measures.double_names(arg)]
-
-
-def _doubles_by_sum(family: Family) -> list[str]:
-    """The expression of each sum of two halves that is kept."""
-    return [arg.sql for arg in sums_of_doubles(family) for _ in measures.double_names(arg)[::2]]
-
-
-def whole_numbers(family: Family) -> list[str]:
-    """The whole numbers that are kept of each group."""
-    sums = [name for arg in family.summed for name in measures.sum_names(arg)]
-    distinct = [measures.distinct_name(arg) for arg in family.distinct]
-    return [measures.PAIRS, *(measures.count_name(arg) for arg in family.counted), *sums, *distinct]
+def _moved(extreme: Extreme, moved: MovedLabels, keys: Int64s) -> Int64s:
+    """Keys of an extreme when labels have changed."""
+    return extreme.turned(moved.now(extreme.turned(keys)))

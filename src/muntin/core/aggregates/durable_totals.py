@@ -1,10 +1,10 @@
 """Entries that are added to until they are closed, kept in memory and in a durable log.
 
 An entry has a slot while it is open (`kernels.aggregate.Slots`), and a serial number for ever. The log is a list of
-runs, each a chunk with entries as they were when it was written; the newest version of an entry counts, and an entry
-that a later run says is gone is closed. Each micro-batch writes one run of what it touched, together with those before
-it that are not much larger, so that an entry is written O(log n) times beside its changes, and the log stays within a
-small multiple of what is open.
+segments, each a chunk with entries as they were when it was written; the newest version of an entry counts, and an
+entry that a later segment says is gone is closed. Each micro-batch writes one segment of what it touched, together with
+those before it that are not much larger, so that an entry is written O(log n) times beside its changes, and the log
+stays within a small multiple of what is open.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from muntin.kernels.arrays import AnyArray, Int64s
 from muntin.kernels.slots import Slots, drop_cells, look_up
 from muntin.model import Side
 
-SERIAL, OPEN, RUN = "_serial", "_open", "_run"
+SERIAL, OPEN, SEGMENT = "_serial", "_open", "_segment"
 FIRST_ROOM = 64
 INSIDE = flat("int64")
-"""What is remembered of a run: its entries' slots, or serial numbers."""
+"""What is remembered of a segment: its entries' slots, or serial numbers."""
 NUMBERED = flat("int64", "int64")
 """Of a durable entry, after its own columns: its serial number and its home in the log."""
 
 
 @dataclass
-class LogState:
-    """One run of the log: its chunk, the first serial number given out since the run before, and what is in it."""
+class LogSegment:
+    """A part of the log: its chunk, the first serial number given out since the part before, and what is in it."""
 
     number: int
     name: str
@@ -118,12 +118,12 @@ class DurableTotals(Entries):
         super().__init__([*columns, *NUMBERED], memory, image)
         self._touched: list[Int64s] = []
         self._gone: list[Int64s] = []
-        self.runs: list[LogState] = []
+        self.segments: list[LogSegment] = []
         counts: Sequence[int] = image["counts"] if image else (0, 0, 0)
         self._serials, self._logged, self._number = counts
-        for number, name, first, slots, gone in image["runs"] if image else ():
+        for number, name, first, slots, gone in image["segments"] if image else ():
             opened = Stored.open(memory, slots, INSIDE), Stored.open(memory, gone, INSIDE)
-            self.runs.append(LogState(number, name, first, *opened))
+            self.segments.append(LogSegment(number, name, first, *opened))
 
     @property
     def _serial(self) -> Int64s:
@@ -131,22 +131,25 @@ class DurableTotals(Entries):
 
     @property
     def _home(self) -> Int64s:
-        """The number of the run that has the newest version of an entry; -1 where none has it."""
+        """The number of the segment that has the newest version of an entry; -1 where none has it."""
         return self.columns[-1]
 
     @property
     def image(self) -> dict[str, Any]:
-        runs = [(run.number, run.name, run.first, run.slots.image, run.gone.image) for run in self.runs]
-        return {**super().image, "counts": (self._serials, self._logged, self._number), "runs": runs}
+        segments = [
+            (segment.number, segment.name, segment.first, segment.slots.image, segment.gone.image)
+            for segment in self.segments
+        ]
+        return {**super().image, "counts": (self._serials, self._logged, self._number), "segments": segments}
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + 8 * sum(len(run) for run in self.runs)
+        return super().nbytes + 8 * sum(len(segment) for segment in self.segments)
 
     def discard(self) -> None:
         super().discard()
-        for run in self.runs:
-            run.discard()
+        for segment in self.segments:
+            segment.discard()
 
     def find(self, h1: Int64s, h2: Int64s) -> tuple[Int64s, Int64s]:
         slots, born = super().find(h1, h2)
@@ -167,8 +170,8 @@ class DurableTotals(Entries):
 
     @property
     def meta(self) -> dict[str, Any]:
-        runs = [[run.number, run.name, run.first] for run in self.runs]
-        return {"counts": [self._serials, self._logged, self._number], "runs": runs}
+        segments = [[segment.number, segment.name, segment.first] for segment in self.segments]
+        return {"counts": [self._serials, self._logged, self._number], "segments": segments}
 
     def log(self, chunks: ChunkLog, base: int, render: Callable[[Int64s], pa.Table]) -> list[str]:
         """Write what has changed as chunk number `base`; the chunks that are needed no more."""
@@ -180,22 +183,22 @@ class DurableTotals(Entries):
         if not len(touched) and not len(gone):
             return obsolete
         first, size = self._logged, len(touched) + len(gone)
-        while self.runs and len(self.runs[-1]) < 2 * size:
-            run = self.runs.pop()
-            (slots,), (serials,) = run.slots.arrays, run.gone.arrays
-            here = (self._home[slots] == run.number) & (self.slots.refs[slots] > 0)
+        while self.segments and len(self.segments[-1]) < 2 * size:
+            segment = self.segments.pop()
+            (slots,), (serials,) = segment.slots.arrays, segment.gone.arrays
+            here = (self._home[slots] == segment.number) & (self.slots.refs[slots] > 0)
             touched, gone = np.union1d(touched, slots[here]), np.concatenate([gone, serials])
-            first, size = run.first, size + len(run)
-            obsolete.append(run.name)
-            run.discard()
-        gone = gone[gone < first] if self.runs else none  # of younger entries no run is left that has them
+            first, size = segment.first, size + len(segment)
+            obsolete.append(segment.name)
+            segment.discard()
+        gone = gone[gone < first] if self.segments else none  # of younger entries no segment is left that has them
         self._logged = self._serials
         if len(touched) or len(gone):
             table = _written(self._serial[touched], render(touched), gone)
             name = chunks.write(ChunkKind.TOTALS, Side.LEFT, base, table, FOREVER)
             self._home[touched] = self._number
             inside = Stored.keep(self._memory, [touched]), Stored.keep(self._memory, [gone])
-            self.runs.append(LogState(self._number, name, first, *inside))
+            self.segments.append(LogSegment(self._number, name, first, *inside))
             self._number += 1
         return obsolete
 
@@ -203,38 +206,38 @@ class DurableTotals(Entries):
         """All open entries, as `contents_of` finds them in the log."""
         opened = self.opened
         table = _written(self._serial[opened], render(opened), np.zeros(0, np.int64))
-        return table.append_column(RUN, pa.array(self._home[opened]))
+        return table.append_column(SEGMENT, pa.array(self._home[opened]))
 
     def refill(self, meta: Mapping[str, Any], entries: pa.Table, slots: Int64s, gone: Mapping[str, Int64s]) -> None:
-        """Number entries in these slots as those of a log that had this `meta`; `gone` are its runs' closed ones."""
+        """Number entries in these slots as those of a log with this `meta`; `gone` are its segments' closed ones."""
         self._serials, self._logged, self._number = meta["counts"]
-        self._serial[slots], self._home[slots] = entries[SERIAL].to_numpy(), entries[RUN].to_numpy()
-        for number, name, first in meta["runs"]:
+        self._serial[slots], self._home[slots] = entries[SERIAL].to_numpy(), entries[SEGMENT].to_numpy()
+        for number, name, first in meta["segments"]:
             mine = slots[self._home[slots] == number]
             inside = Stored.keep(self._memory, [mine]), Stored.keep(self._memory, [gone[name]])
-            self.runs.append(LogState(number, name, first, *inside))
+            self.segments.append(LogSegment(number, name, first, *inside))
 
 
 def _written(serials: Int64s, entries: pa.Table, gone: Int64s) -> pa.Table:
-    """A run: open entries with what there is to say of them, and closed ones."""
+    """A segment: open entries with what there is to say of them, and closed ones."""
     closed = pa.table({SERIAL: gone, OPEN: np.zeros(len(gone), bool)})
     opened = entries.append_column(SERIAL, pa.array(serials)).append_column(OPEN, pa.array(np.ones(len(serials), bool)))
     return pa.concat_tables([opened, closed], promote_options="default")
 
 
 def closed_in(table: pa.Table) -> Int64s:
-    """The serial numbers of the entries that a run says are closed."""
+    """The serial numbers of the entries that a segment says are closed."""
     return table.filter(pc.invert(table[OPEN]))[SERIAL].to_numpy()
 
 
 def contents_of(meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> pa.Table | None:
-    """The open entries of a log, each as it was written last, with the number of its run; None where there are none."""
-    runs = [(number, tables[name]) for number, name, _ in meta["runs"]]
-    if not runs:
+    """The open entries of a log, each as it was written last, with its segment's number; None where there are none."""
+    segments = [(number, tables[name]) for number, name, _ in meta["segments"]]
+    if not segments:
         return None
-    parts = [table.append_column(RUN, pa.array(np.full(table.num_rows, number))) for number, table in runs]
+    parts = [table.append_column(SEGMENT, pa.array(np.full(table.num_rows, number))) for number, table in segments]
     table = pa.concat_tables(parts, promote_options="default")
-    closed = np.concatenate([closed_in(table) for _, table in runs])
+    closed = np.concatenate([closed_in(table) for _, table in segments])
     serials = table[SERIAL].to_numpy()
     newest = len(serials) - 1 - np.unique(serials[::-1], return_index=True)[1]
     return table.take(pa.array(np.sort(newest[~np.isin(serials[newest], closed)])))

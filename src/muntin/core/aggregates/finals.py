@@ -1,11 +1,10 @@
-"""Groups of a join key that are told once, when they can get no more pairs (semantics, section 7).
+"""EMIT FINAL: groups of a join key whose values go out once, when they can get no more pairs (semantics, section 7).
 
 Unlike live pairs, those of a group's whole life cannot be found again from the rows that the join keeps. So their
-totals are durable (core/aggregates/durable_totals.py), and rows may be freed by promises: nobody needs them for the
-totals.
+totals are durable (`durable_totals.py`), and rows may be freed by promises: nobody needs them for the totals.
 
-A query that comes begins without pairs, in a family of its own (core/aggregates/final_state.py); when one goes, the
-others of its family go on with the same log.
+A query that comes begins without pairs, in a family of its own (`final_state.py`); when one goes, the others of its
+family go on with the same log.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ NO_FINALS: Mapping[str, Any] = {"next": 0, "states": ()}
 
 
 class Finals:
-    """All families of a join that are told once."""
+    """All families of a join with EMIT FINAL."""
 
     def __init__(self, join: SharedJoin, memory: Memory, image: Mapping[str, Any] | None = None):
         self._memory = memory
@@ -94,10 +93,12 @@ class Finals:
         numbers = {q.name: n for n, q in enumerate(join.queries)}
         return [np.ascontiguousarray(flags[:, numbers[state.family.first.name]]) for state in self.states]
 
-    def tell(self, run: ResultBatch, ends: Sequence[KeyEnds], end: int | None, counters: Counters) -> list[GroupValues]:
-        """Take in pairs, and tell of the groups that are over; of all where the streams have come to their `end`."""
-        columns, found = OutputColumns(run), dict[str, list[pa.Table]]()
-        wanted, keys = (WantedPairs(run), _keys(run)) if len(run) else (None, (NO_NUMBERS, NO_NUMBERS))
+    def advance(
+        self, batch: ResultBatch, ends: Sequence[KeyEnds], end: int | None, counters: Counters
+    ) -> list[GroupValues]:
+        """Take in pairs; the values of the groups that are over, of all where the streams have come to their `end`."""
+        columns, found = OutputColumns(batch), dict[str, list[pa.Table]]()
+        wanted, keys = (WantedPairs(batch), _keys(batch)) if len(batch) else (None, (NO_NUMBERS, NO_NUMBERS))
         for state, own in zip(self.states, ends, strict=True):
             chosen = wanted.places(state.family.first) if wanted else NO_NUMBERS
             for values in state.advance(columns, chosen, keys, own, end, counters):
@@ -114,8 +115,8 @@ class Finals:
         """Write what has changed, and remove the chunks that are needed no more."""
         obsolete, self._obsolete = self._obsolete, []
         for state in self.states:
-            for book, render in state.books:
-                obsolete += book.log(chunks, self._next, render)
+            for log, render in state.logs:
+                obsolete += log.log(chunks, self._next, render)
                 self._next += 1
         chunks.remove(obsolete)
 
@@ -127,14 +128,14 @@ class Finals:
             state = FinalState(join, _family(join, part["queries"]), self._memory)
             state.restore(part, tables)
             self.states.append(state)
-        known = {run.name for state in self.states for book, _ in state.books for run in book.runs}
+        known = {segment.name for state in self.states for log, _ in state.logs for segment in log.segments}
         self._obsolete = [name for kind, _, _, name in chunks if kind is ChunkKind.TOTALS and name not in known]
 
 
-def _keys(run: ResultBatch) -> Keys:
+def _keys(batch: ResultBatch) -> Keys:
     """The join key of each pair as 128 bits."""
-    h1, h2, _ = hash_keys(key_columns(run.join, Side.LEFT, run.rows[Side.LEFT]))
-    at = run.pairs[Side.LEFT]
+    h1, h2, _ = hash_keys(key_columns(batch.join, Side.LEFT, batch.rows[Side.LEFT]))
+    at = batch.pairs[Side.LEFT]
     return h1[at], h2[at]
 
 

@@ -1,6 +1,6 @@
-"""Groups of one family in one shard: which pair is in which, when it comes and goes, and what is told of them.
+"""Groups of one family in one shard: which pair is in which, when it comes and goes, and what is sent of them.
 
-What is kept of the pairs of a group is another matter: numbers (`aggregate.py`), or the first of them (`top.py`).
+What is kept of the pairs of a group is another matter: numbers (`aggregates.py`), or the first of them (`top.py`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from muntin.model import Expr, Query, Side
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family
 
-TIME, G1, G2 = "_t", "_g1", "_g2"
-"""Columns beside the numbers: the instant, the group as 128 bits."""
+TIME, G1, G2, WINDOW = "_t", "_g1", "_g2", "_window"
+"""OutputColumns beside the numbers: the instant, the group as 128 bits; the number of the window in its family."""
 SPARE_GROUPS = 1024
 
 
 @dataclass(frozen=True)
 class GroupValues:
-    """What a shard knows of one query's groups since the instants told last: a row for each instant and group.
+    """What a shard knows of one query's groups since the instants sent last: a row for each instant and group.
 
     `values`, for each expression whose different values have to be counted over several shards: which there are, as
     rows of value and instant, with `n` above zero while it is there.
@@ -60,30 +60,30 @@ class GroupValues:
 
 
 class WantedPairs:
-    """Which pairs of a run queries want, whatever their age."""
+    """Which of some pairs queries want, whatever their age."""
 
-    def __init__(self, run: ResultBatch):
-        self._run = run
-        self._classes = [run.rows[side][CLASS].to_numpy() for side in Side]
+    def __init__(self, batch: ResultBatch):
+        self._batch = batch
+        self._classes = [batch.rows[side][CLASS].to_numpy() for side in Side]
 
     def places(self, query: Query) -> Int64s:
-        run = self._run
-        word, bit = divmod([q.name for q in run.join.queries].index(query.name), 64)
-        left, right, pairs = ((wants[:, word] >> np.uint64(bit) & np.uint64(1)).astype(bool) for wants in run.wants)
-        chosen = left[self._classes[0]][run.pairs[0]] & right[self._classes[1]][run.pairs[1]]
-        if len(run.verdicts):
-            chosen &= pairs[run.verdicts]
+        batch = self._batch
+        word, bit = divmod([q.name for q in batch.join.queries].index(query.name), 64)
+        left, right, pairs = ((wants[:, word] >> np.uint64(bit) & np.uint64(1)).astype(bool) for wants in batch.wants)
+        chosen = left[self._classes[0]][batch.pairs[0]] & right[self._classes[1]][batch.pairs[1]]
+        if len(batch.verdicts):
+            chosen &= pairs[batch.verdicts]
         return np.flatnonzero(chosen)
 
 
 class PlacedPairs(NamedTuple):
-    """Pairs that are live at some instant: their rows, slot, when they come, anchor, first lane, group as 128 bits."""
+    """Pairs that are live at some instant: rows, slot, when they come, anchor, first window, group as 128 bits."""
 
     rows: tuple[pa.Array, pa.Array]
     slot: Int32s
     time: Int64s
     anchor: Int64s
-    lane: Int32s
+    window: Int32s
     h1: Int64s
     h2: Int64s
 
@@ -92,7 +92,7 @@ class GroupState(ABC):
     """One family: its groups, and what is kept of their pairs."""
 
     most = EVERY_ROWS
-    """Rows that may be told at the instants of `EVERY d` at once."""
+    """Rows that may be sent for the instants of `EVERY d` at once."""
 
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, main: Layer, image: Mapping[str, Any] | None):
         self.join, self.family, self.main = join, family, main
@@ -111,10 +111,10 @@ class GroupState(ABC):
         self._groups.discard()
         self.main.discard()
 
-    def begin(self, run: ResultBatch) -> None:
+    def begin(self, batch: ResultBatch) -> None:
         """Take in pairs of the time before the family was there."""
-        if len(run):
-            self.take(OutputColumns(run), WantedPairs(run).places(self.family.first))
+        if len(batch):
+            self.take(OutputColumns(batch), WantedPairs(batch).places(self.family.first))
 
     @abstractmethod
     def take(self, columns: OutputColumns, chosen: Int64s) -> int:
@@ -122,14 +122,14 @@ class GroupState(ABC):
 
     @abstractmethod
     def advance(self, until_us: int, counters: Counters, silent: bool = False) -> list[GroupValues]:
-        """Come to an instant, and tell of all up to it, unless `silent`."""
+        """Come to an instant, and send the values of all up to it, unless `silent`."""
 
     def _check_ticks(self, rows: int) -> None:
         """Stop where the instants of `EVERY d` have more rows than a micro-batch may bring."""
         if rows > self.most:
-            largest = self.family.lanes[-1]
+            largest = self.family.windows[-1]
             names = ", ".join(query.name for query in self.family.queries)
-            seconds = [panes * self.family.pane / 1e6 for panes in (self.family.every or 1, largest.window)]
+            seconds = [panes * self.family.pane / 1e6 for panes in (self.family.every or 1, largest.size)]
             raise LimitError(
                 f"query {names}: EVERY {seconds[0]:g} s over windows of up to {seconds[1]:g} s tells more than "
                 f"{self.most:,} rows in one micro-batch of one shard",
@@ -139,12 +139,12 @@ class GroupState(ABC):
 
     def _placed(self, columns: OutputColumns, chosen: Int64s) -> PlacedPairs | None:
         """Those of the pairs chosen that are live at some instant, new groups taken in; None where there are none."""
-        family, run = self.family, columns.batch
-        left, right = (run.ts(side)[run.pairs[side][chosen]] for side in Side)
+        family, batch = self.family, columns.batch
+        left, right = (batch.ts(side)[batch.pairs[side][chosen]] for side in Side)
         time = _panes(np.maximum(left, right), family.pane)
         anchor = _panes(np.minimum(left + family.delta, right), family.pane)
-        lane = np.searchsorted(self.main.shape.windows, time - anchor, side="right").astype(np.int32)
-        inside = np.flatnonzero(lane < len(family.lanes))
+        window = np.searchsorted(self.main.shape.windows, time - anchor, side="right").astype(np.int32)
+        inside = np.flatnonzero(window < len(family.windows))
         if not len(inside):
             return None
         rows = columns.places(chosen[inside])
@@ -152,7 +152,7 @@ class GroupState(ABC):
         slot, born = self.main.find(h1, h2)
         if family.groups:
             self.main.slots.rows[slot[born]] = self._groups.add(columns, rows, born)
-        return PlacedPairs(rows, slot, time[inside], anchor[inside], lane[inside], h1, h2)
+        return PlacedPairs(rows, slot, time[inside], anchor[inside], window[inside], h1, h2)
 
     def _forget(self, until: int) -> None:
         """Let go of what is over at an instant."""
@@ -167,8 +167,8 @@ class GroupState(ABC):
         return own | self._groups.take(slots.rows[slot])
 
 
-def of_lane(table: pa.Table, lane: int) -> pa.Table:
-    return table.filter(pc.equal(table["lane"], lane)).drop_columns(["lane"])
+def of_window(table: pa.Table, number: int) -> pa.Table:
+    return table.filter(pc.equal(table[WINDOW], number)).drop_columns([WINDOW])
 
 
 def _panes(us: Int64s, pane: int) -> Int64s:

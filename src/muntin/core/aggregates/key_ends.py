@@ -1,4 +1,4 @@
-"""When keys are over, for finals (core/aggregates/finals.py): event times, whatever the micro-batches."""
+"""When keys are over, for EMIT FINAL: event times, whatever the micro-batches."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from muntin.kernels.arrays import AnyArray, Int64s
 
 
 class KeyEnds(NamedTuple):
-    """Keys that are over for a lane, in order of time."""
+    """Keys that are over for a window, in order of time."""
 
     h1: Int64s
     h2: Int64s
     at: Int64s
-    lane: Int64s
+    window: Int64s
 
     @classmethod
     def of(cls, parts: Iterable[tuple[Int64s, Int64s, Int64s, Int64s]]) -> KeyEnds:
         none = np.zeros(0, np.int64)
-        h1, h2, at, lane = (np.concatenate(c) for c in zip((none, none, none, none), *parts, strict=True))
-        order = np.lexsort((lane, at))
-        return cls(h1[order], h2[order], at[order], lane[order])
+        h1, h2, at, window = (np.concatenate(c) for c in zip((none, none, none, none), *parts, strict=True))
+        order = np.lexsort((window, at))
+        return cls(h1[order], h2[order], at[order], window[order])
 
     def chosen(self, which: AnyArray) -> KeyEnds:
         return KeyEnds._make(column[which] for column in self)

@@ -2,7 +2,7 @@
 
 A *label* is a whole number that stands for octets (`kernels.order`): whoever keeps labels compares values without
 having them. New values get labels between those of their neighbours. Where there is no room between two, all labels are
-spread out again, and whoever keeps some is told which have become which.
+spread out again, and whoever keeps some gets to know which have become which.
 
 Values lie in tables that are merged when they are of similar size; in each, labels and octets ascend.
 """

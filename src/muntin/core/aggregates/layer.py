@@ -1,13 +1,13 @@
-"""What an aggregate keeps of its groups, lane by lane, and of the cells of pairs that have yet to go.
+"""What an aggregate keeps of its groups, window by window, and of the cells of pairs that have yet to go.
 
 What the state of a layer **is**, after all instants up to `since`, times counted in panes:
 
-    sums[slot, lane]   over the pairs of the group that are live at `since` in the lane
+    sums[slot, window]   over the pairs of the group that are live at `since` in the window
     waiting            cells of pairs that come after `since`
-    runs               cells of pairs that are not gone from the largest lane; each in order of the pairs' anchors
+    runs               cells of pairs that are not gone from the largest window; each in order of the pairs' anchors
 
-A cell that comes is added to all lanes that its age lets it into, and one that goes is subtracted from one lane: when
-the lane's window has passed since its anchor. So nothing is looked at but what comes and what goes.
+A cell that comes is added to all windows that its age lets it into, and one that goes is subtracted from one window,
+when its size has passed since the anchor. So nothing is looked at but what comes and what goes.
 """
 
 from __future__ import annotations
@@ -56,17 +56,13 @@ STEP = 2
 
 @dataclass(frozen=True)
 class Shape:
-    """How a layer's values lie: windows of the lanes, whole numbers, sums of doubles (which of the whole numbers counts
-    the values of each), skylines."""
+    """How a layer's values lie: sizes of the windows, whole numbers, sums of doubles (which of the whole numbers counts
+    the values of each), and extremes, of each of which a slot has a skyline."""
 
     windows: Int64s
     ints: int
     counts: Int64s
-    skylines: int
-
-    @property
-    def lanes(self) -> int:
-        return len(self.windows)
+    extremes: int
 
     @property
     def doubles(self) -> int:
@@ -74,12 +70,12 @@ class Shape:
 
 
 class GroupedPairs(NamedTuple):
-    """Pairs for a layer: slot, when they come, anchor, the first lane that they are in, and their values."""
+    """Pairs for a layer: slot, when they come, anchor, the first window that they are in, and their values."""
 
     slot: Int32s
     time: Int64s
     anchor: Int64s
-    lane: Int32s
+    window: Int32s
     ints: Int64s
     doubles: Floats
     keys: Int64s
@@ -106,21 +102,21 @@ class Layer(Slotted):
         self._waiting = [TimeQueue.open(memory, run, coming) for run in image["waiting"]] if image else []
 
     def _layouts(self) -> tuple[Layout, Layout, Layout]:
-        room, shape = self._room, self.shape
+        room, shape, windows = self._room, self.shape, len(self.shape.windows)
         sums = [
-            ((room, shape.lanes, shape.ints), "int64"),
-            ((room, shape.lanes, 2 * shape.doubles), "float64"),
-            ((room, shape.lanes), "int64"),
-            ((shape.lanes,), "int64"),
-            ((room, shape.skylines, 4), "int64"),
+            ((room, windows, shape.ints), "int64"),
+            ((room, windows, 2 * shape.doubles), "float64"),
+            ((room, windows), "int64"),
+            ((windows,), "int64"),
+            ((room, shape.extremes, 4), "int64"),
         ]
         return slot_layout(room), sums, [((self._steps, self._step), "int64")]
 
     def _cell_columns(self) -> tuple[Layout, Layout]:
-        """Of cells that go: anchor, slot, lane, values. Of cells that come: time, then the same, and keys."""
+        """Of cells that go: anchor, slot, window, values. Of cells that come: time, then the same, and keys."""
         shape = self.shape
         going = [*flat("int64", "int32", "int32"), ((shape.ints,), "int64"), ((2 * shape.doubles,), "float64")]
-        return going, [*flat("int64"), *going, ((shape.skylines,), "int64"), ((shape.skylines,), "bool")]
+        return going, [*flat("int64"), *going, ((shape.extremes,), "int64"), ((shape.extremes,), "bool")]
 
     def _allocate(self) -> None:
         slots, sums, skylines = self._layouts()
@@ -184,14 +180,14 @@ class Layer(Slotted):
             return 0
         coming = self._coming_cells(pairs)
         self._waiting.append(TimeQueue.keep(self._memory, [coming.time, coming.anchor, coming.slot, *coming[3:]]))
-        going = self._cells(pairs, pairs.anchor, pairs.lane.astype(np.int64))
+        going = self._cells(pairs, pairs.anchor, pairs.window.astype(np.int64))
         np.add.at(self.slots.refs, going.slot, 1)
         self._append([going.anchor, going.slot, *going[3:6]])
         return 2 * len(pairs.slot)
 
     def _coming_cells(self, pairs: GroupedPairs) -> GroupedPairs:
         """In order of time; the anchor of what comes matters where skylines are kept."""
-        return self._cells(pairs, pairs.time, pairs.anchor if self.shape.skylines else pairs.lane.astype(np.int64))
+        return self._cells(pairs, pairs.time, pairs.anchor if self.shape.extremes else pairs.window.astype(np.int64))
 
     def _cells(self, pairs: GroupedPairs, first: Int64s, second: Int64s) -> GroupedPairs:
         """Pairs of the same slot, `first` and `second` as one, in order of `first`."""
@@ -202,9 +198,11 @@ class Layer(Slotted):
         place[order] = np.arange(cells)
         at = at[order]
         ints, doubles = np.zeros((cells, shape.ints), np.int64), np.zeros((cells, 2 * shape.doubles))
-        keys, has = np.zeros((cells, shape.skylines), np.int64), np.zeros((cells, shape.skylines), bool)
+        keys, has = np.zeros((cells, shape.extremes), np.int64), np.zeros((cells, shape.extremes), bool)
         fill_cells(place[ids], pairs.ints, pairs.doubles, pairs.keys, pairs.has, ints, doubles, keys, has)
-        return GroupedPairs(pairs.slot[at], pairs.time[at], pairs.anchor[at], pairs.lane[at], ints, doubles, keys, has)
+        return GroupedPairs(
+            pairs.slot[at], pairs.time[at], pairs.anchor[at], pairs.window[at], ints, doubles, keys, has
+        )
 
     def _append(self, run: Arrays) -> None:
         """Keep a run, merged with those before it that are not much larger: each cell is moved O(log n) times."""
@@ -226,21 +224,21 @@ class Layer(Slotted):
 
     def _coming(self, until: int) -> Events:
         _, columns = self._cell_columns()
-        time, anchor, slot, lane, ints, doubles, keys, has = pass_all(self._waiting, until, columns)
+        time, anchor, slot, window, ints, doubles, keys, has = pass_all(self._waiting, until, columns)
         return Events(
-            time, slot, lane, np.full(len(time), self.shape.lanes, np.int32), anchor, ints, doubles, keys, has
+            time, slot, window, np.full(len(time), len(self.shape.windows), np.int32), anchor, ints, doubles, keys, has
         )
 
     def _going(self, since: int, until: int) -> Iterator[Events]:
-        for n, window in enumerate(self.shape.windows):
+        for n, size in enumerate(self.shape.windows):
             for run in self._runs:
-                anchor, slot, lane, ints, doubles = run.arrays
-                low, high = np.searchsorted(anchor, [since - window, until - window], side="right")
-                chosen = low + np.flatnonzero(lane[low:high] <= n)
+                anchor, slot, window, ints, doubles = run.arrays
+                low, high = np.searchsorted(anchor, [since - size, until - size], side="right")
+                chosen = low + np.flatnonzero(window[low:high] <= n)
                 if len(chosen):
-                    own, nothing = np.full(len(chosen), n, np.int32), (len(chosen), self.shape.skylines)
+                    own, nothing = np.full(len(chosen), n, np.int32), (len(chosen), self.shape.extremes)
                     yield Events(
-                        anchor[chosen] + window,
+                        anchor[chosen] + size,
                         slot[chosen],
                         own,
                         own + np.int32(1),
@@ -251,16 +249,18 @@ class Layer(Slotted):
                         np.zeros(nothing, bool),
                     )
 
-    def adjustments(self, time: Int64s, lane: Int32s, slot: Int32s, column: int, step: Int64s) -> Events:
+    def adjustments(self, time: Int64s, window: Int32s, slot: Int32s, column: int, step: Int64s) -> Events:
         """Events that change one of the whole numbers."""
         shape, rows = self.shape, len(time)
         ints = np.zeros((rows, shape.ints), np.int64)
         ints[:, column] = step
-        nothing = np.zeros((rows, shape.skylines), np.int64), np.zeros((rows, shape.skylines), bool)
-        return Events(time, slot, lane, lane + np.int32(1), time, ints, np.zeros((rows, 2 * shape.doubles)), *nothing)
+        nothing = np.zeros((rows, shape.extremes), np.int64), np.zeros((rows, shape.extremes), bool)
+        return Events(
+            time, slot, window, window + np.int32(1), time, ints, np.zeros((rows, 2 * shape.doubles)), *nothing
+        )
 
     def changes(self, events: Events, since: int) -> Out:
-        """Go through the events; rows for each instant, slot and lane touched, after one that says what was before."""
+        """Go through the events; rows for each instant, slot and window touched, after one that says what was."""
         self._reserve(events)
         control, shape, parts = self.slots.control, self.shape, []
         base = self.clock + 1
@@ -272,7 +272,7 @@ class Layer(Slotted):
         return self._joined(parts)
 
     def ticks(self, events: Events, since: int, until: int, every: int, most: int) -> Out:
-        """Go through the events; rows for each slot and lane with pairs at each multiple of `every`.
+        """Go through the events; rows for each slot and window with pairs at each multiple of `every`.
 
         Stops when there are more than `most` rows, a block of them at the most.
         """
@@ -281,7 +281,7 @@ class Layer(Slotted):
         cursor = np.array([0, (since // every + 1) * every, 0], np.int64)
         done = False
         while not done and found <= most:
-            out = self._out(max(BLOCK, self.shape.lanes * self._room))
+            out = self._out(max(BLOCK, len(self.shape.windows) * self._room))
             cursor[2] = 0
             args = (shape.windows, shape.counts, every, until, cursor, self.sums, self.slots.control, out)
             done = sweep_ticks(events, *args)
@@ -290,27 +290,27 @@ class Layer(Slotted):
         return self._joined(parts)
 
     def presence(self, events: Events) -> tuple[Int64s, Int32s, Int32s, Int64s]:
-        """Go through the events; when, in which lane, for whom (`rows` of the slot) something appeared or was gone."""
+        """Go through the events; when, in which window, for whom (`rows` of the slot) something came or went."""
         room = int((events.hi - events.lo).sum())
         time, step = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        lane, owner = np.zeros(room, np.int32), np.zeros(room, np.int32)
-        found = sweep_presence(events, self.sums, self.slots.rows, time, lane, owner, step)
-        return time[:found], lane[:found], owner[:found], step[:found]
+        window, owner = np.zeros(room, np.int32), np.zeros(room, np.int32)
+        found = sweep_presence(events, self.sums, self.slots.rows, time, window, owner, step)
+        return time[:found], window[:found], owner[:found], step[:found]
 
     def present(self) -> tuple[Int64s, Int64s]:
-        """The slots and lanes with pairs."""
-        slots, lanes = np.nonzero(self.sums.ints[: int(self.slots.control[USED]), :, 0] > 0)
-        return slots.astype(np.int64), lanes.astype(np.int64)
+        """The slots and windows with pairs."""
+        slots, windows = np.nonzero(self.sums.ints[: int(self.slots.control[USED]), :, 0] > 0)
+        return slots.astype(np.int64), windows.astype(np.int64)
 
     def standing(self, since: int) -> Out:
         """The values at `since` of all slots with pairs, as rows that say what was before."""
-        slots, lanes = self.present()
+        slots, windows = self.present()
         out = self._out(len(slots))
-        write_standing(slots, lanes, since, BEFORE, self.shape.windows, self.sums, out)
+        write_standing(slots, windows, since, BEFORE, self.shape.windows, self.sums, out)
         return out
 
     def forget(self, until: int) -> None:
-        """Let go of the cells that are gone from all lanes."""
+        """Let go of the cells that are gone from all windows."""
         gone = until - int(self.shape.windows[-1])
         for run in self._runs:
             drop_cells(self.slots, self.sums.spots, run.take(gone)[1].copy())
@@ -334,19 +334,19 @@ class Layer(Slotted):
         shape = self.shape
         values = np.empty((rows, shape.ints), np.int64), np.empty((rows, 2 * shape.doubles))
         places = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows, np.int64)
-        return Out(*places, *values, np.empty((rows, shape.skylines), np.int64), np.empty((rows, shape.skylines), bool))
+        return Out(*places, *values, np.empty((rows, shape.extremes), np.int64), np.empty((rows, shape.extremes), bool))
 
     def _joined(self, parts: list[Out]) -> Out:
         return Out._make(np.concatenate(columns) for columns in zip(self._out(0), *parts, strict=True))
 
     def _reserve(self, events: Events) -> None:
-        """Room in the skylines for all that comes."""
-        if not self.shape.skylines:
+        """Room on the skylines for all that comes."""
+        if not self.shape.extremes:
             return
         slots, more = np.unique(events.slot[events.has.any(axis=1)], return_counts=True)
         if not reserve(self.sums.spots, self.sums.skylines, self.slots.control, slots, more):
             steps = int(count_steps(self.sums.spots, self.slots.control))
-            self._steps = 4 * (steps + self.shape.skylines * int(more.sum())) + FIRST_STEPS
+            self._steps = 4 * (steps + self.shape.extremes * int(more.sum())) + FIRST_STEPS
             name = self._memory.name("skylines")
             (wider,) = self._memory.allocate(name, [((self._steps, self._step), "int64")])
             repack_skylines(self.sums.spots, self.sums.skylines, wider, self.slots.control)

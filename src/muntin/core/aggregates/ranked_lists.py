@@ -1,7 +1,7 @@
 """From lists of the first pairs of groups to the rows of a query (semantics, section 7).
 
-Shards tell the list of each group from each instant on at which it may have changed there (or at each instant at which
-rows go out). Where a group is in several shards, its list at an instant is made of those that each shard told last.
+Shards send the list of each group from each instant on at which it may have changed there (or at each instant at which
+rows go out). Where a group is in several shards, its list at an instant is made of those that each shard sent last.
 Rows go out where a list is another than before.
 """
 
@@ -23,7 +23,7 @@ from muntin.kernels.aggregate import BEFORE
 from muntin.kernels.arrays import Bools, Int64s
 from muntin.model import Query
 from muntin.model.job import Top
-from muntin.plan.families import aggregation
+from muntin.plan.families import aggregation_of
 
 
 class RankedLists(NamedTuple):
@@ -47,7 +47,7 @@ def list_rows(query: Query, top: Top, parts: Sequence[GroupValues]) -> pa.Table:
     """The rows of a query in order of time."""
     table = pa.concat_tables([part.table for part in parts]).combine_chunks()
     entries = pa.concat_tables([part.values[ENTRIES] for part in parts]).combine_chunks()
-    every = aggregation(query).every_us is not None
+    every = aggregation_of(query).every_us is not None
     lists = _lists(parts, table, _ranks(entries[OCTETS]), top.limit, every)
     new = lists.length > 0 if every else _news(lists, entries.select(list(_names(top))))
     chosen = np.flatnonzero(new)
@@ -58,7 +58,7 @@ def list_rows(query: Query, top: Top, parts: Sequence[GroupValues]) -> pa.Table:
     columns = []
     for name, column in zip(_names(top), top.columns, strict=True):
         values = entries[name].take(at)
-        for n, group in enumerate(aggregation(query).groups):
+        for n, group in enumerate(aggregation_of(query).groups):
             if group.sql == column.sql:  # a list without pairs still says whose it is
                 values = pc.if_else(pa.array(empty), table[f"g.{n}"].take(pa.array(lists.row[of])), values)
         columns.append(values)

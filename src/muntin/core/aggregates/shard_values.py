@@ -1,4 +1,4 @@
-"""What several shards have told of groups, side by side: which rows are of the same group, and what each told last."""
+"""What several shards have sent of groups, side by side: which rows are of the same group, and what each sent last."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from muntin.kernels.hashing import hash_keys
 def of_changed(parts: Sequence[GroupValues]) -> list[GroupValues]:
     """Without the groups of which there is nothing but what was before; a few others may stay.
 
-    Where groups are in several shards, each shard tells how things stand with all of its groups, since it does not know
-    which will change elsewhere: with many groups that is nearly all that is told.
+    Where groups are in several shards, each shard says how things stand with all of its groups, since it does not know
+    which will change elsewhere: with many groups that is nearly all that is sent.
     """
     times = [part.table[TIME].to_numpy() for part in parts]
     pairs = zip(parts, times, strict=True)
@@ -31,7 +31,7 @@ def of_changed(parts: Sequence[GroupValues]) -> list[GroupValues]:
         return table.filter(pa.array(changed[at] == own)) if len(changed) else table.slice(0, 0)
 
     tables = [(chosen(part.table), {name: chosen(table) for name, table in part.values.items()}) for part in parts]
-    return [GroupValues(part.query, *told) for part, told in zip(parts, tables, strict=True)]
+    return [GroupValues(part.query, *own) for part, own in zip(parts, tables, strict=True)]
 
 
 def numbered(table: pa.Table, *columns: str) -> Int64s:

@@ -4,7 +4,7 @@ Order and SELECT list of a pair become octets (`kernels.order`) and these a labe
 one number. What is kept of a group are the labels of its band (`kernels.top`), for all windows of the family, as deep
 as the query that wants most; a query that wants fewer takes the beginning of each list.
 
-A shard tells the lists of a group, as labels, with the octets and the columns of those that occur. Where a group is in
+A shard sends the lists of a group, as labels, with the octets and the columns of those that occur. Where a group is in
 several shards, each of its first pairs is among the first of its shard, so the lists are merged by their octets.
 """
 
@@ -32,7 +32,7 @@ from muntin.kernels.top import TIME as AT
 from muntin.model import Query
 from muntin.model.job import Top
 from muntin.plan import SharedJoin
-from muntin.plan.families import Family, aggregation, combined
+from muntin.plan.families import Family, aggregation_of, combined
 
 PLACE = "_place"
 """The place of a pair in its list, from 1; 0 in the one row of a list without pairs."""
@@ -60,7 +60,7 @@ class Band(Layer):
         return _joined(parts)
 
     def tick_lists(self, events: Events, since: int, until: int, every: int, most: int) -> Lists:
-        """Go through the events; the lists of all slots and lanes with pairs at each multiple of `every`.
+        """Go through the events; the lists of all slots and windows with pairs at each multiple of `every`.
 
         Stops when there are more than `most` pairs on them.
         """
@@ -75,8 +75,8 @@ class Band(Layer):
         return _joined(parts)
 
     def standing_lists(self, since: int) -> Lists:
-        slots, lanes = self.present()
-        return Lists(*write_lists(slots, lanes, since, self.shape.windows, self.depths, self.sums))
+        slots, windows = self.present()
+        return Lists(*write_lists(slots, windows, since, self.shape.windows, self.depths, self.sums))
 
 
 def _joined(parts: Sequence[Lists]) -> Lists:
@@ -94,8 +94,8 @@ class TopState(GroupState):
     main: Band
 
     def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
-        windows = np.array([lane.window for lane in family.lanes], np.int64)
-        depths = np.array([lane.depth for lane in family.lanes], np.int64)
+        windows = np.array([window.size for window in family.windows], np.int64)
+        depths = np.array([window.depth for window in family.windows], np.int64)
         super().__init__(join, family, memory, Band(windows, depths, memory, image and image["main"]), image)
         self._top = _top(family.first)
         fields = [pa.field(f"t.{n}", arrow_type(c.type)) for n, c in enumerate(self._top.columns)]
@@ -141,9 +141,9 @@ class TopState(GroupState):
         counters.combined += int((events.hi - events.lo).sum())
         lists = self._lists(events, since, until, silent)
         found = [
-            GroupValues(query.name, *self._told(lists, n, query))
-            for n, lane in enumerate(self.family.lanes)
-            for query in lane.queries
+            GroupValues(query.name, *self._sent(lists, n, query))
+            for n, window in enumerate(self.family.windows)
+            for query in window.queries
         ]
         self._forget(until)
         self._labels.settle(lambda: self.main.keys(0))
@@ -162,9 +162,9 @@ class TopState(GroupState):
         before, found = self.main.standing_lists(since), self.main.lists(events)
         return _joined([before, Lists(found.heads[found.heads[:, AT] != BEFORE], found.labels)])
 
-    def _told(self, lists: Lists, lane: int, query: Query) -> tuple[pa.Table, dict[str, pa.Table]]:
-        """The lists of a lane, a row for each pair, and what the pairs are."""
-        heads = lists.heads[lists.heads[:, LANE] == lane]
+    def _sent(self, lists: Lists, window: int, query: Query) -> tuple[pa.Table, dict[str, pa.Table]]:
+        """The lists of a window, a row for each pair, and what the pairs are."""
+        heads = lists.heads[lists.heads[:, LANE] == window]
         lengths = np.minimum(heads[:, LENGTH], _top(query).limit)
         shown = np.maximum(lengths, 1)
         of = np.repeat(np.arange(len(heads)), shown)
@@ -181,6 +181,6 @@ class TopState(GroupState):
 
 
 def _top(query: Query) -> Top:
-    top = aggregation(query).top
+    top = aggregation_of(query).top
     assert top is not None
     return top

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.aggregates import measures
-from muntin.core.aggregates.aggregates import sums_of_doubles, whole_numbers
 from muntin.core.storage import Layout
 from muntin.kernels.aggregate import add_wide
 from muntin.kernels.arrays import AnyArray, Bools, Floats, Int64s
-from muntin.plan.families import Family
+from muntin.plan.functions import Measures
 
 
 class Totals(NamedTuple):
@@ -36,39 +34,39 @@ def together(one: Totals, other: Totals) -> Totals:
     return Totals(one.ints + other.ints, doubles, keys, one.has | other.has)
 
 
-class Measures:
-    """What a family adds up: whole numbers, sums of doubles in two halves, least and greatest values."""
+class TotalsLayout:
+    """How the totals of a family lie: by number in memory, by name in the log."""
 
-    def __init__(self, family: Family):
-        self.ints, self.extremes = whole_numbers(family), family.extremes
-        self.doubles = [name for arg in sums_of_doubles(family) for name in measures.double_names(arg)]
+    def __init__(self, measures: Measures):
+        self._measures = measures
 
-    def columns(self, lanes: int) -> Layout:
-        """How the totals of a group lie, by lane."""
-        extremes = len(self.extremes)
+    def columns(self, windows: int) -> Layout:
+        """How the totals of a group lie, by window."""
+        measures, extremes = self._measures, len(self._measures.extremes)
         return [
-            ((lanes, len(self.ints)), "int64"),
-            ((lanes, len(self.doubles)), "float64"),
-            ((lanes, extremes), "int64"),
-            ((lanes, extremes), "bool"),
+            ((windows, len(measures.whole)), "int64"),
+            ((windows, len(measures.halves)), "float64"),
+            ((windows, extremes), "int64"),
+            ((windows, extremes), "bool"),
         ]
 
     def named(self, totals: Totals) -> dict[str, Any]:
-        """Totals by the names that they are known by (core/aggregates/measures.py)."""
-        found: dict[str, Any] = {name: totals.ints[:, n] for n, name in enumerate(self.ints)}
-        found |= {name: totals.doubles[:, n] for n, name in enumerate(self.doubles)}
-        for n, call in enumerate(self.extremes):
-            found[measures.extreme_name(call)] = pa.array(totals.keys[:, n], mask=~totals.has[:, n])
+        """Totals by the names that they are kept under."""
+        found: dict[str, Any] = {name: totals.ints[:, n] for n, name in enumerate(self._measures.whole)}
+        found |= {name: totals.doubles[:, n] for n, name in enumerate(self._measures.halves)}
+        for n, extreme in enumerate(self._measures.extremes):
+            found[extreme.name] = pa.array(totals.keys[:, n], mask=~totals.has[:, n])
         return found
 
-    def read(self, table: pa.Table, windows: str) -> Totals:
-        """The totals of a lane as they were written."""
+    def read(self, table: pa.Table, window: str) -> Totals:
+        """The totals of a window as they were written."""
 
         def numbers(names: Iterable[str], kind: Any) -> AnyArray:
-            columns = [table[f"{windows} {name}"].fill_null(0).to_numpy() for name in names]
+            columns = [table[f"{window} {name}"].fill_null(0).to_numpy() for name in names]
             return np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), kind)
 
-        extremes = [measures.extreme_name(call) for call in self.extremes]
-        has = [np.asarray(table[f"{windows} {name}"].is_valid()) for name in extremes]
+        extremes = [extreme.name for extreme in self._measures.extremes]
+        has = [np.asarray(table[f"{window} {name}"].is_valid()) for name in extremes]
         present = np.stack(has, axis=1) if has else np.zeros((table.num_rows, 0), bool)
-        return Totals(numbers(self.ints, np.int64), numbers(self.doubles, float), numbers(extremes, np.int64), present)
+        ints, doubles = numbers(self._measures.whole, np.int64), numbers(self._measures.halves, float)
+        return Totals(ints, doubles, numbers(extremes, np.int64), present)

@@ -231,12 +231,12 @@ class Promises(NoPromises):
     ) -> list[KeyEnds]:
         found = []
         for n, state in enumerate(finals.states):
-            windows = [[lane.queries[0].window.side(side) for side in Side] for lane in state.family.lanes]
+            windows = [[own.queries[0].window.side(side) for side in Side] for own in state.family.windows]
             parts = list(self._pending.over(n, windows, before, release))
             for promises in new:
                 quiet = promises.chosen(promises.quiet)
-                lanes = (np.full(len(quiet.tp), lane) for lane in range(len(windows)))
-                parts += [(quiet.h1, quiet.h2, quiet.tp, lane) for lane in lanes]
+                numbers = (np.full(len(quiet.tp), n) for n in range(len(windows)))
+                parts += [(quiet.h1, quiet.h2, quiet.tp, number) for number in numbers]
             ends = KeyEnds.of(parts)
             found.append(ends if end is None else ends._replace(at=np.minimum(ends.at, end)))
         return found

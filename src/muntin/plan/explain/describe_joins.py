@@ -26,7 +26,7 @@ from muntin.plan.explain.description import (
     WindowSpan,
     Work,
 )
-from muntin.plan.families import combined, sends_distinct_values
+from muntin.plan.families import combined, distinct_values_sent
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
@@ -184,7 +184,7 @@ def _query(join: SharedJoin, query: Query, fractions: Sequence[float], mode: Pun
 
 
 def _aggregates(join: SharedJoin, query: Query, wanted: Aggregation, mode: PunctuationMode) -> AggregatesUse:
-    sent, ends_by_promises = sends_distinct_values(join, query), wanted.final and mode.listens
+    sent, ends_by_promises = distinct_values_sent(join, query), wanted.final and mode.listens
     top = None if wanted.top is None else FirstPairs(wanted.top.limit, [by.text for by in wanted.top.order])
     return AggregatesUse(
         calls=[call.text for call in wanted.calls],

@@ -27,7 +27,7 @@ from muntin.core.results import OutputColumns, ResultBatch, output_schema, route
 from muntin.core.storage import read_table, table_bytes
 from muntin.model import Query, UsageError
 from muntin.plan import Plan
-from muntin.plan.families import sends_distinct_values
+from muntin.plan.families import distinct_values_sent
 from muntin.plan.punctuation_modes import are_used
 from muntin.spark.checkpoint import WHAT_TO_DO, DamageError, FileKind, Manifest, Publisher, Staged, from_line, to_line
 from muntin.spark.exchange import Frame, FrameKind, Topology, decode
@@ -131,7 +131,7 @@ class SinkTask:
             join, query = plan.join(pieces[0].header["join"]), plan.queries[name]
             assert join is not None
             values = [GroupValues.read(piece.header, bytes(piece.payload)) for piece in pieces]
-            table, faults = finish(query, values, sends_distinct_values(join, query))
+            table, faults = finish(query, values, distinct_values_sent(join, query))
             if faults.num_rows:
                 turned_away.append((part, dead_letters.overflows(query, faults)))
             if table.num_rows:
