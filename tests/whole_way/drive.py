@@ -26,7 +26,8 @@ from muntin.spark.checkpoint.plans import PlanLog
 from muntin.spark.control import control_stream
 from muntin.spark.control.watch import send_idle, send_ordering
 from muntin.spark.ingest.dead_letters import NAME as LETTERS
-from muntin.spark.run import Job, Run, pipeline, runner
+from muntin.spark.run import Job, Run, pipeline
+from muntin.spark.run import run as running
 from muntin.sql import parse_job
 from whole_way.random_jobs import Asked, Life, Row, Step
 from whole_way.stand_in import Session
@@ -105,7 +106,7 @@ def live(life: Life, root: Path) -> Outcome:
 @contextlib.contextmanager
 def kept_apart(root: Path) -> Iterator[None]:
     """Hot state lies in the job's folder, and nobody looks for requests by himself."""
-    with mock.patch.object(tempfile, "tempdir", str(root)), mock.patch.object(runner, "LISTEN_S", 3600):
+    with mock.patch.object(tempfile, "tempdir", str(root)), mock.patch.object(running, "LISTEN_S", 3600):
         yield
 
 

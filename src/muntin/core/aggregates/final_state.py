@@ -38,7 +38,7 @@ Keys = tuple[Int64s, Int64s]
 H1, H2, KEY1, KEY2, OWNER1, OWNER2 = "_h1", "_h2", "_k1", "_k2", "_o1", "_o2"
 SIZES = "_left", "_right"
 NEXT, KEY, INTS, DOUBLES, KEYS, HAS, HEADS = range(7)
-"""OutputColumns of groups: the next one of the same key, the key, totals by window, and from `HEADS` on for each expression
+"""Columns of groups: the next one of the same key, the key, totals by window, and from `HEADS` on for each expression
 whose different values are counted the first of them."""
 OWNER, WINDOW = 1, 2
 """OutputColumns of different values, after `NEXT`: their group, and the smallest window that has them."""
