@@ -6,7 +6,6 @@ Runs begin, stop, die and go on from what is durable; queries come and go by the
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
+from muntin.spark.checkpoint import FileKind, from_line, plans, write_json
 from muntin.spark.checkpoint import manifests as publishing
-from muntin.spark.checkpoint import plans
 from muntin.spark.checkpoint.manifests import STAGING, last_manifest, manifests
 from muntin.spark.checkpoint.plans import PlanLog
 from muntin.spark.control import control_stream
@@ -91,7 +90,7 @@ def live(life: Life, root: Path) -> Outcome:
     """Live one job in a folder of its own."""
     with kept_apart(root), contextlib.ExitStack() as stack:
         driver = Driver(life, root)
-        stack.enter_context(mock.patch.object(publishing, "write_atomically", driver.write_manifest))
+        stack.enter_context(mock.patch.object(publishing, "write_json", driver.write_json))
         try:
             if life.online:
                 driver.run_on()
@@ -125,11 +124,13 @@ class Driver:
     def faults(self) -> Faults:
         return self.session.faults
 
-    def write_manifest(self, target: Path, text: str) -> None:
-        """The commit point, before which and after which a process may die."""
-        self.faults.reach("publish")
-        target.write_text(text)
-        self.faults.reach("rename")
+    def write_json(self, file: Path, kind: FileKind, content: Any, job: str | None = None) -> None:
+        """The manifest is the commit point, before which and after which a process may die."""
+        if kind is FileKind.MANIFEST:
+            self.faults.reach("publish")
+        write_json(file, kind, content, job)
+        if kind is FileKind.MANIFEST:
+            self.faults.reach("rename")
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -249,7 +250,7 @@ class Driver:
         """From the messages that Spark put into micro-batches."""
         folder = str(control_stream.folder(self.checkpoint))
         texts, log = self.session.texts[folder], self.session.checkpoints[str(self.checkpoint)]
-        sent = [json.loads(text) for text in texts.values()]
+        sent = [from_line(t.strip().encode(), FileKind.CONTROL, None, None, "a message") for t in texts.values()]
         told = [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]
         return [{s for m in messages if m["type"] == "idle" for s in m["streams"]} for messages in told]
 

@@ -156,7 +156,8 @@ class Writer:
 
     def start(self) -> StreamingQuery:
         session = self._frame.session
-        query = StreamingQuery(self._frame, self._write, session.checkpoints[self._folder], self._now)
+        checkpoint = session.checkpoints[self._folder]
+        query = StreamingQuery(self._frame, self._write, checkpoint, Path(self._folder), self._now)
         session.queries.append(query)
         return query
 
@@ -170,8 +171,11 @@ class Progress(dict[str, Any]):
 class StreamingQuery:
     """Runs what is there and ends, or a micro-batch whenever it is told to (`step`)."""
 
-    def __init__(self, frame: DataFrame, write: Callable[[Any, int], None], checkpoint: Checkpoint, now: bool):
+    def __init__(
+        self, frame: DataFrame, write: Callable[[Any, int], None], checkpoint: Checkpoint, folder: Path, now: bool
+    ):
         self._frame, self._write, self._checkpoint, self.available_now = frame, write, checkpoint, now
+        self._folder = folder
         self.isActive, self.lastProgress = True, None
         self.status = {"message": "Waiting for data to arrive"}
         self._error: Exception | None = None
@@ -212,6 +216,7 @@ class StreamingQuery:
             return False
         checkpoint.state = {**checkpoint.state, **work.after}
         checkpoint.committed = batch.number
+        self._log("commits", batch.number)
         rows = [self._rows(source, batch) for source in self._frame.plan.sources()]
         sources = [{"numInputRows": count} for count in rows]
         done = {"runId": self._id, "batchId": batch.number, "durationMs": {"addBatch": 1}, "sources": sources}
@@ -234,4 +239,11 @@ class StreamingQuery:
         if not any(files.values()):
             return None
         log.offsets.append(MicroBatch(len(log.offsets), files, self._frame.session.dice.randrange(1 << 30)))
+        self._log("offsets", log.offsets[-1].number)
         return log.offsets[-1]
+
+    def _log(self, name: str, number: int) -> None:
+        """An entry of one of Spark's logs, by which a start sees how far Spark has come."""
+        place = self._folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        (place / str(number)).write_text("v1\n{}\n")
