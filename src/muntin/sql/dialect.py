@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from muntin.model.types import TYPES
 from muntin.sql.amounts import is_row_count, parse_rows
@@ -128,7 +128,8 @@ class MuntinParser(ValueParser):
         if select is None:
             self._fail("expected SELECT", f"write CREATE QUERY {name.name} AS SELECT ...")
         mark(select, start.start, self._prev.end + 1)
-        return self.expression(CreateQuery(this=name, expression=select, replace=replace))
+        node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, replace=replace))
+        return node
 
     def _parse_create_stream(self) -> CreateStream:
         name = self._parse_name("the stream's name")
@@ -151,7 +152,8 @@ class MuntinParser(ValueParser):
             if key in clauses:
                 self._fail_since(start, f"{start.text.upper()} is given twice", "keep one of them")
             clauses[key] = clause
-        return self.expression(CreateStream(this=name, expressions=columns, **clauses))
+        node: CreateStream = self.expression(CreateStream(this=name, expressions=columns, **clauses))
+        return node
 
     def _parse_column_type(self) -> ColumnType:
         name = self._parse_name("a column's name")
@@ -161,7 +163,8 @@ class MuntinParser(ValueParser):
             if self._curr and self._curr.token_type == TokenType.VAR:
                 self._fail(f"the type {self._curr.text} is not known", f"types are {', '.join(TYPES)} and decimal(p,s)")
             self._fail(f"expected the type of column {name.name}", hint)
-        return self.expression(ColumnType(this=name, type=kind))
+        node: ColumnType = self.expression(ColumnType(this=name, type=kind))
+        return node
 
     def _parse_unique_columns(self) -> Unique:
         start = self._curr
@@ -228,7 +231,8 @@ class MuntinParser(ValueParser):
         mark(node, start.start, self._prev.end + 1)
         if not self._match(TokenType.EQ):
             self._fail("expected = after the option's name", f"write {key} = 'value'")
-        return self.expression(Option(this=node, expression=self._parse_plain_value()))
+        option: Option = self.expression(Option(this=node, expression=self._parse_plain_value()))
+        return option
 
     # aggregates
 
@@ -286,7 +290,8 @@ class MuntinParser(ValueParser):
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if not (self._next and self._next.token_type == TokenType.L_BRACKET):
-            return super()._parse_table(*args, **kwargs)
+            plain: exp.Expr | None = super()._parse_table(*args, **kwargs)
+            return plain
         name = self._parse_name("a stream's name")
         start = self._curr
         self._advance()
@@ -294,7 +299,7 @@ class MuntinParser(ValueParser):
         if not self._match(TokenType.R_BRACKET):
             self._fail("expected ] after the window", "write Stream [RANGE 12 HOURS] alias")
         mark(window, start.start, self._prev.end + 1)
-        table = self.expression(StreamRef(this=name, range=window))
+        table: StreamRef = self.expression(StreamRef(this=name, range=window))
         if not self._is_word("EMIT", "EVERY"):
             table.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
         return table

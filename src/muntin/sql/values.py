@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from muntin.model import UsageError
 from muntin.sql.amounts import RATE_HINT, RATE_SECONDS, is_row_count, parse_rate
