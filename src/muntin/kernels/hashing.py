@@ -57,7 +57,8 @@ def extend_keys(h1: Int64s, h2: Int64s, low: Int64s, high: Int64s) -> tuple[Int6
 
 def shard_of(h1: Int64s, h2: Int64s, shards: int) -> Int32s:
     """The shard of each key, evenly spread whatever the keys look like."""
-    return _shards(h1, h2, shards)
+    found: Int32s = _shards(h1, h2, shards)
+    return found
 
 
 def _plain(column: Column) -> pa.Array:
@@ -80,7 +81,8 @@ def _hash_bytes(array: pa.Array, secret: tuple[int, int]) -> tuple[Int64s, Int64
     n = len(array)
     bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + n + 1] if n else np.zeros(1, np.int64)
     octets = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    return _siphash(octets, bounds, np.uint64(secret[0]), np.uint64(secret[1]))
+    halves: tuple[Int64s, Int64s] = _siphash(octets, bounds, np.uint64(secret[0]), np.uint64(secret[1]))
+    return halves
 
 
 @inlined

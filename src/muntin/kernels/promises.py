@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from muntin.kernels.arrays import Int64s, UInt8s
-from muntin.kernels.compiled import inlined, kernel
+from muntin.kernels.compiled import inlined, kernel, kernel_in_place
 from muntin.kernels.hash_table import find_entry, find_place, table_size
 from muntin.kernels.index import (
     CLASS_BITS,
@@ -92,7 +92,36 @@ def _find(keys, info, h1, h2):
     return find_entry(keys, info, FREE, h1, h2)
 
 
-@kernel
+@inlined
+def _replace_recent(recent, side, h1, h2, event):
+    """Make an event the last wanted one of its key and side; the one before it, -1 where there is none."""
+    keys, info = recent.keys, recent.info
+    at = _find(keys, info, h1, h2)
+    if info[at, TP] == FREE:
+        keys[at, 0], keys[at, 1] = h1, h2
+        info[at, UNTIL], info[at, OVER] = -1, -1
+        info[at, TP] = 0
+    before = info[at, UNTIL + side]
+    info[at, UNTIL + side] = event
+    return before
+
+
+@inlined
+def _last_kept(index, side, h1, h2, ts, timed, keep):
+    """The time of the last row of a key in the index that is still wanted at `ts`; NONE where there is none."""
+    _, table, slots, slab = index
+    slot = np.int64(table[find_place(table, slots, h1, h2)])
+    back = count_of(slots, slot, side) if slot >= 0 else np.int64(0)
+    while back > 0:
+        back -= 1
+        at = slots[slot, HEAD + side] + back
+        entry = slots[slot, OFF + side] + (at & mask_of(slots, slot, side))
+        if not timed or slab[entry, 0] + keep[side, slab[entry, 1] & CLASS_MASK] > ts:
+            return slab[entry, 0]
+    return np.int64(NONE)
+
+
+@kernel_in_place
 def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers, recent, before, out):
     """Hold each event against the tables, in order, and enter the promises; the tables must have room.
 
@@ -104,10 +133,8 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
     """
     used = (left.used, right.used)
     keys, info = (left.keys, right.keys), (left.info, right.info)
-    _, table, slots, slab = index
     sides, kinds, times, h1s, h2s, untils, given = events
     fates, made, lasts, partners = out
-    _, recent_keys, recent_info = recent
     for n in range(len(times)):
         side, ts, h1, h2 = np.int64(sides[n]), times[n], h1s[n], h2s[n]
         other = 1 - side
@@ -123,14 +150,8 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
             tp = info[other][theirs, TP]
             if tp != FREE and tp + 1 - unique[other] <= ts <= info[other][theirs, UNTIL]:
                 fates[n] = SILENT if ts > info[other][theirs, OVER] else COVERED
-            if stay[n] > 0 and len(recent_keys) > 2:
-                at = _find(recent_keys, recent_info, h1, h2)
-                if recent_info[at, TP] == FREE:
-                    recent_keys[at, 0], recent_keys[at, 1] = h1, h2
-                    recent_info[at, UNTIL], recent_info[at, OVER] = -1, -1
-                    recent_info[at, TP] = 0
-                before[n] = recent_info[at, UNTIL + side]
-                recent_info[at, UNTIL + side] = n
+            if stay[n] > 0 and len(recent.keys) > 2:
+                before[n] = _replace_recent(recent, side, h1, h2, n)
             if not unique[side]:
                 continue
             until, number = ts + binding[side], numbers[side]
@@ -146,23 +167,12 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
             used[side][0] += 1
         if is_row:
             lasts[n] = ts if stay[n] > 0 else NONE
-        elif len(recent_keys) > 2:  # none where promises are entered again
-            at = _find(recent_keys, recent_info, h1, h2)
-            event = recent_info[at, UNTIL + side] if recent_info[at, TP] != FREE else np.int64(-1)
+        elif len(recent.keys) > 2:  # none where promises are entered again
+            at = _find(recent.keys, recent.info, h1, h2)
+            event = recent.info[at, UNTIL + side] if recent.info[at, TP] != FREE else np.int64(-1)
             while event >= 0 and timed[side] and times[event] + stay[event] <= ts:
                 event = before[event]
-            if event >= 0:
-                lasts[n] = times[event]
-            else:
-                slot = np.int64(table[find_place(table, slots, h1, h2)])
-                back = count_of(slots, slot, side) if slot >= 0 else np.int64(0)
-                while back > 0:
-                    back -= 1
-                    at = slots[slot, HEAD + side] + back
-                    entry = slots[slot, OFF + side] + (at & mask_of(slots, slot, side))
-                    if not timed[side] or slab[entry, 0] + keep[side, slab[entry, 1] & CLASS_MASK] > ts:
-                        lasts[n] = slab[entry, 0]
-                        break
+            lasts[n] = times[event] if event >= 0 else _last_kept(index, side, h1, h2, ts, timed[side], keep)
         if number < -1 and lasts[n] != NONE:
             number = -2 - number
         info[side][mine, TP], info[side][mine, UNTIL] = ts, until
