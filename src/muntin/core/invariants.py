@@ -236,8 +236,6 @@ def _levels(parts: OperatorParts, rows: SideRows) -> Found:
         yield f"{side.name}: {counters.state_rows[side]} rows are counted in the state, {len(rows.number)} are there"
     if counters.held_rows[side] != int((~rows.taken).sum()):
         yield f"{side.name}: {counters.held_rows[side]} held rows are counted, {int((~rows.taken).sum())} are there"
-    if counters.promises[side] != parts.promises.count[side]:
-        yield f"{side.name}: {counters.promises[side]} promises are counted, {parts.promises.count[side]} are there"
     left = counters.inserted[side] - counters.expired[side] - counters.purged[side]
     if not parts.changed and left != len(rows.number):
         yield f"{side.name}: {left} rows were inserted and have not left, {len(rows.number)} are there"

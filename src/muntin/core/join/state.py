@@ -287,9 +287,10 @@ class JoinState:
 
     def _listed(self, now: Sequence[int], counters: Counters) -> ExpiryLists:
         """Lists made anew from the index, after what is stale has left it."""
-        retentions = Retentions(self.selections)
+        retention = Retentions(self.selections).by_class
+        retention = np.where(retention > 0, retention, -FOREVER)  # rows that nobody wants leave, whatever their age
         for side in Side:
-            counters.expired[side] += clean(self.index, int(side), now[side], retentions.by_class)
+            counters.expired[side] += clean(self.index, int(side), now[side], retention)
         rows = self.rows(Side.LEFT) + self.rows(Side.RIGHT)
         blocks = ExpiryLists.blocks_for(rows, sum(map(len, self.join.cuts)))
         expiry = ExpiryLists(self.join, self._memory, blocks=blocks)
