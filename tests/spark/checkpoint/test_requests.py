@@ -252,7 +252,7 @@ def test_a_refusal_that_cannot_be_written_is_tried_again(box, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(requests, "write_json", full)
+        patch.setattr(requests, "write_record", full)
         assert requests.pending(box) == []
     assert files(box, "requests") == ["1-a.json"]
     assert requests.pending(box) == []
