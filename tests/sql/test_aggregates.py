@@ -65,10 +65,25 @@ def test_distinct_groups_by_the_whole_list(spec: JobSpec) -> None:
         ("MAX(A.day)", "date"),
         ("MIN(A.ok)", "boolean"),
         ("MAX(A.tag)", "string"),
+        ("VAR_POP(A.t)", "double"),
+        ("STDDEV_SAMP(B.d)", "double"),
     ],
 )
 def test_types_are_sparks(spec: JobSpec, call: str, kind: str) -> None:
     assert query(spec, f"SELECT {call} AS x {AB} WINDOW 1 s").select[0].expr.type == kind
+
+
+def test_a_function_may_have_several_names(spec: JobSpec) -> None:
+    found = query(
+        spec, f"SELECT VAR_SAMP(A.t), Variance(A.t), STDDEV(A.t), STDDEV_SAMP(A.t) + VAR_POP(A.t) {AB} WINDOW 1 s"
+    )
+    assert [call.function for call in found.aggregation.calls] == ["var_samp", "stddev_samp", "var_pop"]
+    assert [o.name for o in found.select] == [
+        "var_samp(t)",
+        "variance(t)",
+        "stddev(t)",
+        "(stddev_samp(t) + var_pop(t))",
+    ]
 
 
 def test_groups_over_several_keys_need_the_exchange_that_key_order_does_without(spec: JobSpec) -> None:

@@ -143,7 +143,8 @@ QUERIES = [
 NOT_YET = [
     ("SELECT A.ts FROM Temperature [«PARTITION BY» t ROWS 5] A, Humidity B", "a window of PARTITION BY"),
     (f"SELECT COUNT(*) {AB} «GROUP BY ALL» {END}", "GROUP BY with ALL"),
-    (f"SELECT «STDDEV(A.t)» {AB} {END}", "the aggregate STDDEV"),
+    (f"SELECT «MEDIAN(A.t)» {AB} {END}", "the aggregate MEDIAN"),
+    (f"SELECT «var_samp(DISTINCT A.t)» {AB} {END}", "VAR_SAMP(DISTINCT ...)"),
     (f"SELECT «COUNT(A.t, A.tag)» {AB} {END}", "COUNT of several values"),
     (f"SELECT «COUNT(DISTINCT A.t, A.tag)» {AB} {END}", "DISTINCT of several values"),
     (f"SELECT «SUM(DISTINCT A.t)» {AB} {END}", "SUM(DISTINCT ...)"),

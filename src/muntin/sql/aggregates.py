@@ -14,7 +14,7 @@ from sqlglot import exp
 from muntin.model import Aggregation, Call, Expr, Output
 from muntin.model.types import Field
 from muntin.plan.functions import AGGREGATES, AggregateFunction, function_named
-from muntin.sql.expressions import Expressions
+from muntin.sql.expressions import Expressions, written_name
 from muntin.sql.places import SqlText
 from muntin.sql.top import bind_top, is_ranked
 from muntin.sql.translate import called
@@ -166,13 +166,13 @@ class Grouped:
         return f"a.{list(self._calls).index(key)}"
 
     def _function(self, node: exp.AggFunc) -> tuple[AggregateFunction, exp.Expr | None]:
-        function, arg = _FUNCTIONS.get(type(node)), node.this
+        function, arg, name = _FUNCTIONS.get(type(node)), node.this, written_name(self.text, node).upper()
         if function is None or node.args.get("count"):
             *names, last = (f.sql_names[0].upper() for f in _NAMED)
             hint = f"there are {', '.join(names)} and {last}"
-            raise self.text.refuse(f"the aggregate {called(node)}", node, hint)
+            raise self.text.refuse(f"the aggregate {name}", node, hint)
         if node.args.get("expressions") or arg is None:
-            raise self.text.refuse(f"{called(node)} of several values", node, f"write {called(node)} of one expression")
+            raise self.text.refuse(f"{name} of several values", node, f"write {name} of one expression")
         if isinstance(arg, exp.Star) and function.counts_pairs:
             return function, None
         distinct = isinstance(arg, exp.Distinct)
@@ -186,7 +186,7 @@ class Grouped:
         if not distinct:
             return function, arg
         if function.distinct is None:
-            raise self.text.refuse(f"{called(node)}(DISTINCT ...)", node, "DISTINCT goes with COUNT")
+            raise self.text.refuse(f"{name}(DISTINCT ...)", node, "DISTINCT goes with COUNT")
         return function_named(function.distinct), arg
 
     def _type(self, function: AggregateFunction, arg: Expr | None, node: exp.AggFunc) -> str:
@@ -195,5 +195,5 @@ class Grouped:
         refusal = function.refusal(arg.type, self._final)
         if refusal is not None:
             raised = self.text.refuse if refusal.not_yet else self.text.error
-            raise raised(called(node) + refusal.why, node, refusal.hint)
+            raise raised(written_name(self.text, node).upper() + refusal.why, node, refusal.hint)
         return function.result_type(arg.type)

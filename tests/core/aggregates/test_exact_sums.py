@@ -182,6 +182,68 @@ def test_sums_of_doubles_are_exact_also_past_the_range(way, call, batches, resta
     assert not found[1], "doubles have infinities, they do not fail"
 
 
+# -- variances ----------------------------------------------------------------------------------------------------
+
+
+SPREADS = ["VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"]
+
+
+def spread_value(call: str, values: list[Any]) -> Any:
+    """By the definition: the mean square of the distances from the mean, in fractions, rounded to twelve digits."""
+    count = len(values) - call.endswith("SAMP")
+    if not values or not count:
+        return None
+    if not all(math.isfinite(v) for v in values):
+        return "nan"
+    mean = sum(map(Fraction, values), Fraction()) / len(values)
+    variance = nearest(sum((Fraction(v) - mean) ** 2 for v in values) / count)
+    return rounded(math.sqrt(variance) if "STDDEV" in call else variance)
+
+
+def rounded(value: float | str | None) -> str | None:
+    return None if value is None else f"{float(value):.12g}"
+
+
+def steps(rows: list[tuple]) -> list[tuple]:
+    """Rows whose values are rounded, without those that then say nothing new of their group."""
+    found: list[tuple] = []
+    for row in sorted(rows, key=lambda row: (str(row[:-2]), row[-1])):
+        *group, value, t = row
+        if not found or [*found[-1][:-1]] != [*group, rounded(value)]:
+            found.append((*group, rounded(value), t))
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("call", SPREADS)
+@settings(max_examples=EXAMPLES // 5, deadline=None)
+@given(decimals(), st.booleans())
+def test_variances_of_decimals_are_those_of_fractions(way, call, world, restarts):
+    precision, scale, batches = world
+    found, faults = answers(f"DECIMAL({precision},{scale})", call, way, batches, SHARDS, restarts)
+    rows, _ = wanted(way, lambda values: spread_value(call, values), batches)
+    assert steps(found) == steps(rows) and not faults
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("call", SPREADS)
+@settings(max_examples=EXAMPLES // 5, deadline=None)
+@given(worlds(st.one_of(ORDINARY, ORDINARY, LARGE, ODD, st.none())), st.booleans())
+def test_variances_of_doubles_are_those_of_fractions_also_past_the_range(way, call, batches, restarts):
+    found, faults = answers("DOUBLE", call, way, batches, SHARDS, restarts)
+    rows, _ = wanted(way, lambda values: spread_value(call, values), batches)
+    assert steps(found) == steps(rows) and not faults
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=EXAMPLES // 5, deadline=None)
+@given(worlds(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(2**63 - 9, 2**63 - 1), st.none())))
+def test_variances_of_whole_numbers_are_those_of_fractions(way, batches):
+    found, _ = answers("BIGINT", "VAR_SAMP", way, batches, SHARDS, False)
+    rows, _ = wanted(way, lambda values: spread_value("VAR_SAMP", values), batches)
+    assert steps(found) == steps(rows)
+
+
 # -- the corners by name ---------------------------------------------------------------------------------------------
 
 
@@ -208,6 +270,21 @@ def test_an_average_that_does_not_fit_is_a_fault_and_the_job_goes_on():
     assert at_once("DECIMAL(38,0)", "AVG", [Decimal(10**38 - 1)]) == ([(None, 4)], {(0,)})
     found, faults = at_once("DECIMAL(38,0)", "AVG", [Decimal(10**33), Decimal(10**33 + 1), Decimal(10**33 + 1)])
     assert found[0] == (Decimal("1000000000000000000000000000000000.6667"), 0) and not faults
+
+
+@pytest.mark.parametrize("kind", ["BIGINT", "DECIMAL(9,2)", "DOUBLE", "FLOAT"])
+def test_one_value_varies_by_nothing_and_is_no_sample(kind):
+    value = Decimal("7.25") if "DECIMAL" in kind else 7
+    assert at_once(kind, "VAR_POP", [value, None]) == ([("0.0", 0), (None, 4)], set())
+    assert at_once(kind, "STDDEV_SAMP", [value, None]) == ([(None, 0)], set()), "the row that says the same is none"
+
+
+def test_values_that_lie_close_together_far_from_zero_keep_all_digits():
+    """A variance of 1e-9 around a mean of 1e9: squares in doubles would have lost it altogether."""
+    values = [1e9 + n / 2**15 for n in range(5)]
+    found, _ = at_once("DOUBLE", "VAR_POP", values)
+    assert float(found[0][0]) == pytest.approx(2 / 2**30, rel=1e-15)
+    assert at_once("DOUBLE", "STDDEV_SAMP", [0.1] * 5)[0][0] == ("0.0", 0), "equal values"
 
 
 def test_large_doubles_that_have_gone_leave_the_others_as_they_were():

@@ -1,4 +1,9 @@
-"""Aggregates over pairs: live groups, finals, the first n, and the rows made of them."""
+"""Aggregates over pairs, from the pairs of one shard to the rows of a query.
+
+`Aggregates` keeps the groups of live pairs and `Finals` those of EMIT FINAL; both send `GroupValues`, and `finish`
+makes the rows of a query of what all shards have sent. What is kept of a group for which function is not known here:
+functions say so themselves (`muntin.plan.functions`), and this room knows sums, extremes and different values.
+"""
 
 from muntin.core.aggregates.aggregates import Aggregates
 from muntin.core.aggregates.finals import NO_FINALS, Finals
