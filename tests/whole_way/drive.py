@@ -21,8 +21,10 @@ import pyarrow.parquet as pq
 from muntin.model import JobSpec, MuntinError
 from muntin.spark.checkpoint import manifests as publishing
 from muntin.spark.checkpoint import plans
-from muntin.spark.checkpoint.manifests import STAGING, last_manifest, manifests
+from muntin.spark.checkpoint.durable import FileKind, to_line
+from muntin.spark.checkpoint.manifests import STAGING, last_manifest, read_manifests
 from muntin.spark.checkpoint.plans import PlanLog
+from muntin.spark.checkpoint.reports import ShardChange
 from muntin.spark.control import control_stream
 from muntin.spark.control.watch import tell_idle, tell_ordering
 from muntin.spark.ingest.dead_letters import NAME as LETTERS
@@ -91,7 +93,7 @@ def live(life: Life, root: Path) -> Outcome:
     """Live one job in a folder of its own."""
     with kept_apart(root), contextlib.ExitStack() as stack:
         driver = Driver(life, root)
-        stack.enter_context(mock.patch.object(publishing, "write_atomically", driver.write_manifest))
+        stack.enter_context(mock.patch.object(publishing, "write_json", driver.write_json))
         try:
             if life.online:
                 driver.run_on()
@@ -125,11 +127,13 @@ class Driver:
     def faults(self) -> Faults:
         return self.session.faults
 
-    def write_manifest(self, target: Path, text: str) -> None:
-        """The commit point, before which and after which a process may die."""
-        self.faults.reach("publish")
-        target.write_text(text)
-        self.faults.reach("rename")
+    def write_json(self, target: Path, kind: FileKind, content: Any, job: str | None) -> None:
+        """The manifest is the commit point, before which and after which a process may die."""
+        if kind is FileKind.MANIFEST:
+            self.faults.reach("publish")
+        target.write_text(to_line(kind, target.stem, content, job) + "\n")
+        if kind is FileKind.MANIFEST:
+            self.faults.reach("rename")
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -264,18 +268,18 @@ class Driver:
         """From the epochs and what the shards reported of them."""
         log = PlanLog(self.checkpoint, self._spec())
         stays = {name: Stay() for name in log.read(0).plan.queries}
-        made: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for manifest in manifests(self.checkpoint):
+        made: dict[int, list[ShardChange]] = defaultdict(list)
+        for manifest in read_manifests(self.checkpoint):
             for epoch, changes in manifest.changes.items():
                 made[int(epoch)] += changes
         for number in log.numbers()[1:]:
             before, now = log.read(number - 1).plan.queries, log.read(number).plan.queries
-            applied = [_near(change["applied_from"]) for change in made[number]]
+            applied = [_near(change.applied_from) for change in made[number]]
             for name in now.keys() - before.keys():
-                mine = [c for c in made[number] if name in c["complete_from"]]
-                complete = [c["complete_from"][name] for c in mine]
+                mine = [c for c in made[number] if name in c.complete_from]
+                complete = [c.complete_from[name] for c in mine]
                 known = None if None in complete else max(map(_near, complete), default=BEGINNING)
-                since = min((_near(c["applied_from"]) for c in mine), default=BEGINNING)
+                since = min((_near(c.applied_from) for c in mine), default=BEGINNING)
                 stays[name] = Stay(since, known)
             for name in before.keys() - now.keys():
                 stays[name].until = min(applied, default=BEGINNING), max(applied, default=END)

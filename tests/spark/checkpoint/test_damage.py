@@ -27,7 +27,7 @@ from muntin.spark.control import control_stream, known
 from muntin.spark.run import verify
 from muntin.spark.run.runner import check_job
 from muntin.spark.run.status import StatusBoard, read_status
-from muntin.spark.sink import sink
+from muntin.spark.sink import OutputRequest, open_sink
 from muntin.sql import parse_job
 
 from .conftest import Lab, make_rows
@@ -64,12 +64,14 @@ class Place:
         told = verify.verify_output(self.checkpoint, self.output)
         identity.claim_output(self.output, number)
         StatusBoard(self.checkpoint, self.spec.settings, "bounded")
+        publisher = Publisher(self.checkpoint, self.output)
+        sink = open_sink(OutputRequest(str(self.output))).attached(0, publisher)
         log = PlanLog(self.checkpoint, self.spec)
         plan = log.read(log.latest() or 0).plan
         for query in plan.queries.values():
-            sink.check_columns(self.output, query)
-        sink.prepare_output(self.output, plan, "off")
-        Publisher(self.checkpoint, self.output).recover()
+            sink.check(query)
+        sink.prepare(plan, Settings(punctuations="off"))
+        sink.recover()
         control_stream.is_ended(self.checkpoint)
         return told
 

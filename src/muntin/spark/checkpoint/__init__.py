@@ -23,16 +23,18 @@ from muntin.spark.checkpoint.identity import (
 )
 from muntin.spark.checkpoint.manifests import (
     KEPT_MANIFESTS,
+    BatchOutcome,
+    Fingerprint,
     Manifest,
     Publisher,
     Staged,
-    fingerprint,
     last_manifest,
-    manifests,
     mark_file,
     published,
+    read_manifests,
 )
 from muntin.spark.checkpoint.plans import Epoch, PlanLog, plan_log
+from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
 
 __all__ = [
@@ -40,24 +42,27 @@ __all__ = [
     "KEPT_MANIFESTS",
     "WHAT_TO_DO",
     "Answer",
+    "BatchOutcome",
     "DamageError",
     "Epoch",
     "FileKind",
+    "Fingerprint",
     "Manifest",
     "MissingError",
     "PlanLog",
     "Publisher",
+    "ShardChange",
+    "ShardReport",
     "Staged",
+    "TopKey",
     "answers",
     "canonical",
     "check_names",
-    "fingerprint",
     "from_line",
     "id_if_claimed",
     "identity",
     "is_over",
     "last_manifest",
-    "manifests",
     "mark_file",
     "pipeline_folder",
     "pipeline_numbers",
@@ -65,6 +70,7 @@ __all__ = [
     "published",
     "read_answer",
     "read_json",
+    "read_manifests",
     "requests",
     "stored_job",
     "to_line",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from muntin.spark.checkpoint import (
     FileKind,
     Manifest,
     PlanLog,
+    ShardReport,
     is_over,
     last_manifest,
     pipeline_folder,
@@ -33,8 +34,8 @@ from muntin.spark.checkpoint import (
 )
 
 SECOND_US = 1_000_000
-Reports = Sequence[Mapping[str, Any]]
-"""What the shards of one join last said of themselves (`shard.report`)."""
+Reports = Sequence[ShardReport]
+"""What the shards of one join last said of themselves (`ShardReport`)."""
 
 
 def constants_file(checkpoint: Path) -> Path:
@@ -121,8 +122,8 @@ def better(spec: JobSpec, plan: Plan, told: Knowledge) -> tuple[Plan, float]:
     return found, 1 - then / now if now else 0.0
 
 
-def reports_of(join: SharedJoin, manifest: Manifest) -> list[Mapping[str, Any]]:
-    return [report for report in manifest.operators.values() if report["join"] == join.index]
+def reports_of(join: SharedJoin, manifest: Manifest) -> list[ShardReport]:
+    return [report for report in manifest.reports.values() if report.join == join.index]
 
 
 def traffic_met(join: SharedJoin, reports: Reports) -> Traffic | None:
@@ -130,20 +131,20 @@ def traffic_met(join: SharedJoin, reports: Reports) -> Traffic | None:
     without windows, of which nothing is foretold."""
     if is_without_windows(join):
         return None
-    spans = [report["span"] for report in reports]
+    spans = [report.span for report in reports]
     seconds = max((high - low for low, high in spans if low <= high), default=0) / SECOND_US
     if seconds <= 0:
         return None
     sides = [_classes(join, side, reports) for side in Side]
-    left, right = (sum(report["counters"]["state_rows"][side] for report in reports) for side in Side)
-    matches = sum(report["matches"] for report in reports)
+    left, right = (sum(report.counters.state_rows[side] for report in reports) for side in Side)
+    matches = sum(report.matches for report in reports)
     met = measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), 1.0)
     if not join.keys:
         return met
     if matches and left and right:
         return replace(met, match=matches / (left * right))
     # An empty state, as after the end of the streams: what was looked at on the way tells.
-    compared = sum(report["counters"]["comparisons"] for report in reports)
+    compared = sum(report.counters.comparisons for report in reports)
     return replace(met, match=match_seen(join, met, compared / seconds) or 1 / KEYS)
 
 
@@ -151,7 +152,7 @@ def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:
     """Which queries want each class of a side's rows, and how many rows of it have come."""
     selections = Selections(join, side)
     for report in reports:
-        tally, before = report["classes"][side], selections.rows.copy()
+        tally, before = report.classes[side], selections.rows.copy()
         selections.recall(tally)
         selections.rows[: len(before)] += before
     return query_flags(selections.wants, len(join.queries)), selections.rows.astype(np.int64)

@@ -17,7 +17,7 @@ from typing import Any
 from muntin.model import Settings, Side, Stream
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.ordering import ADAPTIVE, FILTER_ORDER, SYNC_FILTER, Decision, Monitor, must_wait
-from muntin.spark.checkpoint import Manifest
+from muntin.spark.checkpoint import Manifest, ShardReport
 from muntin.spark.control import control_stream
 
 SECOND_US = 1_000_000
@@ -74,7 +74,7 @@ class Orderings:
         for join in plan.joins:
             if must_wait(join) is not None:
                 continue
-            reports = {k: r for k, r in manifest.operators.items() if r["join"] == join.index}
+            reports = {k: r for k, r in manifest.reports.items() if r.join == join.index}
             told = [d for key, report in reports.items() if (d := self._decide(join, key, report, clock_s))]
             if not told:
                 continue
@@ -83,16 +83,16 @@ class Orderings:
                 found.append((join.index, decision.ordering))
         return found
 
-    def _decide(self, join: SharedJoin, key: str, report: Mapping[str, Any], clock_s: float) -> Decision | None:
-        counters = report["counters"]
+    def _decide(self, join: SharedJoin, key: str, report: ShardReport, clock_s: float) -> Decision | None:
+        counters = report.counters
         joined, seconds = self._spent.get(key, (0, 0.0))
-        if counters["probes"] != joined:
-            seconds += report["seconds"]
-        self._spent[key] = counters["probes"], seconds
+        if counters.probes != joined:
+            seconds += report.seconds
+        self._spent[key] = counters.probes, seconds
         windows = join.reach(Side.LEFT) / SECOND_US, join.reach(Side.RIGHT) / SECOND_US
         monitor = self._monitors.setdefault(key, Monitor(self._alpha, windows))
-        left, right = counters["arrived"]
-        monitor.note(clock_s, (left, right), counters["probes"], seconds)
+        left, right = counters.arrived
+        monitor.note(clock_s, (left, right), counters.probes, seconds)
         return monitor.decide()
 
     def switched(self, join: int, ordering: str, batch: int) -> None:
@@ -135,8 +135,8 @@ class Watch:
             tell_idle(self._folder, streams)
 
 
-def _name(report: Mapping[str, Any]) -> str:
-    return FILTER_ORDER if report["filter_order"] else SYNC_FILTER
+def _name(report: ShardReport) -> str:
+    return FILTER_ORDER if report.filter_order else SYNC_FILTER
 
 
 def tell_idle(checkpoint: Path, streams: list[str]) -> None:

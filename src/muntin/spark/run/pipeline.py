@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
@@ -28,7 +28,7 @@ from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.status import StatusBoard
 from muntin.spark.session import weigh_rows
 from muntin.spark.shard import forget_hot
-from muntin.spark.sink import Calls, EagerHub, JsonFiles, Nowhere, Socket, Target, sink
+from muntin.spark.sink import BatchWriter, EagerHub, Hub, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +38,6 @@ NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 """What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
 TURN_S = 60.0
 """How long at most one streaming query waits for another to begin."""
-BATCH_BITS = 40
-"""Callables of the user's get the pipeline's number above these bits of the batch's, so that no number comes twice."""
 
 
 class StartQueue:
@@ -67,12 +65,9 @@ class RunContext:
     spark: SparkSession
     spec: JobSpec
     checkpoint: Path
-    output: Path | None
-    socket: str | None
-    counting: bool
+    sink: Sink
     shards: int
     mode: str
-    callback: sink.Callback | None
     board: StatusBoard
     frame: Callable[[Stream], DataFrame]
     reported: Callable[[], None]
@@ -87,7 +82,8 @@ class Pipeline:
         self._host, self.number = host, number
         self.folder = identity.pipeline_folder(host.checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
-        self.publisher = Publisher(self.folder, host.output, identity.pipeline_prefix(number))
+        self.publisher = Publisher(self.folder, host.sink.folder, identity.pipeline_prefix(number))
+        self._sink = host.sink.attached(number, self.publisher)
         self.changes = Changes(
             self.folder, host.checkpoint, host.spec, PlanLog(self.folder, host.spec), self._knowledge
         )
@@ -98,7 +94,7 @@ class Pipeline:
         self._readmits = threading.Event()
         self._writing = threading.Lock()
         self._failure: MuntinError | None = None
-        self._eager: sink.Eager | None = None
+        self._writer: BatchWriter | None = None
         self._prepared: int | None = None
 
     state: str
@@ -124,12 +120,15 @@ class Pipeline:
         if host.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
             ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
         place = self.id, policy, str(self.folder), host.spec
-        topology = Topology(first, host.shards, in_order, *place, counting=host.counting, ahead_of_clock_us=ahead_us)
+        topology = Topology(
+            first, host.shards, in_order, *place, counting=host.sink.counts_in_shards, ahead_of_clock_us=ahead_us
+        )
+        self._sink.recover()
+        hub = Hub()
         if policy.eager:
-            self._eager = self._open_hub(topology)
-            topology = dataclasses.replace(topology, hub=self._eager.hub.address)
-        callback = self._hand_over if host.callback else None
-        self._sink = sink.Sink(topology, self.publisher, callback, self._eager)
+            hub = eager = self._open_hub(topology)
+            topology = dataclasses.replace(topology, hub=eager.address)
+        self._writer = BatchWriter(topology, self._sink, hub)
         self._topology, self._admission = topology, Admission(first.streams)
         self._frame = self._read()
         names = [*(s.name for s in first.streams), control_stream.NAME]
@@ -146,27 +145,21 @@ class Pipeline:
         host.spark.conf.set("spark.sql.shuffle.partitions", str(host.shards))
         return dataflow.build(host.spark, self._topology, frames, self.folder)
 
-    def _open_hub(self, topology: Topology) -> sink.Eager:
+    def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
-        host = self._host
-        target: Target = Nowhere()
-        if host.callback is not None:
-            target = Calls(self._hand_over)
-        elif host.socket is not None:
-            target = Socket(host.socket)
-        elif host.output is not None:
-            target = JsonFiles(host.output, self.publisher.last.batch, self.publisher.prefix)
-        name = host.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
-        hub = EagerHub(name, topology.global_order, topology.shards, target, lambda n: topology.epoch(n).plan)
-        return sink.Eager(hub, target)
+        return EagerHub(
+            host=self._host.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"),
+            in_order=topology.global_order,
+            shards=topology.shards,
+            deliver=self._sink.deliver,
+            plan_of=lambda epoch: topology.epoch(epoch).plan,
+        )
 
     def prepare_output(self) -> None:
         """Give each query its folder, once for each epoch."""
         latest = self.changes.log.latest()
-        if self._host.output and latest != self._prepared:
-            settings = self._host.spec.settings
-            eager = settings.delivery == "eager"
-            sink.prepare_output(self._host.output, self.changes.plan, settings.punctuations, eager)
+        if latest != self._prepared:
+            self._sink.prepare(self.changes.plan, self._host.spec.settings)
             self._prepared = latest
 
     def start(self) -> None:
@@ -192,10 +185,6 @@ class Pipeline:
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
-    def _hand_over(self, name: str, table: Any, batch: int) -> None:
-        assert self._host.callback is not None
-        self._host.callback(name, table, self.number << BATCH_BITS | batch)
-
     def _write(self, frame: DataFrame, batch: int) -> None:
         """Called by Spark for every micro-batch."""
         self._begun.set()
@@ -203,8 +192,9 @@ class Pipeline:
             began = time.monotonic()
             try:
                 self._note_progress()
-                manifest = self._sink.write(frame, batch)
-                self.status.committed(manifest, self._sink.latency)
+                assert self._writer is not None
+                manifest = self._writer.write(frame, batch)
+                self.status.committed(manifest, self._writer.latency)
                 self.changes.committed(manifest)
                 if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
                     self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
@@ -302,8 +292,8 @@ class Pipeline:
 
     def forget(self) -> None:
         """Remove what lies on this machine only."""
-        if self._eager is not None:
-            self._eager.close()
+        if self._writer is not None:
+            self._writer.close()
         forget_hot(self.id)
 
     def discard(self) -> None:

@@ -24,7 +24,7 @@ from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, sweep
 from muntin.spark.run.signals import StopSignals
 from muntin.spark.run.status import StatusBoard, read_status
 from muntin.spark.session import default_shards, java_failure, prepare_session
-from muntin.spark.sink import SCHEME, sink
+from muntin.spark.sink import Callback, OutputRequest, Sink, open_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,23 +112,28 @@ class Job:
         self,
         output: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        sink: sink.Callback | None = None,
+        sink: Callback | None = None,
         mode: str = "endless",
         progress: Progress | None = None,
         truncate_output: bool = False,
     ) -> Run:
         """Start the job; what is wrong with the request is said before anything is written or run.
 
-        `output` None or "none" counts the rows and discards them; `sink` gets them as Arrow tables instead.
+        `output` is spelled as `muntin run --help` says for `--output`; None counts the rows and discards them. `sink`
+        gets them as Arrow tables instead.
         `truncate_output` removes from the output what is newer than the checkpoint, which was restored from a back-up.
         """
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
-        place = OutputPlace.of(output, checkpoint, sink is not None)
-        if place.socket and self.spec.settings.delivery != "eager":
-            raise UsageError("rows go to a socket only as they come", hint="SET delivery = 'eager', or name a folder")
+        request = OutputRequest(
+            output=None if output is None else os.fspath(output),
+            callback=sink,
+            eager=self.spec.settings.delivery == "eager",
+            aggregates=any(query.aggregation for query in self.spec.queries.values()),
+        )
+        place = OutputPlace.of(open_sink(request), checkpoint)
         plan = check_job(self.spec, self._frames, place.checkpoint)
-        run = Run(self, plan, place, sink, mode, progress)
+        run = Run(self, plan, place, mode, progress)
         run._begin(truncate_output)
         return run
 
@@ -158,32 +163,18 @@ def check_sources(plan: Plan, frames: Collection[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class OutputPlace:
-    """Where a run keeps its checkpoint and its output; a checkpoint that nobody asked for goes when the run ends."""
+    """Where a run keeps its checkpoint, and where its rows go. A checkpoint that nobody named goes when the run ends."""
 
     checkpoint: Path
-    output: Path | None
+    sink: Sink
     temporary: bool
-    socket: str | None = None
-    """`tcp://host:port`, where eager delivery sends lines of JSON."""
 
     @classmethod
-    def of(
-        cls, output: str | os.PathLike[str] | None, checkpoint: str | os.PathLike[str] | None, has_sink: bool
-    ) -> OutputPlace:
-        if output is not None and os.fspath(output).startswith(SCHEME):
-            if checkpoint is None or has_sink:
-                raise UsageError("a run that sends its rows to a socket needs a checkpoint, and no sink beside it")
-            return cls(Path(checkpoint).absolute(), None, False, os.fspath(output))
-        folder = None if output is None or os.fspath(output) == "none" else Path(output).absolute()
-        if has_sink and folder:
-            raise UsageError("rows go either to an output folder or to a sink, not to both")
-        if checkpoint is not None:
-            return cls(Path(checkpoint).absolute(), folder, False)
-        if folder:
-            return cls(folder / "_checkpoint", folder, False)
-        if has_sink:
-            raise UsageError("a run with a sink needs a checkpoint", hint="start(sink=..., checkpoint='...')")
-        return cls(Path(tempfile.mkdtemp(prefix="muntin-")), None, True)
+    def of(cls, sink: Sink, checkpoint: str | os.PathLike[str] | None) -> OutputPlace:
+        place = sink.default_checkpoint() if checkpoint is None else Path(checkpoint).absolute()
+        if place is not None:
+            return cls(place, sink, temporary=False)
+        return cls(Path(tempfile.mkdtemp(prefix="muntin-")), sink, temporary=True)
 
 
 class Run:
@@ -194,21 +185,17 @@ class Run:
         job: Job,
         plan: Plan,
         place: OutputPlace,
-        callback: sink.Callback | None,
         mode: str,
         progress: Progress | None,
     ):
         self.job, self.place, self.mode = job, place, mode
         self._strategy = plan.strategy
-        self._plan, self._progress, self._callback = plan, progress, callback
+        self._plan, self._progress = plan, progress
         self._pipelines: list[Pipeline] = []
         self._active: set[Pipeline] = set()
         self._changing = threading.RLock()
         """Held while queries and pipelines come and go, and while the run ends."""
-        self._handing = threading.Lock()
         self._running = False
-        aggregates = any(query.aggregation for query in job.spec.queries.values())
-        self._counting = callback is None and place.output is None and place.socket is None and not aggregates
         self._stopping = threading.Event()
         self._done = threading.Event()
         self._error: MuntinError | None = None
@@ -230,12 +217,12 @@ class Run:
         try:
             checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
             verify.verify_checkpoint(checkpoint)
-            if self.place.output:
-                identity.check_output(self.place.output, checkpoint_id)
-                self._verify_output(self.place.output, truncate_output)
-                identity.claim_output(self.place.output, checkpoint_id)
+            if (output := self.place.sink.folder) is not None:
+                identity.check_output(output, checkpoint_id)
+                self._verify_output(output, truncate_output)
+                identity.claim_output(output, checkpoint_id)
             for query in spec.queries.values():
-                self._check(query)
+                self.place.sink.check(query)
             with self._changing:  # a pipeline that is over at once waits until all have been started
                 self._open()
                 for pipeline in self._pipelines:
@@ -257,19 +244,12 @@ class Run:
             self.warnings += [f"removed, being newer than the checkpoint: {output / name}" for name in removed]
         self.warnings += verify.verify_output(self.place.checkpoint, output)
 
-    def _check(self, query: Query) -> None:
-        if self._counting and query.aggregation is not None:
-            message = f"{query.name} has aggregates, and this run only counts rows where they are found"
-            raise UsageError(message, hint="run the job with an output folder, or with this query in the job file")
-        if self.place.output:
-            sink.check_columns(self.place.output, query)
-
     def _start(self, pipeline: Pipeline) -> None:
         pipeline.start()
         self._active.add(pipeline)
 
     def _identity(self, streams: Iterable[Stream]) -> dict[str, Any]:
-        settings, output = self.job.spec.settings, self._described_output()
+        settings, output = self.job.spec.settings, self.place.sink.description
         return identity.identity(streams, self._strategy, settings, self._shards, output, STATE_FORMAT)
 
     def _declared(self, stored: Mapping[str, Any]) -> list[Stream]:
@@ -282,11 +262,6 @@ class Run:
         stored = identity.stored_job(self.place.checkpoint)
         return None if stored is None else int(stored["settings"]["shards"])
 
-    def _described_output(self) -> str:
-        if self._callback:
-            return "a sink"
-        return self.place.socket or (str(self.place.output) if self.place.output else "none")
-
     def _open(self) -> None:
         """Begin the first pipeline, or go on with those of the run before, and with the queries of the job file."""
         spec, checkpoint = self.job.spec, self.place.checkpoint
@@ -295,19 +270,16 @@ class Run:
             self.job.spark,
             spec,
             checkpoint,
-            self.place.output,
-            self.place.socket,
-            self._counting,
+            self.place.sink,
             self._shards,
             self.mode,
-            self._hand_over if self._callback else None,
             self.board,
             self.job._frame,
             self._reported,
             self._over,
             StartQueue(),
         )
-        self._router = Router(checkpoint, spec, self._begin_pipeline, self._check, self._changing)
+        self._router = Router(checkpoint, spec, self._begin_pipeline, self.place.sink.check, self._changing)
         log, stored = PlanLog(checkpoint, spec), identity.stored_job(checkpoint)
         assert stored is not None
         if log.latest() is None and not identity.is_over(stored):
@@ -363,7 +335,7 @@ class Run:
 
     def _retire(self, folder: Path) -> None:
         """End a pipeline that cannot even be opened."""
-        publisher = Publisher(folder, self.place.output)
+        publisher = Publisher(folder, self.place.sink.folder)
         publisher.recover()
         self.board.close(publisher.last)
         identity.retire(folder)
@@ -396,20 +368,6 @@ class Run:
             return pipeline.changes
 
     # -- while it runs --------------------------------------------------------------------------------------------
-
-    def _hand_over(self, name: str, table: Any, batch: int) -> None:
-        """The user's callable is called by one pipeline at a time."""
-        assert self._callback is not None
-        with self._handing:
-            try:
-                self._callback(name, table, batch)
-            except Exception:
-                raise
-            except BaseException as error:  # Spark waits for ever for a thread that is left in this way
-                raise MuntinError(
-                    f"the sink raised {type(error).__name__}{f' ({error})' if str(error) else ''} with rows of {name}",
-                    hint="a sink stops the run with an ordinary exception; run.stop() stops it from another thread",
-                ) from error
 
     def _reported(self) -> None:
         if self._progress:

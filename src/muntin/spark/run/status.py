@@ -28,16 +28,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from muntin.core.arrivals import is_event_time
+from muntin.core.arrivals import FOREVER, is_event_time
 from muntin.model import Settings, Side, UsageError
 from muntin.plan import SharedJoin
 from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
 from muntin.plan.ordering import FILTER_ORDER, SYNC_FILTER, must_wait
-from muntin.spark.checkpoint import FOLDER, DamageError, FileKind, Manifest, MissingError, read_json, write_json
+from muntin.spark.checkpoint import FOLDER, DamageError, FileKind, Manifest, MissingError, TopKey, read_json, write_json
 from muntin.spark.control import Orderings, known
 from muntin.spark.exchange import Topology
 from muntin.spark.ingest import event_time, iso
@@ -138,7 +139,10 @@ class StatusBoard:
         pipelines = [pipeline.status for pipeline in self._pipelines]
         first = pipelines[0] if pipelines else {}
         queries = {name: query for pipeline in pipelines for name, query in pipeline["queries"].items()}
-        letters = [*(pipeline["dead_letters"] for pipeline in pipelines), *(last.total_letters for last in self._over)]
+        dead_letters = [
+            *(pipeline["dead_letters"] for pipeline in pipelines),
+            *(last.total_dead_letters for last in self._over),
+        ]
         dropped = [pipeline.dropped for pipeline in self._pipelines] + [last.total_rows for last in self._over]
         return self._head | {
             "updated": time.time(),
@@ -154,7 +158,7 @@ class StatusBoard:
             "joins": [join for pipeline in pipelines for join in pipeline["joins"]],
             "migrations": [move for pipeline in pipelines for move in pipeline["migrations"]],
             "switches": [switch for pipeline in pipelines for switch in pipeline["switches"]],
-            "dead_letters": dict(sum((Counter(found) for found in letters), Counter())),
+            "dead_letters": dict(sum((Counter(found) for found in dead_letters), Counter())),
             "seconds": max(pipelines, key=lambda pipeline: pipeline["progressed"], default={"seconds": {}})["seconds"],
             "pipelines": [
                 {
@@ -215,10 +219,10 @@ class PipelineStatus:
     def _note_changes(self, manifest: Manifest) -> None:
         """From when on new queries have rows, and all of them."""
         for change in (c for changes in manifest.changes.values() for c in changes):
-            for name, complete in change["complete_from"].items():
+            for name, complete in change.complete_from.items():
                 if name in self.status["queries"]:
                     self.status["queries"][name] |= {
-                        "applied_from": event_time(change["applied_from"]),
+                        "applied_from": event_time(change.applied_from),
                         "complete_from": event_time(complete),
                     }
 
@@ -285,7 +289,7 @@ class PipelineStatus:
             query["rows"] = manifest.rows.get(name, 0)
             query["total_rows"] = manifest.total_rows.get(name, 0)
         self.dropped = {n: rows for n, rows in manifest.total_rows.items() if n not in self.status["queries"]}
-        self.status["dead_letters"] = dict(manifest.total_letters)
+        self.status["dead_letters"] = dict(manifest.total_dead_letters)
         self.status["joins"] = [self._join(join, manifest) for join in self._topology.epoch(manifest.epoch).plan.joins]
 
     def _join(self, join: SharedJoin, manifest: Manifest) -> dict[str, Any]:
@@ -312,15 +316,15 @@ class PipelineStatus:
             frontier = _frontier(reports, Side(side))
             if self._moved.get(stream.name, (None, 0))[0] != frontier or stream.name not in self._moved:
                 self._moved[stream.name] = frontier, now
-        held = [r for r in reports if r["counters"]["held_bytes"]]
+        held = [r for r in reports if r.counters.held_bytes]
         if not held:
             return None
-        stream = join.streams[held[0]["behind"]]
+        stream = join.streams[held[0].behind]
         return {"stream": stream.name, "since": self._moved[stream.name][1], **_held(reports)}
 
     def _rate(self, join: SharedJoin, reports: known.Reports) -> float | None:
         """Comparisons since the micro-batch before, per second of event time; None where time has not passed."""
-        now = sum(r["counters"]["comparisons"] for r in reports), min((r["release"] for r in reports), default=0)
+        now = sum(r.counters.comparisons for r in reports), min((r.release for r in reports), default=0)
         before, self._done[join.index] = self._done.get(join.index), now
         seconds = (now[1] - before[1]) / known.SECOND_US if before else 0
         real = before is not None and is_event_time(before[1]) and is_event_time(now[1])
@@ -337,51 +341,51 @@ def describe(join: SharedJoin, reports: known.Reports) -> dict[str, Any]:
         "frontiers": [_frontier(reports, side) for side in Side],
         "slices": [
             [
-                {"lo": s.lo, "hi": s.hi, "rows": sum(r["slices"][side][n] for r in reports)}
+                {"lo": s.lo, "hi": s.hi, "rows": sum(r.slices[side][n] for r in reports)}
                 for n, s in enumerate(slices[side])
             ]
             for side in Side
         ],
         "axes": [str(axis) for axis in join.axes],
-        "bytes": sum(r["bytes"] for r in reports),
+        "bytes": sum(r.bytes for r in reports),
         "fullest_keys": [_fullest_key(reports, side) for side in Side],
-        "held_rows": [sum(r["counters"]["held_rows"][side] for r in reports) for side in Side],
-        "held_pairs": sum(r["counters"]["held_pairs"] for r in reports),
-        "idle": [any(r["idle"][side] for r in reports) for side in Side],
+        "held_rows": [sum(r.counters.held_rows[side] for r in reports) for side in Side],
+        "held_pairs": sum(r.counters.held_pairs for r in reports),
+        "idle": [any(r.idle[side] for r in reports) for side in Side],
         "ordering": {"in_force": _in_force(join, reports), "out_of_order": _out_of_order(reports)},
-        "counters": _added([r["counters"] for r in reports]),
-        "rebuilt": sum(r["rebuilt"] for r in reports),
+        "counters": _added([asdict(r.counters) for r in reports]),
+        "rebuilt": sum(r.rebuilt for r in reports),
     }
 
 
 def _in_force(join: SharedJoin, reports: known.Reports) -> str:
     """The rule that says what is joined when; after a switch back, rows joined ahead are caught up with first."""
-    if must_wait(join) or not any(r["filter_order"] or r["ahead"] for r in reports):
+    if must_wait(join) or not any(r.filter_order or r.ahead for r in reports):
         return SYNC_FILTER
-    return FILTER_ORDER if any(r["filter_order"] for r in reports) else "handing over to sync-filter"
+    return FILTER_ORDER if any(r.filter_order for r in reports) else "handing over to sync-filter"
 
 
 def _out_of_order(reports: known.Reports) -> int:
-    return sum(r["counters"]["out_of_order"] for r in reports)
+    return sum(r.counters.out_of_order for r in reports)
 
 
 def _held(reports: known.Reports) -> dict[str, int]:
-    counters = [r["counters"] for r in reports]
-    rows, pairs = sum(sum(c["held_rows"]) for c in counters), sum(c["held_pairs"] for c in counters)
-    return {"held_rows": rows, "held_pairs": pairs, "held_bytes": sum(c["held_bytes"] for c in counters)}
+    counters = [r.counters for r in reports]
+    rows, pairs = sum(sum(c.held_rows) for c in counters), sum(c.held_pairs for c in counters)
+    return {"held_rows": rows, "held_pairs": pairs, "held_bytes": sum(c.held_bytes for c in counters)}
 
 
 def _fullest_key(reports: known.Reports, side: Side) -> dict[str, Any] | None:
     """The key with the most rows of a side, and its share of them: near 1 is skew that no number of shards divides."""
-    top = max((r["top_keys"][side] for r in reports), key=lambda top: top["rows"], default={"rows": 0})
-    total = sum(r["counters"]["state_rows"][side] for r in reports)
-    return {**top, "share": top["rows"] / max(1, total)} if top["rows"] else None
+    top = max((r.top_keys[side] for r in reports), key=lambda top: top.rows, default=TopKey())
+    total = sum(r.counters.state_rows[side] for r in reports)
+    return {**asdict(top), "share": top.rows / max(1, total)} if top.rows else None
 
 
 def _frontier(reports: known.Reports, side: Side) -> str | None:
     """The same in all shards, once each has had a row of the stream."""
-    known = [r["frontiers"][side] for r in reports if r["frontiers"][side] is not None]
-    return None if not known else known[0] if isinstance(known[0], str) else iso(min(known))
+    known = [frontier for r in reports if (frontier := r.frontiers[side]) is not None]
+    return None if not known else "ended" if known[0] == FOREVER else iso(min(known))
 
 
 def _added(counters: list[dict[str, Any]]) -> dict[str, Any]:
