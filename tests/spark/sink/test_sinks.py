@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import socket
 import threading
@@ -88,9 +89,15 @@ def _json_keys(file: Path) -> list[int]:
     return [json.loads(line)["k"] for line in file.read_text().splitlines()]
 
 
+def _csv_keys(file: Path) -> list[int]:
+    with file.open(newline="") as opened:
+        return [int(row["k"]) for row in csv.DictReader(opened)]
+
+
 READERS: dict[str, Callable[[Path], list[int]]] = {
     ".parquet": lambda file: pq.read_table(file, partitioning=None)["k"].to_pylist(),
     ".jsonl": _json_keys,
+    ".csv": _csv_keys,
 }
 
 
@@ -277,7 +284,10 @@ def test_each_output_finds_its_sink_and_the_help_names_all(tmp_path: Path):
         assert (f"{kind.spelling}: {kind.summary}" in str(Spellings())) == kind.on_command_line
     assert len(found) == len(SINKS) == len({kind.name for kind in SINKS})
     assert open_sink(OutputRequest()).name == "counting"
-    for output, eager, message in [("tcp://localhost:1", False, "to a socket only as they come")]:
+    for output, eager, message in [
+        ("tcp://localhost:1", False, "to a socket only as they come"),
+        ("csv:out", True, "to CSV files only with their micro-batch"),
+    ]:
         with pytest.raises(UsageError, match=message):
             open_sink(OutputRequest(output, eager=eager))
     with pytest.raises(UsageError, match="not to both"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from muntin.model import UsageError
 from muntin.spark.sink.callback import CallbackSink
 from muntin.spark.sink.counting import CountingSink
+from muntin.spark.sink.csv_files import CsvFiles
 from muntin.spark.sink.json_lines import JsonLines
 from muntin.spark.sink.parquet import ParquetFolders
 from muntin.spark.sink.sink import OutputRequest, Sink
@@ -14,6 +15,7 @@ SINKS: tuple[type[Sink], ...] = (
     CallbackSink,
     CountingSink,
     SocketSink,
+    CsvFiles,
     ParquetFolders,
     JsonLines,
 )
