@@ -13,10 +13,11 @@ from muntin.cli.main import main
 from muntin.model import JobSpec
 from muntin.plan.cost import DEFAULT
 from muntin.spark.checkpoint import identity
-from muntin.spark.checkpoint.manifests import Publisher
+from muntin.spark.checkpoint.manifests import BatchOutcome, Publisher
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
+from muntin.spark.checkpoint.reports import ShardReport
 from muntin.spark.control.calibration import keep_constants
-from muntin.spark.shard.shard import report
+from muntin.spark.shard.report import describe_operator
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 
@@ -150,9 +151,8 @@ def checkpoint(tmp_path):
             rows[name] = pa.table([pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)], schema=ROW)
         local.push(rows, ended)
         PlanLog(path, spec).write(Epoch(0, local.plan))
-        place = {"join": 0, "shard": 0, "epoch": 0}
-        operators = {"0/0": place | report(local.shards[0][0].operator, False, [])}
-        Publisher(path, None).publish(0, [], {}, {}, json.loads(json.dumps(operators)))
+        report = describe_operator(ShardReport(join=0, shard=0, epoch=0), local.shards[0][0].operator, [])
+        Publisher(path, None).publish(BatchOutcome(0, reports=[report]))
         return path
 
     return make

@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 from muntin.model import JobSpec, MuntinError
 from muntin.spark.checkpoint import FileKind, from_line, plans, write_json
 from muntin.spark.checkpoint import manifests as publishing
-from muntin.spark.checkpoint.manifests import STAGING, last_manifest, manifests
+from muntin.spark.checkpoint.manifests import STAGING, last_manifest, read_manifests
 from muntin.spark.checkpoint.plans import PlanLog
+from muntin.spark.checkpoint.reports import ShardChange
 from muntin.spark.control import control_stream
 from muntin.spark.control.watch import send_idle, send_ordering
 from muntin.spark.ingest.dead_letters import NAME as LETTERS
@@ -265,18 +266,18 @@ class Driver:
         """From the epochs and what the shards reported of them."""
         log = PlanLog(self.checkpoint, self._spec())
         stays = {name: Stay() for name in log.read(0).plan.queries}
-        made: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for manifest in manifests(self.checkpoint):
+        made: dict[int, list[ShardChange]] = defaultdict(list)
+        for manifest in read_manifests(self.checkpoint):
             for epoch, changes in manifest.changes.items():
                 made[int(epoch)] += changes
         for number in log.numbers()[1:]:
             before, now = log.read(number - 1).plan.queries, log.read(number).plan.queries
-            applied = [_near(change["applied_from"]) for change in made[number]]
+            applied = [_near(change.applied_from) for change in made[number]]
             for name in now.keys() - before.keys():
-                mine = [c for c in made[number] if name in c["complete_from"]]
-                complete = [c["complete_from"][name] for c in mine]
+                mine = [c for c in made[number] if name in c.complete_from]
+                complete = [c.complete_from[name] for c in mine]
                 known = None if None in complete else max(map(_near, complete), default=BEGINNING)
-                since = min((_near(c["applied_from"]) for c in mine), default=BEGINNING)
+                since = min((_near(c.applied_from) for c in mine), default=BEGINNING)
                 stays[name] = Stay(since, known)
             for name in before.keys() - now.keys():
                 stays[name].until = min(applied, default=BEGINNING), max(applied, default=END)

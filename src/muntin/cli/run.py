@@ -20,9 +20,8 @@ examples:
   muntin run data/job.sql --output out --checkpoint ckpt --bounded
   muntin run data/job.sql --output none --available-now       count the rows and discard them, for measuring
 
-Each query's rows land in DIR/<query>/ as Parquet files whose names sort in output order, rows that were turned away
-in DIR/_dead_letters/. Started again with the same checkpoint, the job goes on where it was, with the queries that the
-job file has then."""
+In a folder, each query's rows land in DIR/<query>/ and rows that were turned away in DIR/_dead_letters/. Started
+again with the same checkpoint, the job goes on where it was, with the queries that the job file has then."""
 
 WARNINGS = 10
 """How many are shown."""
@@ -35,9 +34,20 @@ def more_help() -> str:
     return settings_help()
 
 
+class Spellings:
+    """What `--output` takes, looked up only where the help is shown: sinks bring heavy imports."""
+
+    def __str__(self) -> str:
+        from muntin.spark.sink import SINKS
+
+        return "; ".join(f"{kind.spelling}: {kind.summary}" for kind in reversed(SINKS) if kind.on_command_line)
+
+
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.sql", help="the job file")
-    parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results, or: none")
+    output = parser.add_argument("--output", required=True, metavar="OUTPUT")
+    vars(output)["spellings"] = Spellings()
+    output.help = "where the rows go. %(spellings)s"
     parser.add_argument(
         "--checkpoint", type=Path, metavar="DIR", help="where progress and state are kept (DIR/_checkpoint)"
     )

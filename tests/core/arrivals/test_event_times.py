@@ -19,7 +19,7 @@ from muntin.core.policy import LimitError
 from muntin.model import Axis, Window
 from muntin.model.event_time import EARLIEST_US, LATEST_US, time_text
 from muntin.spark.ingest import event_time
-from muntin.spark.sink.targets import json_lines
+from muntin.spark.sink.json_lines import json_lines
 from muntin.sql import parse_job
 from muntin.sql.duration import LIMIT_US
 from muntin.testing.local_job import LocalJob

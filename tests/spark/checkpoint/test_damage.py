@@ -26,7 +26,7 @@ from muntin.spark.checkpoint.requests import Answer
 from muntin.spark.control import control_stream, keep_constants
 from muntin.spark.run import check_job, read_status, verify
 from muntin.spark.run.status_board import StatusBoard
-from muntin.spark.sink import sink
+from muntin.spark.sink import OutputRequest, open_sink
 from muntin.sql import parse_job
 
 from ..conftest import Lab, make_rows
@@ -63,12 +63,14 @@ class Place:
         warnings = verify.verify_output(self.checkpoint, self.output)
         identity.claim_output(self.output, number)
         StatusBoard(self.checkpoint, self.spec.settings, "bounded")
+        publisher = Publisher(self.checkpoint, self.output)
+        sink = open_sink(OutputRequest(str(self.output))).attached(0, publisher)
         log = PlanLog(self.checkpoint, self.spec)
         plan = log.read(log.latest() or 0).plan
         for query in plan.queries.values():
-            sink.check_columns(self.output, query)
-        sink.prepare_output(self.output, plan, "off")
-        Publisher(self.checkpoint, self.output).recover()
+            sink.check(query)
+        sink.prepare(plan, Settings(punctuations="off"))
+        sink.recover()
         control_stream.is_ended(self.checkpoint)
         return warnings
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from muntin.core.batch import Counters
 from muntin.plan import share
 from muntin.plan.adapt import PATIENCE, TRIAL, Move, cuts_of
 from muntin.plan.cost import DEFAULT
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint.manifests import Manifest
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
+from muntin.spark.checkpoint.reports import ShardReport
 from muntin.spark.control import control_stream
 from muntin.spark.control.adapting import LOOK_EVERY, Adapter
 from muntin.spark.control.calibration import keep_constants
@@ -47,8 +49,9 @@ def test_a_chain_that_does_not_pay_is_undone(tmp_path):
     for batch in range(4 * LOOK_EVERY * (PATIENCE + TRIAL)):
         arrived += 1000
         epoch, merged = log.latest() or 0, len(changes.plan.joins[0].cuts[0]) == 1
-        report = {"epoch": epoch, "join": 0, "counters": {"arrived": [arrived, 0]}, "seconds": 1.5 if merged else 1.0}
-        adapter.committed(Manifest(batch, operators={"0/0": report}))
+        counters, seconds = Counters(arrived=[arrived, 0]), 1.5 if merged else 1.0
+        report = ShardReport(join=0, shard=0, epoch=epoch, counters=counters, seconds=seconds)
+        adapter.committed(Manifest(batch, reports={"0/0": report}))
         kinds = [move.kind for move in moves]
         if len(kinds) == 2:
             break

@@ -20,10 +20,12 @@ from muntin.spark.checkpoint import requests
 from muntin.spark.checkpoint.identity import pipeline_folder
 from muntin.spark.checkpoint.manifests import Manifest
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
+from muntin.spark.checkpoint.reports import ShardChange, ShardReport
 from muntin.spark.control import control_stream
 from muntin.spark.control.changes import ChangeRequest, Changes
 from muntin.spark.control.routing import QueryRouter, assign_queries, query_differences, with_pending_changes
-from muntin.spark.sink.sink import check_columns, prepare_output
+from muntin.spark.sink.parquet import ParquetFolders
+from muntin.spark.sink.sink import OutputRequest
 from muntin.sql import parse_change, parse_job
 
 STREAMS = "".join(
@@ -52,17 +54,20 @@ def router(checkpoint: Path) -> QueryRouter:
     def following(*given: Any) -> Changes:
         return begin(checkpoint, len(made.pipelines), *given)
 
-    made = QueryRouter(
-        checkpoint, SPEC, following, lambda query: check_columns(checkpoint / "out", query), threading.RLock()
-    )
+    made = QueryRouter(checkpoint, SPEC, following, sink(checkpoint).check, threading.RLock())
     made.pipelines.append(begin(checkpoint, 0, SPEC, (), ChangeRequest()))
     return made
 
 
+def sink(checkpoint: Path) -> ParquetFolders:
+    return ParquetFolders(OutputRequest(str(checkpoint / "out")))
+
+
 def reached(epoch: int, **change: Any) -> Manifest:
     """A commit in which the only shard has come to an epoch."""
-    made = {"epoch": epoch, "applied_from": 5, "complete_from": {"p": 7}, "freed_rows": 0, "freed_bytes": 0} | change
-    return Manifest(1, operators={"0/0": {"epoch": epoch, "join": 0}}, changes={str(epoch): [made]} if epoch else {})
+    given: dict[str, Any] = {"applied_from": 5, "complete_from": {"p": 7}, "freed_rows": 0, "freed_bytes": 0} | change
+    changes = {str(epoch): [ShardChange(epoch, **given)]} if epoch else {}
+    return Manifest(1, reports={"0/0": ShardReport(join=0, shard=0, epoch=epoch)}, changes=changes)
 
 
 def sent(folder: Path) -> list[int]:
@@ -158,7 +163,7 @@ def test_a_query_over_streams_that_no_pipeline_reads_begins_one(tmp_path):
     assert requests.read_answer(tmp_path, request).state == "accepted" and requests.pending(tmp_path) == []
     assert beside.sources == {"A", "C"} and set(main.plan.queries) == {"q"}
     assert beside.plan.joins[0].reports == (False, True), "late rows of A are reported where they were"
-    beside.committed(Manifest(0, operators={"0/0": {"epoch": 0}}))
+    beside.committed(Manifest(0, reports={"0/0": ShardReport(join=0, shard=0, epoch=0)}))
     answer = requests.read_answer(tmp_path, request)
     assert (answer.state, answer.applied_from, answer.complete_from) == ("in force", None, None)
     second = running.submit("CREATE QUERY s AS SELECT A.k FROM A, C WHERE A.k = C.k WINDOW 2 s")
@@ -199,10 +204,10 @@ def test_queries_of_a_job_file_stay_in_their_pipelines_or_begin_one():
 
 def test_a_column_keeps_its_type_under_one_name(tmp_path):
     running = router(tmp_path)
-    prepare_output(tmp_path / "out", running.pipelines[0].plan, SPEC.settings.punctuations)
+    sink(tmp_path).prepare(running.pipelines[0].plan, SPEC.settings)
     replaced = Q.replace("CREATE", "CREATE OR REPLACE")
     running.submit(replaced.replace("A.k FROM", "B.k AS other FROM"))
-    prepare_output(tmp_path / "out", running.pipelines[0].plan, SPEC.settings.punctuations)
+    sink(tmp_path).prepare(running.pipelines[0].plan, SPEC.settings)
     assert pq.read_schema(tmp_path / "out" / "q" / "00-schema.parquet").names == ["other", "_ts"]
     with pytest.raises(UsageError, match="column k is string, but int64 in the files"):
         running.submit(replaced.replace("A.k FROM", "CAST(A.k AS STRING) AS k FROM"))

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from muntin.core.arrivals.frontiers import FOREVER
+from muntin.core.batch import Counters
 from muntin.plan import share
 from muntin.spark.checkpoint.manifests import Manifest
+from muntin.spark.checkpoint.reports import ShardReport
 from muntin.spark.control.admission import Admission
 from muntin.spark.control.watch import Orderings, Silence
 from muntin.sql import parse_job
@@ -21,9 +23,7 @@ MINUTE = 60_000_000
 
 
 def reported(**more: Any) -> Manifest:
-    counters = {"arrived": [0, 0], "probes": 0}
-    report = {"join": 0, "epoch": 0, "max_ts": [0, 0], "idle": [False, False], "filter_order": False, "seconds": 0.0}
-    return Manifest(0, operators={"0/0": {**report, "counters": counters, **more}})
+    return Manifest(0, reports={"0/0": ShardReport(join=0, shard=0, epoch=0, **{"max_ts": [0, 0], **more})})
 
 
 def test_a_stream_that_is_ten_windows_ahead_is_read_a_file_at_a_time_until_the_other_has_caught_up():
@@ -62,13 +62,10 @@ def test_a_stream_is_silent_when_it_brought_nothing_for_long_enough_while_there_
 def test_the_busiest_shard_decides_on_the_ordering_of_its_join():
     orderings, plan, found = Orderings(0.3), share(JOB), []
     for second in range(5):
-        busy = {"arrived": [second, 10 * second], "probes": 11 * second}
+        busy = Counters(arrived=[second, 10 * second], probes=11 * second)
         manifest = reported(counters=busy, seconds=0.7)
-        manifest.operators["0/1"] = {
-            **manifest.operators["0/0"],
-            "counters": {"arrived": [0, second], "probes": second},
-        }
-        manifest.operators["0/1"]["seconds"] = 0.001
+        idle = Counters(arrived=[0, second], probes=second)
+        manifest.reports["0/1"] = replace(manifest.reports["0/0"], shard=1, counters=idle, seconds=0.001)
         found += orderings.look(plan, manifest, second)
     assert {(join, ordering.name) for join, ordering in found} == {(0, "filter-order")}
     assert 0.3 <= orderings.decisions[0].load <= 0.4 and orderings.decisions[0].rates == (1, 10)

@@ -73,7 +73,7 @@ def test_equal_keys_of_both_streams_meet_in_one_shard(topology: Topology):
 
 def test_null_times_and_malformed_lines_become_letters(topology: Topology):
     table = rows([5, None, None], [1, 2, 3]).append_column("_corrupt_record", pa.array([None, None, '{"ts": oops']))
-    letters = [f for _, f in packed(topology, table) if f.kind == FrameKind.LETTERS]
+    letters = [f for _, f in packed(topology, table) if f.kind == FrameKind.DEAD_LETTERS]
     assert len(letters) == 1
     listed = letters[0].table().to_pylist()
     assert [row["reason"].split(":")[0] for row in listed] == ["malformed", "null_time"]
@@ -103,7 +103,7 @@ def test_batches_of_a_partition_are_gathered(topology: Topology, monkeypatch: py
 def test_times_outside_of_the_calendar_become_letters_and_move_no_frontier(topology: Topology):
     far = [(1 << 62) + 5, (1 << 63) - 1, -(1 << 63), 253_402_300_800_000_000]
     frames = packed(topology, rows([7, *far], [1, 2, 3, 4, 5]))
-    (letters,) = (f for _, f in frames if f.kind == FrameKind.LETTERS)
+    (letters,) = (f for _, f in frames if f.kind == FrameKind.DEAD_LETTERS)
     listed = letters.table().to_pylist()
     assert [row["reason"].split(":")[0] for row in listed] == ["time_range"] * 4
     assert listed[-1]["reason"] == "time_range: ts is +10000-01-01T00:00:00, outside of the years 1 to 9999"

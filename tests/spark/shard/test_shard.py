@@ -20,7 +20,8 @@ from muntin.spark.exchange.frames import FrameError, FrameKind, decode, encode
 from muntin.spark.exchange.topology import Topology
 from muntin.spark.ingest.packing import pack
 from muntin.spark.shard import shard
-from muntin.spark.sink.sink import SinkTask
+from muntin.spark.sink.sink import Stager
+from muntin.spark.sink.task import SinkTask
 from muntin.sql import parse_job
 
 SQL = """
@@ -89,7 +90,7 @@ class OneShard:
 
     def rows(self, frames: list[Any]) -> list[tuple[Any, ...]]:
         join = self.topology.plan.joins[0]
-        runs = [ResultBatch.from_bytes(join, bytes(f.payload)) for f in frames if f.kind == FrameKind.RUN]
+        runs = [ResultBatch.from_bytes(join, bytes(f.payload)) for f in frames if f.kind == FrameKind.RESULTS]
         return [(q.name, *row.values()) for run in runs for q, t in route(join, run) for row in t.to_pylist()]
 
 
@@ -101,7 +102,7 @@ def make(batch: int, name: str) -> pa.Table:
 
 
 def reports(frames: list[Any]) -> Iterator[Any]:
-    return (f.header for f in frames if f.kind == FrameKind.COUNTERS)
+    return (f.header for f in frames if f.kind == FrameKind.REPORT)
 
 
 @pytest.mark.parametrize("lost", [(), (1, 2, 3, 4, 5), (3,)])
@@ -113,8 +114,8 @@ def test_a_lost_hot_operator_changes_nothing(lost: tuple[int, ...]):
             losing.lose_hot()
         got = losing.push(batch) if batch < 5 else losing.end()
         assert losing.rows(got) == kept.rows(wanted)
-        assert [r["rebuilt"] for r in reports(got)] == [batch in lost]
-        assert not next(reports(wanted))["rebuilt"]
+        assert [r["report"]["rebuilt"] for r in reports(got)] == [batch in lost]
+        assert not next(reports(wanted))["report"]["rebuilt"]
         assert losing.chunks.keys() == kept.chunks.keys()
     assert not kept.chunks, "after the end nothing is kept"
 
@@ -126,7 +127,7 @@ def test_a_stale_hot_operator_is_not_used():
     stored = one.meta.value
     one.push(1)
     one.meta.value = stored
-    assert next(reports(one.push(1)))["rebuilt"]
+    assert next(reports(one.push(1)))["report"]["rebuilt"]
 
 
 def test_an_operator_that_failed_midway_is_dropped(monkeypatch: pytest.MonkeyPatch):
@@ -138,7 +139,7 @@ def test_an_operator_that_failed_midway_is_dropped(monkeypatch: pytest.MonkeyPat
         with pytest.raises(ZeroDivisionError):
             one.push(1)
     assert (dict(one.chunks), one.meta.value) == before
-    assert next(reports(one.push(1)))["rebuilt"]
+    assert next(reports(one.push(1)))["report"]["rebuilt"]
 
 
 def test_damaged_or_missing_state_is_named():
@@ -181,11 +182,11 @@ def test_what_is_only_counted_leaves_no_more_than_numbers():
         for one, counted in zip((full, counting), found, strict=True):
             frames = one.push(batch)
             counted.update(q for q, *_ in one.rows(frames))
-            counted.update({q: sum(n.values()) for r in reports(frames) for q, n in r["came"].items()})
-            for message, _ in SinkTask(one.topology, None, False).messages(frames):
-                counted.update(message.get("letters", {}))
+            counted.update({q: sum(n for _, n in times) for r in reports(frames) for q, times in r["arrivals"].items()})
+            for message in SinkTask(one.topology, Stager()).messages(frames):
+                counted.update(message.dead_letters)
             if one is counting:
-                assert {f.kind for f in frames} <= {FrameKind.COUNTERS, FrameKind.LETTERS} and not any(
+                assert {f.kind for f in frames} <= {FrameKind.REPORT, FrameKind.DEAD_LETTERS} and not any(
                     f.payload for f in frames
                 )
     assert found[0] == found[1]

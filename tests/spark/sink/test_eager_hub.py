@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,9 +13,9 @@ from hypothesis import strategies as st
 from muntin.core.results import OUTPUT_TS
 from muntin.model import MuntinError
 from muntin.plan import share
-from muntin.spark.shard.eager_sender import CAME, EagerSender
+from muntin.spark.shard.eager_sender import ARRIVED, Attempt, EagerSender
 from muntin.spark.sink.eager_hub import EagerHub, Merge, Refused
-from muntin.spark.sink.targets import Calls, JsonFiles, json_lines
+from muntin.spark.sink.json_lines import json_lines
 from muntin.sql import parse_job
 
 PLAN = share(
@@ -31,7 +30,7 @@ PLAN = share(
 
 def results(times: list[int], shard: int = 0) -> pa.Table:
     ids = [1000 * shard + n for n in range(len(times))]
-    return pa.table({"k": ids, OUTPUT_TS.name: pa.array(times, OUTPUT_TS.type), CAME: [7] * len(times)})
+    return pa.table({"k": ids, OUTPUT_TS.name: pa.array(times, OUTPUT_TS.type), ARRIVED: [7] * len(times)})
 
 
 def ids(tables: list[tuple[str, pa.Table]], query: str) -> list[int]:
@@ -108,42 +107,41 @@ class Listening:
     def __init__(self) -> None:
         self.got: list[tuple[str, pa.Table]] = []
         self.fail = False
-        self.hub = EagerHub("127.0.0.1", True, 1, Calls(self.take), lambda epoch: PLAN)
+        self.hub = EagerHub("127.0.0.1", True, 1, self.take, lambda epoch: PLAN)
 
     def take(self, name: str, table: pa.Table, batch: int) -> None:
         if self.fail:
             raise ValueError("no room")
         self.got.append((name, table))
 
-    def courier(self, batch: int = 3, attempt: int = 0) -> EagerSender:
-        head = {"join": 0, "shard": 0, "epoch": 0, "batch": batch, "attempt": attempt}
-        return EagerSender(self.hub.address, head)
+    def sender(self, batch: int = 3, attempt: int = 0) -> EagerSender:
+        return EagerSender(self.hub.address, Attempt(join=0, shard=0, epoch=0, batch=batch, attempt=attempt))
 
 
 def test_shards_deliver_over_a_socket_and_only_with_the_secret():
     listening = Listening()
     listening.hub.begin(3, muted=False)
-    with listening.courier() as courier:
-        courier.send({"q": results([1, 2])}, {"q": 2})
-        courier.done()
+    with listening.sender() as sender:
+        sender.send({"q": results([1, 2])}, {"q": 2})
+        sender.done()
     listening.hub.finish([(0, 0)])
     assert times(listening.got, "q") == [1, 2] and listening.hub.rows == {"q": 2}
     assert [t.column_names for _, t in listening.got] == [["k", "_ts"]]
     assert listening.hub.latency["q"].count == 2
     with pytest.raises(MuntinError, match="this micro-batch is over"):
-        listening.courier()
+        listening.sender()
     stranger = replace(listening.hub.address, token="0" * 64)
     with pytest.raises(MuntinError, match="not a shard of this run"):
-        EagerSender(stranger, {"join": 0, "shard": 0})
+        EagerSender(stranger, Attempt(join=0, shard=0, epoch=0, batch=3, attempt=0))
     listening.hub.close()
 
 
 def test_a_second_attempt_takes_over_and_the_first_fails():
     listening = Listening()
     listening.hub.begin(3, muted=False)
-    first = listening.courier()
+    first = listening.sender()
     first.send({"q": results([1, 2])}, {"q": 2})
-    with listening.courier(attempt=1) as second:
+    with listening.sender(attempt=1) as second:
         second.send({"q": results([1, 2, 3])}, {"q": 3})
         with pytest.raises(MuntinError, match=r"refused|any more"):
             first.done()
@@ -157,37 +155,21 @@ def test_a_second_attempt_takes_over_and_the_first_fails():
 def test_a_sink_that_fails_fails_the_tasks_and_a_committed_micro_batch_is_not_handed_over_again():
     listening = Listening()
     listening.hub.begin(3, muted=True)
-    with listening.courier() as courier:
-        courier.send({"q": results([1])}, {})
-        courier.done()
+    with listening.sender() as sender:
+        sender.send({"q": results([1])}, {})
+        sender.done()
     listening.hub.finish([(0, 0)])
     assert not listening.got and listening.hub.rows == {"q": 1}
     listening.fail = True
     listening.hub.begin(4, muted=False)
-    with listening.courier(4) as courier, pytest.raises(MuntinError, match="refused"):
-        courier.send({"q": results([1])}, {})
-        courier.done()
+    with listening.sender(4) as sender, pytest.raises(MuntinError, match="refused"):
+        sender.send({"q": results([1])}, {})
+        sender.done()
     with pytest.raises(MuntinError, match="no room"):
-        listening.courier(4, attempt=1)
+        listening.sender(4, attempt=1)
     with pytest.raises(ValueError, match="no room"):
         listening.hub.finish([(0, 0)])
     listening.hub.close()
-
-
-def test_files_of_a_micro_batch_that_was_not_committed_are_written_anew(tmp_path: Path):
-    files = JsonFiles(tmp_path, -1)
-    files.deliver("q", results([1]).drop_columns([CAME]), 0)
-    files.commit()
-    files.deliver("q", results([2, 3]).drop_columns([CAME]), 1)
-    again = JsonFiles(tmp_path, 0)
-    assert [p.name for p in (tmp_path / "q").iterdir()] == ["b0000000000.jsonl"]
-    again.deliver("q", results([2]).drop_columns([CAME]), 1)
-    again.commit()
-    lines = [json.loads(x) for p in sorted((tmp_path / "q").iterdir()) for x in p.read_text().splitlines()]
-    assert lines == [
-        {"k": 0, "_ts": "1970-01-01T00:00:00.000001Z"},
-        {"k": 0, "_ts": "1970-01-01T00:00:00.000002Z"},
-    ]
 
 
 def test_any_value_is_valid_json():

@@ -1,6 +1,6 @@
 """Our durable files of JSON: each is there whole or not at all, and says what it is.
 
-    {"checksum": "1c291ca3", "file": {"kind": "manifest", "format": 1, "job": "5f", "name": "0000000003", "content": .}}
+    {"checksum": "1c291ca3", "file": {"kind": "manifest", "format": 2, "job": "5f", "name": "0000000003", "content": .}}
 
 The checksum is the CRC32 of the bytes of `file`. Kind, job and name are part of what it covers: a whole file of
 another kind, of another checkpoint or of another number is recognised, also where it was copied over this one.
@@ -20,7 +20,7 @@ from typing import Any
 from muntin.model import MuntinError
 from muntin.model.records import Record, from_json, to_json
 
-FORMAT = 1
+FORMAT = 2
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
 _BODY = len(_BEGIN) + 8 + len(_MIDDLE)
 _RESTORE = "restore checkpoint and output from one back-up, or begin anew with another --checkpoint and --output"

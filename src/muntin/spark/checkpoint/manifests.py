@@ -3,7 +3,7 @@
     OUTPUT/_staging/b<batch>-<unique>/...                   written by tasks, seen by nobody
     CHECKPOINT/muntin/commits/<batch>.json                  the manifest: its rename is the commit point of a batch
     OUTPUT/_muntin-b.json                                   the last micro-batch with output, for a later start
-    OUTPUT/<query>/b<batch>-<part>.parquet                  staged files, renamed as the manifest says
+    OUTPUT/<query>/b<batch>-<part>.<suffix>                 staged files, renamed as the manifest says
 
 Pipelines of a job share the output folder: what a further one writes has its number before the `b`.
 
@@ -21,13 +21,15 @@ import shutil
 import uuid
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from muntin.model.records import from_json, to_json
 from muntin.spark.checkpoint.durable import FileKind, read_json, write_json
 from muntin.spark.checkpoint.identity import id_if_claimed
+from muntin.spark.checkpoint.reports import ShardChange, ShardReport
 
 STAGING = "_staging"
 KEPT_MANIFESTS = 20
@@ -37,32 +39,64 @@ SAMPLE = 1 << 14
 
 @dataclass(frozen=True)
 class Staged:
-    """A file that a task has written: where it lies, relative to the output, and whose rows it holds."""
+    """A table that a task has staged for the commit: as a file below the output, or as bytes for the driver."""
 
-    path: str
     name: str
     part: int
     rows: int
+    path: str | None = None
+    """Relative to the output."""
+    table: bytes | None = None
+
+
+@dataclass
+class BatchOutcome:
+    """What the tasks of one micro-batch have done, before it is committed."""
+
+    batch: int
+    staged: list[Staged] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    """Files of the output that have their names already."""
+    rows: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    reports: list[ShardReport] = field(default_factory=list)
+
+
+class Fingerprint(NamedTuple):
+    """Size and checksum of both ends of a file: enough to recognise one that was cut short or exchanged."""
+
+    size: int
+    checksum: int
+
+    @classmethod
+    def of(cls, file: Path) -> Fingerprint:
+        with file.open("rb") as opened:
+            head = opened.read(2 * SAMPLE)
+            size = opened.seek(0, os.SEEK_END)
+            if size <= 2 * SAMPLE:
+                return cls(size, zlib.crc32(head))
+            opened.seek(-SAMPLE, os.SEEK_END)
+            return cls(size, zlib.crc32(opened.read(), zlib.crc32(head[:SAMPLE])))
 
 
 @dataclass
 class Manifest:
-    """One committed micro-batch: the renames it stands for, its rows per query and letters per class, and the sums."""
+    """One committed micro-batch: the renames it stands for, rows per query, dead letters per class, the sums."""
 
     batch: int
     renames: list[tuple[str, str]] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
-    letters: dict[str, int] = field(default_factory=dict)
+    dead_letters: dict[str, int] = field(default_factory=dict)
     total_rows: dict[str, int] = field(default_factory=dict)
-    total_letters: dict[str, int] = field(default_factory=dict)
-    operators: dict[str, Any] = field(default_factory=dict)
+    total_dead_letters: dict[str, int] = field(default_factory=dict)
+    reports: dict[str, ShardReport] = field(default_factory=dict)
     """The last report of each (join, shard), by "join/shard"."""
-    changes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    changes: dict[str, list[ShardChange]] = field(default_factory=dict)
     """What changes of plan did in this micro-batch, by epoch, shard after shard."""
     left: int = 0
     """The last epoch with which a join has gone."""
-    files: dict[str, list[int]] = field(default_factory=dict)
-    """The published files, relative to the output, with their fingerprints."""
+    files: dict[str, Fingerprint] = field(default_factory=dict)
+    """The published files, relative to the output."""
     published: int = -1
     """The last micro-batch that published files, this one or an earlier one."""
     published_before: int = -1
@@ -71,11 +105,11 @@ class Manifest:
     @property
     def epoch(self) -> int:
         """The plan that all shards have come to."""
-        return min((report["epoch"] for report in self.operators.values()), default=self.left)
+        return min((report.epoch for report in self.reports.values()), default=self.left)
 
 
 class Publisher:
-    """The committed output of one checkpoint; `output` is None where rows are only counted or go to a callable.
+    """The committed micro-batches of one checkpoint; `output` is None where they publish no files.
 
     `prefix` begins the names of all files, so that several may publish into one output.
     """
@@ -98,50 +132,47 @@ class Publisher:
     def is_committed(self, batch: int) -> bool:
         return batch <= self.last.batch
 
-    def stage(self, batch: int) -> Path | None:
+    def staging_folder(self, batch: int) -> Path:
         """A fresh folder for the tasks of one attempt at a batch."""
-        if self.output is None:
-            return None
+        assert self.output is not None
         folder = self.output / STAGING / f"{self.prefix}{batch:010d}-{uuid.uuid4().hex[:12]}"
         folder.mkdir(parents=True)
         return folder
 
-    def publish(
-        self,
-        batch: int,
-        staged: Iterable[Staged],
-        rows: Mapping[str, int],
-        letters: Mapping[str, int],
-        operators: Mapping[str, Any],
-        written: Iterable[str] = (),
-    ) -> Manifest:
-        """Commit a batch; one that is committed already stays as it is. `written` are files of the output that have
-        their names already."""
-        if self.is_committed(batch):
+    def publish(self, done: BatchOutcome) -> Manifest:
+        """Commit a micro-batch; one that is committed already stays as it is."""
+        if self.is_committed(done.batch):
             self._complete(self.last)
             return self.last
-        renames = [(s.path, f"{s.name}/{self.prefix}{batch:010d}-{s.part:03d}.parquet") for s in staged]
-        places = {target: source for source, target in renames} | {file: file for file in written}
-        files = {target: fingerprint(self.output / source) for target, source in places.items()} if self.output else {}
-        manifest = Manifest(
-            batch,
-            renames,
-            dict(rows),
-            dict(letters),
-            dict(Counter(self.last.total_rows) + Counter(rows)),
-            dict(Counter(self.last.total_letters) + Counter(letters)),
-            {key: r for key, r in {**self.last.operators, **operators}.items() if not r.get("gone")},
-            _changes(operators.values()),
-            max((r["epoch"] for r in operators.values() if r.get("gone")), default=self.last.left),
-            files,
-            batch if files else self.last.published,
-            self.last.published if files else self.last.published_before,
-        )
-        write_json(self.folder / f"{batch:010d}.json", FileKind.MANIFEST, vars(manifest), self.job)
+        manifest = self._manifest(done)
+        write_json(self.folder / f"{done.batch:010d}.json", FileKind.MANIFEST, to_json(manifest), self.job)
         self.last = manifest
         self._complete(manifest)
         self.forget(KEPT_MANIFESTS)
         return manifest
+
+    def _manifest(self, done: BatchOutcome) -> Manifest:
+        last = self.last
+        renames = [(staged.path, self._target(done.batch, staged)) for staged in done.staged if staged.path is not None]
+        places = {target: source for source, target in renames} | {file: file for file in done.written}
+        files = {name: Fingerprint.of(self.output / place) for name, place in places.items()} if self.output else {}
+        return Manifest(
+            batch=done.batch,
+            renames=renames,
+            rows=dict(done.rows),
+            dead_letters=dict(done.dead_letters),
+            total_rows=dict(Counter(last.total_rows) + done.rows),
+            total_dead_letters=dict(Counter(last.total_dead_letters) + done.dead_letters),
+            reports=_last_reports(last, done.reports),
+            changes=_changes(done.reports),
+            left=max((report.epoch for report in done.reports if report.gone), default=last.left),
+            files=files,
+            published=done.batch if files else last.published,
+            published_before=last.published if files else last.published_before,
+        )
+
+    def _target(self, batch: int, staged: Staged) -> str:
+        return f"{staged.name}/{self.prefix}{batch:010d}-{staged.part:03d}{Path(staged.path or '').suffix}"
 
     def oldest(self) -> Manifest | None:
         """The oldest manifest that is kept, None as long as none has been removed."""
@@ -170,20 +201,25 @@ class Publisher:
                 os.replace(self.output / source, self.output / target)
 
 
-def _changes(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for report in reports:
-        for change in report.get("changes", ()):
-            found.setdefault(str(change["epoch"]), []).append(change)
+def _last_reports(before: Manifest, reports: Iterable[ShardReport]) -> dict[str, ShardReport]:
+    """The last report of every shard whose join is still there."""
+    known = before.reports | {report.name: report for report in reports}
+    return {name: report for name, report in known.items() if not report.gone}
+
+
+def _changes(reports: Iterable[ShardReport]) -> dict[str, list[ShardChange]]:
+    found: dict[str, list[ShardChange]] = {}
+    for change in (change for report in reports for change in report.changes):
+        found.setdefault(str(change.epoch), []).append(change)
     return found
 
 
 def last_manifest(checkpoint: Path) -> Manifest:
     """The last micro-batch that a checkpoint has committed; number -1 where there is none."""
-    return next(manifests(checkpoint), Manifest(-1))
+    return next(read_manifests(checkpoint), Manifest(-1))
 
 
-def manifests(checkpoint: Path) -> Iterator[Manifest]:
+def read_manifests(checkpoint: Path) -> Iterator[Manifest]:
     """The micro-batches that a checkpoint has committed, the last one first, as far as they are kept."""
     job = id_if_claimed(checkpoint)
     for batch in reversed(_batches(_commits(checkpoint))):
@@ -201,21 +237,8 @@ def published(output: Path, prefix: str, job: str | None) -> int:
     return int(read_json(file, FileKind.PUBLISHED, job)) if file.exists() else -1
 
 
-def fingerprint(file: Path) -> list[int]:
-    """Size and checksum of both ends of a file: enough to tell one that was cut short or exchanged."""
-    with file.open("rb") as opened:
-        head = opened.read(2 * SAMPLE)
-        size = opened.seek(0, os.SEEK_END)
-        if size <= 2 * SAMPLE:
-            return [size, zlib.crc32(head)]
-        opened.seek(-SAMPLE, os.SEEK_END)
-        return [size, zlib.crc32(opened.read(), zlib.crc32(head[:SAMPLE]))]
-
-
 def _read(folder: Path, batch: int, job: str | None) -> Manifest:
-    stored = read_json(folder / f"{batch:010d}.json", FileKind.MANIFEST, job)
-    stored["renames"] = [(a, b) for a, b in stored["renames"]]
-    return Manifest(**stored)
+    return from_json(Manifest, read_json(folder / f"{batch:010d}.json", FileKind.MANIFEST, job))
 
 
 def _commits(checkpoint: Path) -> Path:

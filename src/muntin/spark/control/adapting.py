@@ -40,12 +40,12 @@ class Adapter:
     def committed(self, manifest: Manifest) -> None:
         """Look now and then whether other chains would be cheaper for what comes, and go over to them."""
         plan, epoch = self._changes.plan, self._changes.log.latest() or 0
-        settled = all(report["epoch"] == epoch for report in manifest.operators.values())
+        settled = all(report.epoch == epoch for report in manifest.reports.values())
         if not self._wanted or plan.chain == NO_CHAIN or any(map(is_without_windows, plan.joins)) or not settled:
             return
-        rows = sum(sum(report["counters"]["arrived"]) for report in manifest.operators.values())
+        rows = sum(sum(report.counters.arrived) for report in manifest.reports.values())
         if rows > self._arrived:
-            self._adaptation.note(sum(r["seconds"] for r in manifest.operators.values()) / (rows - self._arrived))
+            self._adaptation.note(sum(report.seconds for report in manifest.reports.values()) / (rows - self._arrived))
         self._arrived = rows
         if manifest.batch % LOOK_EVERY:
             return

@@ -43,13 +43,13 @@ class Admission:
         """By how much each stream is ahead of one that is not idle, and the largest window of their join."""
         found: dict[str, tuple[int, int]] = {}
         for join in plan.joins:
-            report = next((r for r in manifest.operators.values() if r["join"] == join.index), None)
-            if report is None or Axis.ROWS in join.axes or min(report["max_ts"]) == -FOREVER:
+            report = next((r for r in manifest.reports.values() if r.join == join.index), None)
+            if report is None or Axis.ROWS in join.axes or min(report.max_ts) == -FOREVER:
                 continue
             window_us = max(join.reach(side) for side in Side)
             for side in Side:
-                name, lead_us = join.streams[side].name, report["max_ts"][side] - report["max_ts"][side.other]
-                if name in self._can and not report["idle"][side.other] and lead_us > found.get(name, (0, 0))[0]:
+                name, lead_us = join.streams[side].name, report.max_ts[side] - report.max_ts[side.other]
+                if name in self._can and not report.idle[side.other] and lead_us > found.get(name, (0, 0))[0]:
                     found[name] = lead_us, window_us
         return found
 

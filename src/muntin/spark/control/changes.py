@@ -11,12 +11,11 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from muntin.model import Change, JobSpec, MuntinError, Query
 from muntin.plan import Plan, covers, evolve, reporting
 from muntin.plan.traffic import Knowledge
-from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, canonical, requests
+from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, ShardChange, canonical, requests
 from muntin.spark.control import control_stream
 from muntin.spark.ingest import event_time
 
@@ -203,19 +202,19 @@ def _accepted(epoch: Epoch) -> Answer:
     return Answer("accepted", name=epoch.name, kind=epoch.kind, epoch=epoch.number)  # type: ignore[arg-type]
 
 
-def _in_force(answer: Answer, outcomes: list[dict[str, Any]]) -> Answer:
+def _in_force(answer: Answer, outcomes: list[ShardChange]) -> Answer:
     """The answer with what the change did in all shards; a new pipeline has none: all is from the start
     of its streams."""
-    mine = [c for c in outcomes if answer.name in c["complete_from"]]
-    applied = max((c["applied_from"] for c in mine or outcomes), default=None)
-    complete = max((c["complete_from"][answer.name] for c in mine if c["complete_from"][answer.name]), default=None)
+    mine = [c for c in outcomes if answer.name in c.complete_from]
+    applied = max((c.applied_from for c in mine or outcomes), default=None)
+    complete = max((from_us for c in mine if (from_us := c.complete_from[str(answer.name)])), default=None)
     return replace(
         answer,
         state="in force",
         applied_from=event_time(applied),
         complete_from=event_time(complete),
-        freed_rows=sum(c["freed_rows"] for c in outcomes),
-        freed_bytes=sum(c["freed_bytes"] for c in outcomes),
+        freed_rows=sum(c.freed_rows for c in outcomes),
+        freed_bytes=sum(c.freed_bytes for c in outcomes),
         hint=REMOVE if answer.kind == "dropped" else KEEP,
     )
 

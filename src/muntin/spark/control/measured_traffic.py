@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.checkpoint import (
     Manifest,
     PlanLog,
+    ShardReport,
     last_manifest,
     pipeline_folder,
     pipeline_numbers,
@@ -29,8 +30,8 @@ from muntin.spark.checkpoint import (
 from muntin.spark.control.calibration import load_constants
 
 SECOND_US = 1_000_000
-Reports = Sequence[Mapping[str, Any]]
-"""The last reports of the shards of one join (`shard.report`)."""
+Reports = Sequence[ShardReport]
+"""The last reports of the shards of one join."""
 
 
 def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
@@ -92,8 +93,8 @@ def better_chains(spec: JobSpec, plan: Plan, knowledge: Knowledge) -> tuple[Plan
     return found, 1 - then / now if now else 0.0
 
 
-def reports_of(join: SharedJoin, manifest: Manifest) -> list[Mapping[str, Any]]:
-    return [report for report in manifest.operators.values() if report["join"] == join.index]
+def reports_of(join: SharedJoin, manifest: Manifest) -> list[ShardReport]:
+    return [report for report in manifest.reports.values() if report.join == join.index]
 
 
 def measured_traffic(join: SharedJoin, reports: Reports) -> Traffic | None:
@@ -101,20 +102,20 @@ def measured_traffic(join: SharedJoin, reports: Reports) -> Traffic | None:
     without windows, of which nothing is predicted."""
     if is_without_windows(join):
         return None
-    spans = [report["span"] for report in reports]
+    spans = [report.span for report in reports]
     seconds = max((high - low for low, high in spans if low <= high), default=0) / SECOND_US
     if seconds <= 0:
         return None
     sides = [_classes(join, side, reports) for side in Side]
-    left, right = (sum(report["counters"]["state_rows"][side] for report in reports) for side in Side)
-    matches = sum(report["matches"] for report in reports)
+    left, right = (sum(report.counters.state_rows[side] for report in reports) for side in Side)
+    matches = sum(report.matches for report in reports)
     traffic = measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), 1.0)
     if not join.keys:
         return traffic
     if matches and left and right:
         return replace(traffic, match=matches / (left * right))
     # After the end of the streams the state is empty: count the comparisons instead.
-    compared = sum(report["counters"]["comparisons"] for report in reports)
+    compared = sum(report.counters.comparisons for report in reports)
     return replace(traffic, match=match_seen(join, traffic, compared / seconds) or 1 / KEYS)
 
 
@@ -122,7 +123,7 @@ def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:
     """Which queries want each class of a side's rows, and how many rows of it have come."""
     selections = Selections(join, side)
     for report in reports:
-        tally, before = report["classes"][side], selections.rows.copy()
+        tally, before = report.classes[side], selections.rows.copy()
         selections.recall(tally)
         selections.rows[: len(before)] += before
     return query_flags(selections.wants, len(join.queries)), selections.rows.astype(np.int64)

@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from muntin.model import Settings, Side, Stream
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.orderings import ORDERINGS, Decision, Monitor, Ordering, must_wait, ordering_in_force
-from muntin.spark.checkpoint import Manifest
+from muntin.spark.checkpoint import Manifest, ShardReport
 from muntin.spark.control import control_stream
 
 SECOND_US = 1_000_000
@@ -85,25 +84,25 @@ class Orderings:
         for join in plan.joins:
             if must_wait(join) is not None:
                 continue
-            reports = {k: r for k, r in manifest.operators.items() if r["join"] == join.index}
+            reports = {k: r for k, r in manifest.reports.items() if r.join == join.index}
             decided = [d for key, report in reports.items() if (d := self._decide(join, key, report, clock_s))]
             if not decided:
                 continue
             decision = self.decisions[join.index] = max(decided, key=lambda d: d.load)
-            if any(ordering_in_force(report["filter_order"]) is not decision.ordering for report in reports.values()):
+            if any(ordering_in_force(report.filter_order) is not decision.ordering for report in reports.values()):
                 found.append((join.index, decision.ordering))
         return found
 
-    def _decide(self, join: SharedJoin, key: str, report: Mapping[str, Any], clock_s: float) -> Decision | None:
-        counters = report["counters"]
+    def _decide(self, join: SharedJoin, key: str, report: ShardReport, clock_s: float) -> Decision | None:
+        counters = report.counters
         joined, seconds = self._spent.get(key, (0, 0.0))
-        if counters["probes"] != joined:
-            seconds += report["seconds"]
-        self._spent[key] = counters["probes"], seconds
+        if counters.probes != joined:
+            seconds += report.seconds
+        self._spent[key] = counters.probes, seconds
         windows = join.reach(Side.LEFT) / SECOND_US, join.reach(Side.RIGHT) / SECOND_US
         monitor = self._monitors.setdefault(key, Monitor(self._alpha, windows))
-        left, right = counters["arrived"]
-        monitor.note(clock_s, (left, right), counters["probes"], seconds)
+        left, right = counters.arrived
+        monitor.note(clock_s, (left, right), counters.probes, seconds)
         return monitor.decide()
 
     def switched(self, join: int, ordering: Ordering, batch: int) -> None:

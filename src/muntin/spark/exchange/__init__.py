@@ -1,4 +1,8 @@
-"""What crosses between processes: frames, group ids, and what every task must know."""
+"""What crosses between processes.
+
+`frames` packs and checks everything binary. `partitions` finds group ids that Spark's hash sends where we want them.
+`Topology` is what every task of a job must know: plans, shards, policies. `Address` is where the driver listens.
+"""
 
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, decode, encode

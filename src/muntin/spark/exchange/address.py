@@ -1,4 +1,4 @@
-"""Where the hub of a run listens (hub.py); tasks carry it, so this imports nothing."""
+"""Where the driver takes results of eager delivery (`EagerHub`); tasks carry it, so this imports nothing."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ _CHECKED = struct.Struct("<BIQ")
 class FrameKind(IntEnum):
     ROWS = 1  # rows of one stream for one shard, ingest -> operator
     CONTROL = 2  # a control message, control stream -> operator
-    LETTERS = 3  # dead letters, anywhere -> sink
-    RUN = 4  # results of one shard, operator -> sink
-    COUNTERS = 5  # what an operator did, operator -> driver
+    DEAD_LETTERS = 3  # anywhere -> sink
+    RESULTS = 4  # of one shard, operator -> sink
+    REPORT = 5  # what a shard did, operator -> driver
     CHUNK = 6  # rows in state
     META = 7  # the operator's small state
     CLOCK = 8  # event times of all rows of a stream, ingest -> operator

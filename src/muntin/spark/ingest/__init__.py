@@ -1,4 +1,8 @@
-"""Sources, and the rows of an input partition packed for the shards; dead letters."""
+"""The way in: from a stream's source to frames for the shards.
+
+`sources` makes streaming DataFrames of streams. `packing` turns the rows of an input partition into one frame for each
+(join, side, shard). `dead_letters` makes the tables of rows that were turned away.
+"""
 
 from muntin.spark.ingest import dead_letters, packing, sources
 from muntin.spark.ingest.dead_letters import event_time, iso

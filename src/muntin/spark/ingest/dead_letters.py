@@ -37,33 +37,35 @@ ENDED_US = 1 << 61
 
 def null_time(stream: Stream, rows: pa.Table) -> pa.Table:
     reason = f"null_time: {stream.time} is NULL"
-    return _letters(stream, [reason] * rows.num_rows, rows_as_json(rows), pa.nulls(rows.num_rows, pa.int64()))
+    return _as_dead_letters(stream, [reason] * rows.num_rows, rows_as_json(rows), pa.nulls(rows.num_rows, pa.int64()))
 
 
 def time_range(stream: Stream, rows: pa.Table) -> pa.Table:
     """Rows, with `_ts`, whose event time is outside of the calendar. In the row it is a number of microseconds: not
-    every reader of timestamps can take it. The letter itself has no time."""
+    every reader of timestamps can take it. The dead letter itself has no time."""
     times = rows[TS].to_pylist()
     why = [f"time_range: {stream.time} is {time_text(us)}, outside of the years 1 to 9999" for us in times]
     at = rows.column_names.index(stream.time)
     shown = rows.set_column(at, stream.time, rows[TS]).drop_columns([TS])
-    return _letters(stream, why, rows_as_json(shown), pa.nulls(rows.num_rows, pa.int64()))
+    return _as_dead_letters(stream, why, rows_as_json(shown), pa.nulls(rows.num_rows, pa.int64()))
 
 
 def malformed(stream: Stream, texts: pa.ChunkedArray) -> pa.Table:
     """Lines that the source could not parse; the row is the line as it stood."""
     rows = pa.array([json.dumps({"_corrupt_record": text}) for text in texts.to_pylist()], pa.string())
     reason = f"malformed: not a {stream.format} record of this schema"
-    return _letters(stream, [reason] * len(rows), rows, pa.nulls(len(rows), pa.int64()))
+    return _as_dead_letters(stream, [reason] * len(rows), rows, pa.nulls(len(rows), pa.int64()))
 
 
 def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray, idle: pa.ChunkedArray, other: str) -> pa.Table:
     """Rows older than the frontier, which is in microseconds; that of the `other` stream for those that were idle."""
     times = event_times(stream, rows)
-    told = zip(times.to_pylist(), frontiers.to_pylist(), idle.to_pylist(), strict=True)
-    why = [_late_reason(ts, frontier) + (f" of {other}: its own stream was idle" if late else "")
-           for ts, frontier, late in told]  # fmt: skip
-    return _letters(stream, why, rows_as_json(rows), times)
+    rows_late = zip(times.to_pylist(), frontiers.to_pylist(), idle.to_pylist(), strict=True)
+    why = [
+        _late_reason(ts, frontier) + (f" of {other}: its own stream was idle" if was_idle else "")
+        for ts, frontier, was_idle in rows_late
+    ]
+    return _as_dead_letters(stream, why, rows_as_json(rows), times)
 
 
 def ahead(stream: Stream, rows: pa.Table, limits: pa.ChunkedArray, of: str) -> pa.Table:
@@ -71,7 +73,7 @@ def ahead(stream: Stream, rows: pa.Table, limits: pa.ChunkedArray, of: str) -> p
     times = event_times(stream, rows)
     pairs = zip(times.to_pylist(), limits.to_pylist(), strict=True)
     why = [f"ahead: {(ts - limit) / 1e6:g} s ahead of {of}, {iso(limit)}" for ts, limit in pairs]
-    return _letters(stream, why, rows_as_json(rows), times)
+    return _as_dead_letters(stream, why, rows_as_json(rows), times)
 
 
 def overflows(query: Query, faults: pa.Table) -> pa.Table:
@@ -84,7 +86,7 @@ def overflows(query: Query, faults: pa.Table) -> pa.Table:
 
 def refused(stream: Stream, rows: pa.Table, reasons: pa.ChunkedArray) -> pa.Table:
     """Punctuations that say nothing, and rows that broke a promise."""
-    return _letters(stream, reasons.to_pylist(), rows_as_json(rows), event_times(stream, rows))
+    return _as_dead_letters(stream, reasons.to_pylist(), rows_as_json(rows), event_times(stream, rows))
 
 
 def unheard(stream: Stream, rows: pa.Table) -> pa.Table:
@@ -116,13 +118,13 @@ def event_time(ts: int | None) -> str | None:
     return iso(ts) if ts is not None and is_event_time(ts) else None
 
 
-def _letters(
+def _as_dead_letters(
     stream: Stream, reasons: Sequence[str], rows: pa.Array | pa.ChunkedArray, times: pa.Array | pa.ChunkedArray
 ) -> pa.Table:
     names = pa.array([stream.name] * len(rows), pa.string())
     return pa.table([names, pa.array(reasons, pa.string()), rows, times.cast(SCHEMA.field("ts").type)], schema=SCHEMA)
 
 
-def by_class(letters: pa.Table) -> dict[str, int]:
-    """How many letters of each class of reason."""
-    return dict(Counter(reason.split(":")[0] for reason in letters["reason"].to_pylist()))
+def by_class(table: pa.Table) -> dict[str, int]:
+    """How many dead letters a table has of each class of reason."""
+    return dict(Counter(reason.split(":")[0] for reason in table["reason"].to_pylist()))

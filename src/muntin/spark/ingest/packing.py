@@ -101,11 +101,11 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     reporter = topology.reporter(stream)
     if turned_away.num_rows and reporter is not None:
         group = topology.group(reporter.index, partition % topology.shards)
-        yield group, encode(FrameKind.LETTERS, place, table_bytes(turned_away))
+        yield group, encode(FrameKind.DEAD_LETTERS, place, table_bytes(turned_away))
     if not rows.num_rows:
         return
     times = rows[TS].to_numpy()
-    place |= {"min_ts": int(times.min()), "max_ts": int(times.max()), "came": time.time_ns() // 1000}
+    place |= {"min_ts": int(times.min()), "max_ts": int(times.max()), "arrived_us": time.time_ns() // 1000}
     if topology.policy.max_ahead_us is not None:
         place["spans"] = spans_of(times, topology.policy.max_ahead_us)
     for join, side in topology.readers(stream):

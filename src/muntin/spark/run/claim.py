@@ -23,7 +23,7 @@ class CheckpointClaim:
 
     def identity_of(self, streams: Iterable[Stream]) -> JobIdentity:
         """The identity of a pipeline that reads these streams."""
-        return JobIdentity.of(streams, self.strategy, self.settings, self.shards, str(self.place))
+        return JobIdentity.of(streams, self.strategy, self.settings, self.shards, self.place.sink.description)
 
     def identity_now(self, stored: JobIdentity) -> JobIdentity:
         """The identity of a pipeline that has begun, with its streams as the job declares them now."""
@@ -39,7 +39,7 @@ class CheckpointClaim:
     def take(self, wanted: JobIdentity, truncate_output: bool) -> list[str]:
         """Bind checkpoint and output to the job, and refuse what is damaged or not of one moment; warnings, one line
         each. With `truncate_output` what is newer than the checkpoint is removed from the output."""
-        checkpoint, output = self.place.checkpoint, self.place.folder
+        checkpoint, output = self.place.checkpoint, self.place.sink.folder
         checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
         verify.verify_checkpoint(checkpoint)
         if output is None:

@@ -15,7 +15,7 @@ from muntin.spark.control import knowledge_of, plan_for, strategy_of, streams_pe
 from muntin.spark.ingest import sources
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.run import Progress, Run, check_sources
-from muntin.spark.sink import sink
+from muntin.spark.sink import Callback, OutputRequest, open_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,21 +94,26 @@ class Job:
         self,
         output: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        sink: sink.Callback | None = None,
+        sink: Callback | None = None,
         mode: str = "endless",
         progress: Progress | None = None,
         truncate_output: bool = False,
     ) -> Run:
         """Start the job; what is wrong with the request is said before anything is written or run.
 
-        `output` None or "none" counts the rows and discards them; `sink` gets them as Arrow tables instead.
+        `output` is spelled as `muntin run --help` says for `--output`; None counts the rows and discards them. `sink`
+        gets them as Arrow tables instead.
         `truncate_output` removes from the output what is newer than the checkpoint, which was restored from a back-up.
         """
         if mode not in MODES:
             raise UsageError(f"there is no mode {mode}", hint=f"modes: {', '.join(MODES)}")
-        place = OutputPlace.of(output, checkpoint, sink)
-        if place.socket and self.spec.settings.delivery != "eager":
-            raise UsageError("rows go to a socket only as they come", hint="SET delivery = 'eager', or name a folder")
+        request = OutputRequest(
+            output=None if output is None else os.fspath(output),
+            callback=sink,
+            eager=self.spec.settings.eager,
+            aggregates=any(query.aggregation for query in self.spec.queries.values()),
+        )
+        place = OutputPlace.of(open_sink(request), checkpoint)
         plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self.spark, self.spec, plan, place, mode, progress, dict(self._frames))
         run._begin(truncate_output)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
@@ -29,7 +29,7 @@ from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
 from muntin.spark.shard import forget_hot
-from muntin.spark.sink import Calls, EagerHub, JsonFiles, Nowhere, Socket, Target, sink
+from muntin.spark.sink import BatchWriter, EagerHub, Hub
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,8 +39,6 @@ NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 """What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
 TURN_S = 60.0
 """How long at most one streaming query waits for another to begin."""
-BATCH_BITS = 40
-"""Callables of the user's get the pipeline's number above these bits of the batch's, so that no number comes twice."""
 
 
 class StartQueue:
@@ -69,13 +67,10 @@ class RunContext:
     place: OutputPlace
     mode: str
     shards: int
-    counting: bool
     board: StatusBoard
     start_queue: StartQueue
     source: Callable[[Stream], DataFrame]
     """The rows of a stream."""
-    call_back: sink.Callback | None
-    """Gets the rows where the user has given a callable."""
     after_batch: Callable[[], None]
     after_end: Callable[[Pipeline], None]
 
@@ -89,7 +84,8 @@ class Pipeline:
         self.number = number
         self.folder = identity.pipeline_folder(checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
-        self.publisher = Publisher(self.folder, context.place.folder, identity.pipeline_prefix(number))
+        self.publisher = Publisher(self.folder, context.place.sink.folder, identity.pipeline_prefix(number))
+        self._sink = context.place.sink.attached(number, self.publisher)
         self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge)
         self.state = "stopped"
         self.error = None
@@ -101,7 +97,7 @@ class Pipeline:
         """Set where Spark must start the query again, since sources are to be read at another speed."""
         self._writing = threading.Lock()
         self._failure: MuntinError | None = None
-        self._eager: sink.Eager | None = None
+        self._writer: BatchWriter | None = None
         self._prepared: int | None = None
 
     state: str
@@ -134,14 +130,15 @@ class Pipeline:
             policy=policy,
             checkpoint=str(self.folder),
             spec=context.spec,
-            counting=context.counting,
+            counting=self._sink.counts_in_shards,
             ahead_of_clock_us=ahead_us,
         )
+        self._sink.recover()
+        hub = Hub()
         if policy.eager:
-            self._eager = self._open_hub(topology)
-            topology = dataclasses.replace(topology, hub=self._eager.hub.address)
-        callback = self._call_back if context.call_back else None
-        self._sink = sink.Sink(topology, self.publisher, callback, self._eager)
+            hub = eager = self._open_hub(topology)
+            topology = dataclasses.replace(topology, hub=eager.address)
+        self._writer = BatchWriter(topology, self._sink, hub)
         self._topology = topology
         self._admission = Admission(first.streams)
         self._frame = self._read()
@@ -159,27 +156,21 @@ class Pipeline:
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.shards))
         return dataflow.build(context.spark, self._topology, frames, self.folder)
 
-    def _open_hub(self, topology: Topology) -> sink.Eager:
+    def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
-        place = self._context.place
-        target: Target = Nowhere()
-        if place.callback is not None:
-            target = Calls(self._call_back)
-        elif place.socket is not None:
-            target = Socket(place.socket)
-        elif place.folder is not None:
-            target = JsonFiles(place.folder, self.publisher.last.batch, self.publisher.prefix)
-        name = self._context.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
-        hub = EagerHub(name, topology.global_order, topology.shards, target, lambda n: topology.epoch(n).plan)
-        return sink.Eager(hub, target)
+        return EagerHub(
+            host=self._context.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"),
+            in_order=topology.global_order,
+            shards=topology.shards,
+            deliver=self._sink.deliver,
+            plan_of=lambda epoch: topology.epoch(epoch).plan,
+        )
 
     def prepare_output(self) -> None:
         """Give each query its folder, once for each epoch."""
         latest = self.changes.log.latest()
-        if self._context.place.folder and latest != self._prepared:
-            settings = self._context.spec.settings
-            eager = settings.eager
-            sink.prepare_output(self._context.place.folder, self.changes.plan, settings.punctuations, eager)
+        if latest != self._prepared:
+            self._sink.prepare(self.changes.plan, self._context.spec.settings)
             self._prepared = latest
 
     def start(self) -> None:
@@ -205,10 +196,6 @@ class Pipeline:
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
-    def _call_back(self, name: str, table: Any, batch: int) -> None:
-        assert self._context.call_back is not None
-        self._context.call_back(name, table, self.number << BATCH_BITS | batch)
-
     def _write(self, frame: DataFrame, batch: int) -> None:
         """Called by Spark for every micro-batch."""
         self._begun.set()
@@ -216,8 +203,9 @@ class Pipeline:
             began = time.monotonic()
             try:
                 self._note_progress()
-                manifest = self._sink.write(frame, batch)
-                self.status.committed(manifest, self._sink.latency)
+                assert self._writer is not None
+                manifest = self._writer.write(frame, batch)
+                self.status.committed(manifest, self._writer.latency)
                 self.changes.committed(manifest)
                 if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
                     self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
@@ -316,8 +304,8 @@ class Pipeline:
 
     def remove_local_files(self) -> None:
         """Remove what lies on this machine only."""
-        if self._eager is not None:
-            self._eager.close()
+        if self._writer is not None:
+            self._writer.close()
         forget_hot(self.id)
 
     def discard(self) -> None:

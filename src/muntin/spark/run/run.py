@@ -29,7 +29,6 @@ from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_s
 from muntin.spark.run.signals import StopSignals
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import default_shards, java_failure, prepare_session
-from muntin.spark.sink import sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,9 +72,7 @@ class Run:
         self._active: set[Pipeline] = set()
         self._changing = threading.RLock()
         """Held while queries and pipelines come and go, and while the run ends."""
-        self._calling_back = threading.Lock()
         self._running = False
-        self._counting = place.is_none and not any(query.aggregation for query in spec.queries.values())
         self._stopping = threading.Event()
         self._done = threading.Event()
         self._error: MuntinError | None = None
@@ -95,7 +92,7 @@ class Run:
         try:
             self.warnings += self._claim.take(wanted, truncate_output)
             for query in spec.queries.values():
-                self._check(query)
+                self.place.sink.check(query)
             with self._changing:  # a pipeline that is over at once waits until all have been started
                 self._open()
                 for pipeline in self._pipelines:
@@ -116,13 +113,6 @@ class Run:
         before = None if stored is None else stored.settings.shards
         return self._spec.settings.shards or before or default_shards(self._spark)
 
-    def _check(self, query: Query) -> None:
-        if self._counting and query.aggregation is not None:
-            message = f"{query.name} has aggregates, and this run only counts rows where they are found"
-            raise UsageError(message, hint="run the job with an output folder, or with this query in the job file")
-        if self.place.folder:
-            sink.check_columns(self.place.folder, query)
-
     def _start(self, pipeline: Pipeline) -> None:
         pipeline.start()
         self._active.add(pipeline)
@@ -140,15 +130,13 @@ class Run:
             place=self.place,
             mode=self.mode,
             shards=self._claim.shards,
-            counting=self._counting,
             board=self.board,
             start_queue=StartQueue(),
             source=self._source,
-            call_back=self._call_back if self.place.callback else None,
             after_batch=self._report_progress,
             after_end=self._pipeline_ended,
         )
-        self._router = QueryRouter(checkpoint, spec, self._begin_pipeline, self._check, self._changing)
+        self._router = QueryRouter(checkpoint, spec, self._begin_pipeline, self.place.sink.check, self._changing)
         log, stored = PlanLog(checkpoint, spec), stored_job(checkpoint)
         assert stored is not None
         if log.latest() is None and not stored.is_over:
@@ -209,7 +197,7 @@ class Run:
 
     def _retire(self, folder: Path) -> None:
         """End a pipeline that cannot even be opened."""
-        publisher = Publisher(folder, self.place.folder)
+        publisher = Publisher(folder, self.place.sink.folder)
         publisher.recover()
         self.board.close(publisher.last)
         identity.retire(folder)
@@ -243,20 +231,6 @@ class Run:
             return pipeline.changes
 
     # -- while it runs --------------------------------------------------------------------------------------------
-
-    def _call_back(self, name: str, table: Any, batch: int) -> None:
-        """Call the user's callable, from one pipeline at a time."""
-        assert self.place.callback is not None
-        with self._calling_back:
-            try:
-                self.place.callback(name, table, batch)
-            except Exception:
-                raise
-            except BaseException as error:  # Spark waits for ever for a thread that is left in this way
-                raise MuntinError(
-                    f"the sink raised {type(error).__name__}{f' ({error})' if str(error) else ''} with rows of {name}",
-                    hint="a sink stops the run with an ordinary exception; run.stop() stops it from another thread",
-                ) from error
 
     def _report_progress(self) -> None:
         if self._progress:

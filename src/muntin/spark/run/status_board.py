@@ -90,7 +90,7 @@ class StatusBoard:
     def _whole(self) -> JobStatus:
         pipelines = [board.status for board in self._pipelines]
         first = pipelines[0] if pipelines else None
-        dead_letters = [*(p.dead_letters for p in pipelines), *(last.total_letters for last in self._ended)]
+        dead_letters = [*(p.dead_letters for p in pipelines), *(last.total_dead_letters for last in self._ended)]
         dropped = [*(p.dropped for p in pipelines), *(last.total_rows for last in self._ended)]
         latest = max(pipelines, key=lambda p: p.progressed, default=None)
         return replace(
@@ -163,9 +163,9 @@ class PipelineBoard:
     def _note_changes(self, manifest: Manifest) -> None:
         """From when on new queries have rows, and all of them."""
         for change in (c for changes in manifest.changes.values() for c in changes):
-            for name, complete in change["complete_from"].items():
+            for name, complete in change.complete_from.items():
                 if name in self.status.queries:
-                    self.status.queries[name].applied_from = event_time(change["applied_from"])
+                    self.status.queries[name].applied_from = event_time(change.applied_from)
                     self.status.queries[name].complete_from = event_time(complete)
 
     def committed(self, manifest: Manifest, latency: Mapping[str, Latency]) -> None:
@@ -228,7 +228,7 @@ class PipelineBoard:
             query.rows = manifest.rows.get(name, 0)
             query.total_rows = manifest.total_rows.get(name, 0)
         self.status.dropped = {n: rows for n, rows in manifest.total_rows.items() if n not in self.status.queries}
-        self.status.dead_letters = dict(manifest.total_letters)
+        self.status.dead_letters = dict(manifest.total_dead_letters)
         self.status.joins = [self._join(join, manifest) for join in self._topology.epoch(manifest.epoch).plan.joins]
 
     def _join(self, join: SharedJoin, manifest: Manifest) -> JoinStatus:
@@ -260,7 +260,7 @@ class PipelineBoard:
 
     def _rate(self, join: SharedJoin, reports: Reports) -> float | None:
         """Comparisons since the micro-batch before, per second of event time; None where time has not passed."""
-        now = sum(r["counters"]["comparisons"] for r in reports), min((r["release"] for r in reports), default=0)
+        now = sum(r.counters.comparisons for r in reports), min((r.release for r in reports), default=0)
         before = self._compared.get(join.index)
         self._compared[join.index] = now
         if before is None or not (is_event_time(before[1]) and is_event_time(now[1])) or now[1] <= before[1]:

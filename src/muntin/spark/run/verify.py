@@ -22,22 +22,22 @@ from muntin.spark.checkpoint import (
     WHAT_TO_DO,
     DamageError,
     FileKind,
+    Fingerprint,
     Manifest,
     MissingError,
     PlanLog,
-    fingerprint,
     identity,
     last_manifest,
-    manifests,
     mark_file,
     published,
+    read_manifests,
     write_json,
 )
 from muntin.spark.control import control_stream
 
 RESTORE = WHAT_TO_DO[FileKind.MANIFEST]
-PUBLISHED = re.compile(r"((?:p\d{3}-)?b)(\d{10})(?:-\d{3}\.parquet|\.jsonl)")
-"""The name of a published file: prefix and micro-batch."""
+PUBLISHED = re.compile(r"((?:p\d{3}-)?b)(\d{10})(-\d{3})?\.[a-z]+")
+"""The name of a published file: prefix, micro-batch and part; one without a part was written as rows came."""
 TAKE_BACK = (
     "restore the output of the same moment too; or move it away, and what follows goes to an empty folder; or give "
     "--truncate-output, which removes from it what is newer than the checkpoint"
@@ -56,7 +56,7 @@ def verify_checkpoint(checkpoint: Path) -> None:
 
 
 def _verify_pipeline(folder: Path) -> None:
-    stored, kept = identity.stored_job(folder), list(manifests(folder))
+    stored, kept = identity.stored_job(folder), list(read_manifests(folder))
     log = PlanLog(folder, JobSpec())
     if stored is None:
         if kept or log.numbers():
@@ -145,7 +145,7 @@ def verify_output(checkpoint: Path, output: Path) -> list[str]:
         newest = published(output, prefix, None)
         raise _newer(output, checkpoint, prefix, -1, max(newest, _newest_file(output, prefix)))
     for prefix, folder in prefixes.items():
-        kept = list(manifests(folder))
+        kept = list(read_manifests(folder))
         last = kept[0] if kept else Manifest(-1)
         warnings += _verify_moment(output, checkpoint, prefix, folder, last)
         warnings += _verify_files(output, kept)
@@ -186,8 +186,8 @@ def _verify_files(output: Path, kept: list[Manifest]) -> list[str]:
             file = next((f for f in (output / name, output / sources.get(name, name)) if f.exists()), None)
             if file is None:
                 lost.append(name)
-            elif fingerprint(file) != stored:
-                what = "it is cut short" if file.stat().st_size < stored[0] else "it is not what was written there"
+            elif Fingerprint.of(file) != stored:
+                what = "it is cut short" if file.stat().st_size < stored.size else "it is not what was written there"
                 raise DamageError(
                     f"{file} is damaged: {what} in micro-batch {manifest.batch}",
                     hint="restore it from a back-up; or remove it, if its rows may be missing",
@@ -239,13 +239,13 @@ def _marked(output: Path) -> set[str]:
 
 
 def _newest_file(output: Path, prefix: str, last: Manifest | None = None) -> int:
-    """The last micro-batch of which there is a file. Lines of JSON that the next one wrote before it died count not."""
+    """The last micro-batch of which there is a file. What the next one wrote as rows came counts not."""
     following = -1 if last is None else last.batch + 1
     return max(
         (
             batch
             for file, begins, batch in _published_files(output)
-            if begins == prefix and not (file.suffix == ".jsonl" and batch == following)
+            if begins == prefix and not (batch == following and file.stem == f"{prefix}{batch:010d}")
         ),
         default=-1,
     )

@@ -1,10 +1,10 @@
 """Eager delivery, the worker's half: results leave a shard while its micro-batch is still at work.
 
-    shard -- hello, rows, rows, ..., done -->  hub in the driver (hub.py)
+    shard -- hello, rows, rows, ..., done -->  `EagerHub` in the driver
 
-A message is a frame (codec.py) after its length. `rows` carries tables of some queries and how far each query has come:
-no later row of this shard will have an earlier timestamp. The hub answers hello and done, and may refuse; then the task
-fails and Spark decides what becomes of it. What is found within a moment goes out together.
+A message is a frame after its length. `rows` carries tables of some queries and how far each query has come: no later
+row of this shard will have an earlier timestamp. The hub answers hello and done, and may refuse; then the task fails
+and Spark decides what becomes of it. What is found within a moment goes out together.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import struct
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from muntin.kernels.join import Pairs
 from muntin.model import MuntinError
 from muntin.spark.exchange import Address, Frame, FrameKind, decode, encode
 
-CAME = "_came"
+ARRIVED = "_arrived_us"
 """A column beside those of the query: when the row arrived, on the wall clock."""
 MOMENT_S = 0.02
 """How long results are gathered before they are sent."""
@@ -64,16 +65,27 @@ def _receive(connection: socket.socket, size: int) -> bytearray | None:
     return data
 
 
-class EagerSender:
+@dataclass(frozen=True)
+class Attempt:
     """One attempt of one shard at one micro-batch."""
 
-    def __init__(self, address: Address, head: Mapping[str, Any]):
+    join: int
+    shard: int
+    epoch: int
+    batch: int
+    attempt: int
+
+
+class EagerSender:
+    """Sends the results of one attempt."""
+
+    def __init__(self, address: Address, attempt: Attempt):
         try:
             self._connection = socket.create_connection((address.host, address.port), timeout=TIMEOUT_S)
         except OSError as error:
             raise MuntinError(f"the driver does not take results at {address.host}: {error}") from error
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._ask({"type": "hello", "token": address.token, **head})
+        self._ask({"type": "hello", "token": address.token, **asdict(attempt)})
 
     def _ask(self, message: Mapping[str, Any]) -> None:
         """Say something and wait until the hub has taken it in."""
@@ -103,31 +115,36 @@ class EagerSender:
         self._connection.close()
 
 
-def deliver(operator: Operator, courier: EagerSender) -> None:
+def deliver(operator: Operator, sender: EagerSender) -> None:
     """Do the work of what an operator has received, and send what each unit lets go."""
     work = operator.work()
     work.arrive()
-    parcel = _Parcel(operator, work, courier)
+    gathered = _GatheredResults(operator, work, sender)
     try:
         while (done := work.step()) is not None:
             for delivery in done.deliveries:
-                parcel.put(delivery)
-            parcel.came_to(range(done.unit.first, done.unit.last), int(work.rows.ts[work.span(done.unit.run)[1] - 1]))
-            parcel.send_if_due()
+                gathered.put(delivery)
+            gathered.pass_time(
+                range(done.unit.first, done.unit.last), int(work.rows.ts[work.span(done.unit.run)[1] - 1])
+            )
+            gathered.send_if_due()
     except LimitError as error:
         raise operator.too_many_pairs(error) from None
-    parcel.send()
-    courier.done()
+    gathered.send()
+    sender.done()
 
 
-class _Parcel:
+class _GatheredResults:
     """Deliveries gathered, by the levels that they are for, and how far the queries of each level have come."""
 
-    def __init__(self, operator: Operator, work: ScheduledWork, courier: EagerSender):
-        self._operator, self._work, self._courier = operator, work, courier
+    def __init__(self, operator: Operator, work: ScheduledWork, sender: EagerSender):
+        self._operator = operator
+        self._work = work
+        self._sender = sender
         self._pairs: list[tuple[tuple[int, ...], list[Pairs]]] = []
         self._passed: dict[int, int] = {}
-        self._count, self._sent = 0, time.monotonic()
+        self._count = 0
+        self._sent = time.monotonic()
         self._names = [
             [q.name for q, level in zip(operator.join.queries, work.levels.of_query, strict=True) if level == n]
             for n in range(len(work.levels))
@@ -142,7 +159,7 @@ class _Parcel:
         self._pairs[-1][1].append(pairs)
         self._count += len(pairs.ts)
 
-    def came_to(self, levels: range, ts: int) -> None:
+    def pass_time(self, levels: range, ts: int) -> None:
         for level in levels:
             self._passed[level] = ts
 
@@ -154,13 +171,14 @@ class _Parcel:
         """Tables of each query in the order in which its pairs were let go, and how far it has come."""
         tables: dict[str, list[pa.Table]] = defaultdict(list)
         for levels, parts in self._pairs:
-            run = self._operator.found(merged(parts), self._work.readers(levels)).whole()
-            columns = OutputColumns(run)
-            for query, places in routed(self._operator.join, run):
+            results = self._operator.found(merged(parts), self._work.readers(levels)).whole()
+            columns = OutputColumns(results)
+            for query, places in routed(self._operator.join, results):
                 table = columns.output(query, places)
-                tables[query.name].append(table.append_column(CAME, pa.array(run.moments(places))))
+                tables[query.name].append(table.append_column(ARRIVED, pa.array(results.moments(places))))
         whole = {name: pa.concat_tables(parts).combine_chunks() for name, parts in tables.items()}
-        self._courier.send(whole, {name: ts for n, ts in self._passed.items() for name in self._names[n]})
+        self._sender.send(whole, {name: ts for n, ts in self._passed.items() for name in self._names[n]})
         self._pairs.clear()
         self._passed.clear()
-        self._count, self._sent = 0, time.monotonic()
+        self._count = 0
+        self._sent = time.monotonic()

@@ -1,8 +1,8 @@
 """Eager delivery, the driver's half: takes results from the shards while a micro-batch runs and hands them over.
 
-    shard 0 --\\                                    callable(query, table, batch)
-    shard 1 ---+--> hub: merge by timestamp --> target: lines of JSON in files, a socket
-    shard 2 --/                                    or nobody, for measuring
+    shard 0 --\\
+    shard 1 ---+--> hub: merge by timestamp --> `deliver` of a sink that takes rows as they come
+    shard 2 --/
 
 With `output_order = 'global'` a row of a query is handed over when all shards that feed the query have come to its
 timestamp.
@@ -21,7 +21,7 @@ import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,9 +34,9 @@ from muntin.core.storage import read_table, unpack
 from muntin.model import MuntinError
 from muntin.plan import Plan
 from muntin.spark.exchange import Address, Frame, FrameError
-from muntin.spark.shard import CAME, receive_frame, send_frame
+from muntin.spark.shard import ARRIVED, receive_frame, send_frame
 from muntin.spark.sink.response_times import Latency
-from muntin.spark.sink.targets import Target
+from muntin.spark.sink.sink import Callback
 
 Source = tuple[int, int]
 """A join and a shard."""
@@ -65,7 +65,9 @@ class Merge:
     """The results of one micro-batch on their way: a queue for each query and shard. Knows nothing of sockets."""
 
     def __init__(self, batch: int, in_order: bool, shards: int):
-        self.batch, self._in_order, self._shards = batch, in_order, shards
+        self.batch = batch
+        self._in_order = in_order
+        self._shards = shards
         self.feeds: dict[Source, _Feed] = {}
         self._fed_by: dict[str, list[Source]] = {}
         self._queues: dict[str, dict[Source, deque[pa.Table]]] = {}
@@ -152,11 +154,38 @@ def _sorted(parts: list[pa.Table]) -> pa.Table:
     return table
 
 
-class EagerHub:
+class Hub:
+    """What the driver asks of a hub. This one is for batch delivery: nothing comes before the tasks are done."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[str] = Counter()
+        """What has been handed over of the micro-batch."""
+        self.latency: dict[str, Latency] = {}
+        """How long the rows of each query have taken, in this run."""
+
+    def begin(self, batch: int, muted: bool) -> None:
+        """Take results of a micro-batch; `muted`: it was committed before, and nothing is handed over again."""
+
+    def finish(self, sources: Iterable[Source]) -> None:
+        """The tasks are done: everything has been handed over, or something is wrong."""
+
+    def failed(self) -> BaseException | None:
+        """Why results could not be handed over, where that is why the tasks failed."""
+        return None
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+class EagerHub(Hub):
     """Listens as long as the run lasts; one thread for each shard that is at work."""
 
-    def __init__(self, host: str, in_order: bool, shards: int, target: Target, plan_of: Any):
-        self._in_order, self._shards, self._target, self._plan_of = in_order, shards, target, plan_of
+    def __init__(self, host: str, in_order: bool, shards: int, deliver: Callback, plan_of: Callable[[int], Plan]):
+        super().__init__()
+        self._in_order = in_order
+        self._shards = shards
+        self._deliver = deliver
+        self._plan_of = plan_of
         self._server = socket.create_server((host, 0), backlog=256)
         self.address = Address(host, self._server.getsockname()[1], secrets.token_hex(32))
         self._lock = threading.Lock()
@@ -164,21 +193,18 @@ class EagerHub:
         self._muted = False
         self._error: BaseException | None = None
         self._connections: dict[Source, socket.socket] = {}
-        self.rows: Counter[str] = Counter()
-        self.latency: dict[str, Latency] = {}
-        """How long the rows of each query have taken, in this run."""
         threading.Thread(target=self._listen, name="muntin-hub", daemon=True).start()
 
     # -- for the sink -------------------------------------------------------------------------------------------------
 
     def begin(self, batch: int, muted: bool) -> None:
-        """Take results of a micro-batch; `muted`: it was committed before, and nothing is handed over again."""
         with self._lock:
-            self._merge, self._muted, self._error = Merge(batch, self._in_order, self._shards), muted, None
+            self._merge = Merge(batch, self._in_order, self._shards)
+            self._muted = muted
+            self._error = None
             self.rows = Counter()
 
     def finish(self, sources: Iterable[Source]) -> None:
-        """The tasks are done: everything has been handed over, or something is wrong."""
         with self._lock:
             merge, self._merge = self._merge, None
             if self._error is not None:
@@ -189,7 +215,6 @@ class EagerHub:
                 raise MuntinError(f"results are missing: shards {missing} have not delivered all of theirs")
 
     def failed(self) -> BaseException | None:
-        """Why results could not be handed over, where that is why the tasks failed."""
         return self._error
 
     def close(self) -> None:
@@ -262,16 +287,16 @@ class EagerHub:
             self.rows[name] += table.num_rows
             if self._muted:
                 continue
-            self._target.deliver(name, table.drop_columns([CAME]), batch)
-            self.latency.setdefault(name, Latency()).add_since(_counted(table[CAME]), time.time_ns() // 1000)
+            self._deliver(name, table.drop_columns([ARRIVED]), batch)
+            self.latency.setdefault(name, Latency()).add_since(_counted(table[ARRIVED]), time.time_ns() // 1000)
 
 
-def _counted(came: pa.ChunkedArray) -> dict[int, int]:
+def _counted(arrival_times: pa.ChunkedArray) -> dict[int, int]:
     """Rows by the moment at which they had arrived: usually all at one."""
-    ends = pc.min_max(came)
+    ends = pc.min_max(arrival_times)
     if ends["min"] == ends["max"]:
-        return {ends["min"].as_py(): len(came)}
-    moments, rows = np.unique(came.to_numpy(), return_counts=True)
+        return {ends["min"].as_py(): len(arrival_times)}
+    moments, rows = np.unique(arrival_times.to_numpy(), return_counts=True)
     return {int(moment): int(n) for moment, n in zip(moments, rows, strict=True)}
 
 
