@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from muntin.model import JobSpec, MuntinError
 from muntin.spark.checkpoint import FileKind, from_line, plans, write_json
 from muntin.spark.checkpoint import manifests as publishing
-from muntin.spark.checkpoint.manifests import STAGING, last_manifest, manifests
+from muntin.spark.checkpoint.manifests import STAGING, last_manifest, read_manifests
 from muntin.spark.checkpoint.plans import PlanLog
 from muntin.spark.control import control_stream
 from muntin.spark.control.watch import send_idle, send_ordering
@@ -266,7 +266,7 @@ class Driver:
         log = PlanLog(self.checkpoint, self._spec())
         stays = {name: Stay() for name in log.read(0).plan.queries}
         made: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for manifest in manifests(self.checkpoint):
+        for manifest in read_manifests(self.checkpoint):
             for epoch, changes in manifest.changes.items():
                 made[int(epoch)] += changes
         for number in log.numbers()[1:]:

@@ -38,9 +38,9 @@ from muntin.spark.checkpoint.manifests import (
     Staged,
     fingerprint,
     last_manifest,
-    manifests,
     mark_file,
     published,
+    read_manifests,
 )
 from muntin.spark.checkpoint.plans import Epoch, PlanLog, plan_log
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
@@ -69,7 +69,6 @@ __all__ = [
     "id_if_claimed",
     "identity",
     "last_manifest",
-    "manifests",
     "mark_file",
     "pipeline_folder",
     "pipeline_numbers",
@@ -77,6 +76,7 @@ __all__ = [
     "published",
     "read_answer",
     "read_json",
+    "read_manifests",
     "read_record",
     "requests",
     "stored_job",

@@ -180,10 +180,10 @@ def _changes(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, A
 
 def last_manifest(checkpoint: Path) -> Manifest:
     """The last micro-batch that a checkpoint has committed; number -1 where there is none."""
-    return next(manifests(checkpoint), Manifest(-1))
+    return next(read_manifests(checkpoint), Manifest(-1))
 
 
-def manifests(checkpoint: Path) -> Iterator[Manifest]:
+def read_manifests(checkpoint: Path) -> Iterator[Manifest]:
     """The micro-batches that a checkpoint has committed, the last one first, as far as they are kept."""
     job = id_if_claimed(checkpoint)
     for batch in reversed(_batches(_commits(checkpoint))):

@@ -21,8 +21,8 @@ from muntin.spark.checkpoint import (
     as_record,
     from_line,
     id_if_claimed,
-    manifests,
     read_json,
+    read_manifests,
     write_json,
 )
 from muntin.spark.exchange import FrameKind, Topology, encode
@@ -104,7 +104,7 @@ def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
 def seen_before(checkpoint: Path, epoch: int) -> dict[str, int]:
     """How far each stream had come when an epoch began, for joins that begin with it: what is late for others is late
     for them. The last commit says so, unless it is that of this very micro-batch, which is then a replay."""
-    for manifest in manifests(checkpoint):
+    for manifest in read_manifests(checkpoint):
         reports = [r for r in manifest.operators.values() if r["epoch"] < epoch]
         if len(reports) == len(manifest.operators):
             return {name: ts for r in reports for name, ts in zip(r["streams"], r["max_ts"], strict=True)}

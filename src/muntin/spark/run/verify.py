@@ -28,9 +28,9 @@ from muntin.spark.checkpoint import (
     fingerprint,
     identity,
     last_manifest,
-    manifests,
     mark_file,
     published,
+    read_manifests,
     write_json,
 )
 from muntin.spark.control import control_stream
@@ -56,7 +56,7 @@ def verify_checkpoint(checkpoint: Path) -> None:
 
 
 def _verify_pipeline(folder: Path) -> None:
-    stored, kept = identity.stored_job(folder), list(manifests(folder))
+    stored, kept = identity.stored_job(folder), list(read_manifests(folder))
     log = PlanLog(folder, JobSpec())
     if stored is None:
         if kept or log.numbers():
@@ -145,7 +145,7 @@ def verify_output(checkpoint: Path, output: Path) -> list[str]:
         newest = published(output, prefix, None)
         raise _newer(output, checkpoint, prefix, -1, max(newest, _newest_file(output, prefix)))
     for prefix, folder in prefixes.items():
-        kept = list(manifests(folder))
+        kept = list(read_manifests(folder))
         last = kept[0] if kept else Manifest(-1)
         warnings += _verify_moment(output, checkpoint, prefix, folder, last)
         warnings += _verify_files(output, kept)
