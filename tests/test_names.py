@@ -60,9 +60,9 @@ def test_punctuations_are_the_same_whatever_a_column_is_called(name):
     ("where", "names"),
     [
         ("A.rule = B.rule", ["key1"]),
-        ("A.key2 = B.key2 AND A.k + 1 = B.k", ["key1", "key2"]),
+        ("A.key2 = B.key2 AND A.k + 1 = B.k", ["key2", "key3"]),
         ("A.k = B.k AND A.k = B.key2", ["k", "key2"]),
-        ("A.k + 1 = B.k AND A.key1 = B.k", ["key2", "key1"]),
+        ("A.k + 1 = B.k AND A.key1 = B.k", ["key1", "key2"]),
     ],
 )
 def test_the_columns_of_a_punctuation_have_names_of_their_own(where, names):

@@ -52,5 +52,5 @@ def test_a_record_comes_back_as_it_was():
 def test_what_a_record_lacks_is_named():
     plain = to_json(Inner("a"))
     del plain["name"]
-    with pytest.raises(KeyError, match="name"):
+    with pytest.raises(TypeError, match="name"):
         from_json(Inner, plain)

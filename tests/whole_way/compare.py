@@ -6,9 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from test_aggregates import CALLS, GROUPS, HAVING, Answer
-from test_top import VALUES
-
+from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING, Answer
+from core.aggregates.test_top import VALUES
 from muntin import oracle
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge

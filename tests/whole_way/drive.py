@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
+from muntin.plan.orderings import ordering_in_force
 from muntin.spark.checkpoint import FileKind, from_line, plans, write_json
 from muntin.spark.checkpoint import manifests as publishing
 from muntin.spark.checkpoint.manifests import STAGING, last_manifest, read_manifests
@@ -174,7 +175,7 @@ class Driver:
         self.faults.kill = step.kill
         if step.rule is not None and self.checkpoint.exists():
             for join in _latest(self.checkpoint, self._spec()).joins:
-                send_ordering(self.checkpoint, join.index, "filter-order" if step.rule else "sync-filter")
+                send_ordering(self.checkpoint, join.index, ordering_in_force(bool(step.rule)))
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
         """A process that is killed leaves its hot state behind."""

@@ -10,9 +10,8 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from test_aggregates import CALLS, GROUPS, HAVING
-from test_top import SELECT, VALUES
-
+from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING
+from core.aggregates.test_top import SELECT, VALUES
 from muntin.model import Axis, Window
 from muntin.plan.strategies import STRATEGIES
 from worlds import KEYS, ORDERINGS, RESIDUALS, SELECTIONS

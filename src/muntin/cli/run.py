@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.model import MuntinError
 
 if TYPE_CHECKING:
-    from muntin.spark.run import StopSignals
+    from muntin.spark.signals import StopSignals
 
 INTERRUPTED = 130
 SUMMARY = "run a job: all its queries as one Spark streaming job"
@@ -63,7 +63,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from muntin.spark.run import StopSignals
+    from muntin.spark.signals import StopSignals
 
     with StopSignals() as signals:
         from muntin.cli.jobfile import read_job

@@ -326,6 +326,8 @@ class Operator(OperatorParts):
         self.promises.find_last_rows(self.view)
         if self.progress.is_ahead:
             self._rejoin()
+        self.restored = True
+        self._note_levels()
         return self
 
     def check(self) -> None:

@@ -31,6 +31,8 @@ class Milestones:
 class OperatorParts:
     changed = False
     """Whether queries have changed: rows that nobody wanted then may be missing that somebody wants now."""
+    restored = False
+    """Whether the state was built again from its chunks: rows that a probe had taken out early are there again."""
     milestones: Milestones | None = None
     """How far the join had come when it was checked last."""
 

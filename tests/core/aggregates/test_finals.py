@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_aggregates import GROUPS, drawn, tuples
-from test_promises import MARKS, many, rows
-from test_punctuations import MARKED, Judge, worlds
-from test_punctuations import job as promising
 
+from core.aggregates.test_aggregates import GROUPS, drawn, tuples
+from core.punctuations.test_promises import MARKS, many, rows
+from core.punctuations.test_punctuations import MARKED, Judge, worlds
+from core.punctuations.test_punctuations import job as promising
 from muntin import oracle
 from muntin.model import JobSpec, UsageError, Window
 from muntin.plan import share

@@ -13,8 +13,8 @@ from decimal import Decimal
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_aggregates import GROUPS, PLAIN, both, come_and_go, pairs_of, simulate, tuples
 
+from core.aggregates.test_aggregates import GROUPS, PLAIN, both, come_and_go, pairs_of, simulate, tuples
 from muntin import oracle
 from muntin.core.aggregates import labels
 from muntin.core.batch import stream_schema

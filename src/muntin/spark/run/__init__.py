@@ -8,7 +8,6 @@ and `signals` notes Ctrl-C.
 
 from muntin.spark.run.job import Job, check_job
 from muntin.spark.run.run import Run
-from muntin.spark.run.signals import StopSignals
 from muntin.spark.run.status import read_status, status_file
 
-__all__ = ["Job", "Run", "StopSignals", "check_job", "read_status", "status_file"]
+__all__ = ["Job", "Run", "check_job", "read_status", "status_file"]

@@ -26,9 +26,9 @@ from muntin.spark.run.claim import CheckpointClaim
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
-from muntin.spark.run.signals import StopSignals
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import default_shards, java_failure, prepare_session
+from muntin.spark.signals import StopSignals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
