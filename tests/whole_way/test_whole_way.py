@@ -39,8 +39,10 @@ KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", 
 """What some hundred jobs meet, if the random ones are as they should be."""
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
-@pytest.mark.xfail(reason="a late punctuation about a list is reported once for each value, as text 54 shows")
+LATE_LIST = pytest.mark.xfail(reason="a late punctuation about a list is reported once for each value: text 54")
+
+
+@pytest.mark.parametrize("chunk", [pytest.param(n, marks=LATE_LIST) if n == 3 else n for n in range(CHUNKS)])
 def test_random_jobs_leave_behind_what_both_judges_say(chunk: int):
     texts = max(1, JOBS // LIVES // CHUNKS)
     seeds = range(chunk * texts, (chunk + 1) * texts)
