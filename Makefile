@@ -3,7 +3,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint clean
+.PHONY: help setup demo quick test soak lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -19,6 +19,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 demo: setup    ## the whole idea in two minutes, on embedded Spark, without input files
 	$(VENV)/bin/muntin demo
+
+quick: setup    ## the tests that need no Spark
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark"
 
 test: setup    ## all tests, those that start Spark included
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup

@@ -6,7 +6,7 @@
 --   muntin generate sensors examples/data --disorder 2
 --   muntin run examples/two_joins.sql --output out --checkpoint ckpt --bounded
 
-SET order = 'global';
+SET output_order = 'global';
 
 CREATE STREAM Temperature (ts TIMESTAMP, LocationId BIGINT, Value DOUBLE)
   TIMESTAMP BY ts LATENESS 2 seconds

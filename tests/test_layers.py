@@ -12,10 +12,11 @@ PACKAGE = Path(__file__).parents[1] / "src" / "muntin"
 HEIGHT = {
     "model": 0,
     "kernels": 1,
-    "sql": 2,
-    "plan": 3,
-    "core": 4,
-    "generate": 5,
+    "plan": 2,
+    "sql": 3,
+    "core": 3,
+    "generate": 4,
+    "testing": 5,
     "spark": 6,
     "bench": 7,
     "studies": 7,
@@ -67,6 +68,40 @@ def test_each_foreign_library_is_imported_in_one_layer_only(path):
 def test_the_model_imports_nothing_but_the_standard_library():
     roots = {name.split(".")[0] for path in MODULES if layer_of(path) == "model" for name in imports(path)}
     assert roots <= {"__future__", "collections", "dataclasses", "datetime", "enum", "re", "typing", "muntin"}
+
+
+ROOMS = {
+    ".".join(p.parent.relative_to(PACKAGE.parent).parts): p
+    for p in MODULES
+    if p.name == "__init__.py" and len(p.parent.relative_to(PACKAGE).parts) == 2
+}
+"""The packages inside a layer, by their dotted names."""
+
+
+def exported(room: str) -> set[str]:
+    """The names that a room lists in `__all__`."""
+    for node in ast.parse(ROOMS[room].read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def room_of(name: str) -> str | None:
+    room = ".".join(name.split(".")[:3])
+    return room if room in ROOMS else None
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_from_outside_a_room_only_what_it_exports_is_imported(path):
+    own = room_of(".".join(path.with_suffix("").relative_to(PACKAGE.parent).parts))
+    foreign = [(n, room) for n in imports(path) if (room := room_of(n)) is not None and room != own]
+    wrong = [n for n, room in foreign if n.removeprefix(f"{room}.") not in exported(room)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_a_room_says_what_it_is_for(room):
+    assert ast.get_docstring(ast.parse(ROOMS[room].read_text()))
 
 
 def test_no_module_is_a_drawer_for_odds_and_ends():

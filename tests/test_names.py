@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from muntin.core.local import LocalJob
-from muntin.core.propagate import key_names
+from muntin.core.punctuations.propagation import key_names
 from muntin.plan import make_plan
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 NAMES = ["t", "n", "l", "r", "x", "j", "g", "a", "c0", "rule", "key1", "entries", "tag", "gid", "frame", "message",
          "table", "count", "high", "low", "rows", "part", "Key", "a b", "it's"]  # fmt: skip

@@ -8,18 +8,35 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from muntin.model import MuntinError, SqlError, UsageError
+
 if TYPE_CHECKING:
-    from muntin.spark.runner import Job, Run, read_status
+    from muntin.spark.checkpoint import Answer
+    from muntin.spark.run import Job, Run, read_status
     from muntin.spark.session import open_session
+    from muntin.spark.sink import Callback
 
 __version__ = "0.1.0"
-__all__ = ["Job", "Run", "__version__", "open_session", "read_status"]
+__all__ = [
+    "Answer",
+    "Callback",
+    "Job",
+    "MuntinError",
+    "Run",
+    "SqlError",
+    "UsageError",
+    "__version__",
+    "open_session",
+    "read_status",
+]
 
 _HOMES = {
-    "Job": "muntin.spark.runner",
-    "Run": "muntin.spark.runner",
-    "read_status": "muntin.spark.runner",
+    "Answer": "muntin.spark.checkpoint",
+    "Callback": "muntin.spark.sink",
+    "Job": "muntin.spark.run",
+    "Run": "muntin.spark.run",
     "open_session": "muntin.spark.session",
+    "read_status": "muntin.spark.run",
 }
 
 
@@ -27,3 +44,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

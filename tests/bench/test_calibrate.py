@@ -12,7 +12,7 @@ from muntin.bench.calibrate import Measurement, fit, predicted_ns
 from muntin.cli import main
 from muntin.model import MuntinError
 from muntin.plan.cost import Constants
-from muntin.spark.known import constants_file, load_constants, to_json
+from muntin.spark.control.calibration import constants_file, constants_json, load_constants
 
 TRUE = Constants(invalidate_ns=20, scan_ns=3, insert_ns=100, check_ns=2, visit_ns=50, slice_ns=1, route_ns=4)
 WORK = [
@@ -77,7 +77,7 @@ def test_the_command_keeps_the_constants_with_the_job_and_prints_them(capsys, mo
 def test_a_damaged_file_of_constants_is_one_clear_message(tmp_path):
     path = constants_file(tmp_path)
     path.parent.mkdir()
-    for text in ("", "{}", "[1]", to_json(TRUE).replace("3", '"x"')):
+    for text in ("", "{}", "[1]", constants_json(TRUE).replace("3", '"x"')):
         path.write_text(text)
         with pytest.raises(MuntinError, match=r"constants\.json is damaged"):
             load_constants(tmp_path)

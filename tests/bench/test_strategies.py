@@ -6,12 +6,12 @@ import pytest
 
 from muntin.bench.core import Streams, even_keys, join_in_batches, join_in_duckdb, zipf_keys, zipf_window_us
 from muntin.bench.strategies import invalidation
-from muntin.kernels.join import STRATEGIES
+from muntin.plan.invalidations import INVALIDATIONS
 
 
 @pytest.fixture(scope="module")
 def figures():
-    return {name: invalidation(name, rounds=1) for name in STRATEGIES}
+    return {name: invalidation(name, rounds=1) for name in INVALIDATIONS.names}
 
 
 def test_figure_7_the_two_lazy_strategies_cost_a_small_part_of_the_two_greedy_ones(figures):

@@ -15,9 +15,9 @@ from muntin.bench import against, flink, workload
 from muntin.bench.parts import parts
 from muntin.bench.peers import DONE, OUT_OF_TIME, Heard, Round
 from muntin.bench.workload import EVERYTHING, STREAMS, WORKLOADS, Workload, expected, part, selections, uniform, write
-from muntin.core import results
-from muntin.core.local import LocalJob
+from muntin.core.results import FoundPairs, routing
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 SMALL = replace(WORKLOADS["selections"], questions=selections(uniform(9))).scaled(1 / 500)
 
@@ -41,16 +41,16 @@ def test_both_formats_hold_the_same_rows(tmp_path):
     assert expected(SMALL, tmp_path, "csv", 20) == expected(SMALL, tmp_path, "parquet", 20)
 
 
-@pytest.mark.parametrize("kinds", [results.KINDS, 0])
+@pytest.mark.parametrize("kinds", [routing.KINDS, 0])
 def test_contenders_are_judged_by_what_we_would_deliver(tmp_path, monkeypatch, kinds):
     """Also whether pairs are counted by kind or one by one, and whether they are counted or delivered."""
-    monkeypatch.setattr(results, "KINDS", kinds)
+    monkeypatch.setattr(routing, "KINDS", kinds)
     write(SMALL, tmp_path, ("parquet",))
     job = LocalJob(parse_job(SMALL.job_sql(tmp_path, "parquet")), shards=2)
     delivered: Counter[str] = Counter()
     counted: Counter[str] = Counter()
-    whole = results.Found.whole
-    monkeypatch.setattr(results.Found, "whole", lambda found: counted.update(results.count(found)) or whole(found))
+    whole = FoundPairs.whole
+    monkeypatch.setattr(FoundPairs, "whole", lambda found: counted.update(routing.count(found)) or whole(found))
     for batch in range(SMALL.batches):
         rows = job.push({s: part(SMALL, s, batch) for s in STREAMS}, ended=batch == SMALL.batches - 1)
         delivered.update({name: table.num_rows for name, table in rows.items()})

@@ -102,7 +102,7 @@ def spark(monkeypatch):
 
     runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, read_status=lambda checkpoint: calls.shown)
     session = SimpleNamespace(open_session=lambda master=None: SimpleNamespace(stop=lambda: None))
-    monkeypatch.setitem(sys.modules, "muntin.spark.runner", runner)
+    monkeypatch.setitem(sys.modules, "muntin.spark.run", runner)
     monkeypatch.setitem(sys.modules, "muntin.spark.session", session)
     monkeypatch.setattr(jobfile, "read_job", lambda path: JobSpec())
     return calls
@@ -249,7 +249,7 @@ def test_a_job_file_that_is_no_text_is_a_wrong_request(tmp_path):
 
 
 def test_progress_speaks_once_per_micro_batch(capsys):
-    with screen.Progress() as progress:
+    with screen.ProgressLine() as progress:
         progress(STATUS)
         progress(STATUS)
         progress({**STATUS, "batches": 4})

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pytest
 
 from muntin.cli.main import main
-from muntin.core.local import LocalJob
 from muntin.model import JobSpec
 from muntin.plan.cost import DEFAULT
-from muntin.spark import identity, known
-from muntin.spark.plans import Epoch, PlanLog
-from muntin.spark.publish import Publisher
-from muntin.spark.shard import report
+from muntin.spark.checkpoint import identity
+from muntin.spark.checkpoint.manifests import BatchOutcome, Publisher
+from muntin.spark.checkpoint.plans import Epoch, PlanLog
+from muntin.spark.checkpoint.reports import ShardReport
+from muntin.spark.control.calibration import keep_constants
+from muntin.spark.shard.report import describe_operator
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 STREAMS = "".join(
     f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v DOUBLE) TIMESTAMP BY ts WITH (format = 'parquet', path = 'x');\n"
@@ -131,7 +133,7 @@ def test_among_very_many_queries_a_few_are_named(explain):
 
 def claim(path: Path, spec: JobSpec, strategy: str) -> None:
     """Bind a new checkpoint to a job."""
-    job = identity.identity(spec.streams.values(), strategy, spec.settings, 1, "none", 0)
+    job = identity.JobIdentity.of(spec.streams.values(), strategy, spec.settings, 1, "none")
     identity.claim_checkpoint(path, job)
 
 
@@ -149,9 +151,8 @@ def checkpoint(tmp_path):
             rows[name] = pa.table([pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)], schema=ROW)
         local.push(rows, ended)
         PlanLog(path, spec).write(Epoch(0, local.plan))
-        place = {"join": 0, "shard": 0, "epoch": 0}
-        operators = {"0/0": place | report(local.shards[0][0].operator, False, [])}
-        Publisher(path, None).publish(0, [], {}, {}, json.loads(json.dumps(operators)))
+        report = describe_operator(ShardReport(join=0, shard=0, epoch=0), local.shards[0][0].operator, [])
+        Publisher(path, None).publish(BatchOutcome(0, reports=[report]))
         return path
 
     return make
@@ -176,7 +177,7 @@ def test_what_was_met_is_known_after_the_end_too(explain, checkpoint):
 def test_the_constants_of_a_checkpoint_are_used(explain, checkpoint):
     path = checkpoint(parse_job(JOB))
     before = described(explain, "--checkpoint", path)["alternatives"][0]["cpu_ms_per_second"]
-    known.keep_constants(path, replace(DEFAULT, insert_ns=DEFAULT.insert_ns + 1000))
+    keep_constants(path, replace(DEFAULT, insert_ns=DEFAULT.insert_ns + 1000))
     after = described(explain, "--checkpoint", path)
     assert after["constants"]["known"] == "measured"
     assert after["alternatives"][0]["cpu_ms_per_second"] - before == pytest.approx(6 * 1e-3, rel=1e-3)
@@ -206,3 +207,12 @@ def test_the_checkpoint_of_another_job_is_refused(explain, checkpoint, text):
     code, out, err = explain("--checkpoint", path, text=text)
     assert (code, out) == (2, "")
     assert "is the checkpoint of another job" in err
+
+
+def test_an_old_name_of_a_setting_is_noted_beside_the_plan(explain):
+    code, out, err = explain(text="SET order = 'key';\n" + JOB)
+    assert code == 0 and "output_order key" in out
+    assert (
+        err
+        == "muntin: note: job.sql:1: the setting order is now called output_order; the old name is still understood\n"
+    )

@@ -105,3 +105,11 @@ def test_help_and_import_do_not_load_the_heavy_libraries():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_help_of_run_has_all_settings_by_groups(capsys):
+    with pytest.raises(SystemExit):
+        main.main(["run", "--help"])
+    out = capsys.readouterr().out
+    everyday, research = out.index("settings that jobs need"), out.index("settings of research")
+    assert everyday < out.index("  output_order ") < research < out.index("  invalidation ")

@@ -11,9 +11,10 @@ import pytest
 
 from muntin.cli import query
 from muntin.cli.main import main
-from muntin.spark import requests
-from muntin.spark.durable import FileKind, write_json
-from muntin.spark.requests import Answer
+from muntin.spark.checkpoint import requests
+from muntin.spark.checkpoint.durable import FileKind, write_record
+from muntin.spark.checkpoint.requests import Answer
+from muntin.spark.run.status import JobStatus, QueryStatus
 
 HOT = "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 min"
 AT, FULL = "2026-01-01T00:00:10Z", "2026-01-01T00:01:10Z"
@@ -34,8 +35,9 @@ class Job:
         self.status("running")
 
     def status(self, state, **queries):
-        content = {"state": state, "pid": os.getpid(), "queries": queries}
-        write_json(self.checkpoint / "muntin" / "status.json", FileKind.STATUS, content)
+        shown = {name: QueryStatus(**query) for name, query in queries.items()}
+        status = JobStatus("endless", state, os.getpid(), time.time(), queries=shown)
+        write_record(self.checkpoint / "muntin" / "status.json", FileKind.STATUS, status)
 
     def answers(self, *answers, then=lambda: None):
         """Take every request from now on, give these answers one after the other, and do what comes then."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muntin.cli.demo import comparison, micro_batches, saved
-from muntin.cli.savings import Work, measure
+from muntin.cli.savings import WorkDone, measure
 from muntin.generate import generate
 from muntin.model import Expr, Field, JobSpec, KeyPair, Output, Query, Schema, Stream, Window
 
@@ -48,4 +48,4 @@ def test_what_costs_more_when_shared_is_shown_as_a_loss():
     assert saved(1, 4) == "75%"
     assert saved(5, 4) == "-25%"
     assert saved(0, 0) == ""
-    assert Work(1, 2, 3, 4, 5, 6.0) + Work(1, 1, 1, 1, 1, 1.0) == Work(2, 3, 4, 5, 6, 7.0)
+    assert WorkDone(1, 2, 3, 4, 5, 6.0) + WorkDone(1, 1, 1, 1, 1, 1.0) == WorkDone(2, 3, 4, 5, 6, 7.0)

@@ -9,25 +9,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from muntin.core.memory import Heap
-from muntin.kernels.index import (
-    KEYS,
-    LIVE,
-    MATCHES,
-    SLOTS,
-    Index,
-    clear_index,
-    count_of,
-    index_layout,
-    locate,
-    repack,
-)
+from muntin.core.storage.memory import Heap
+from muntin.kernels.hash_table import find_place
+from muntin.kernels.index import KEYS, LIVE, MATCHES, SLOTS, Index, clear_index, count_of, index_layout, repack
 from muntin.kernels.join import (
     COUNTS,
     DONE,
+    INVALIDATION_CODES,
     LATE,
     NEED_OUTPUT,
-    STRATEGIES,
     WHOLE,
     Routes,
     Rows,
@@ -38,6 +28,9 @@ from muntin.kernels.join import (
     probe_insert,
 )
 from muntin.kernels.times import Times, append_listed, clear_times, times_layout
+from muntin.plan.invalidations import INVALIDATIONS
+
+CODES = {i.name: INVALIDATION_CODES[i.all_buckets, i.both_sides] for i in INVALIDATIONS}
 
 
 def new_index(slots: int, entries: int) -> Index:
@@ -88,7 +81,7 @@ def join(
     pairs, out, cuts = set(), empty_pairs(4), slicing or one_slice(window)
     while True:
         need = probe_insert(
-            index, rows, cuts, scan, STRATEGIES[strategy], True, len(rows.ts), cursor, out, slots, counts
+            index, rows, cuts, scan, CODES[strategy], True, len(rows.ts), cursor, out, slots, counts
         )  # fmt: skip
         if need in (DONE, NEED_OUTPUT):
             pairs |= {(int(a), int(b)) for a, b in out.rows[:, : cursor[1]].T}
@@ -130,7 +123,7 @@ def naive(rows: list[tuple[int, int, int]], window: int) -> set[tuple[int, int]]
     return {(n, m) for n, a in lefts for m, b in rights if a[2] == b[2] and abs(a[1] - b[1]) < window}
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", CODES)
 @pytest.mark.parametrize("seed", range(5))
 def test_every_strategy_finds_the_pairs_of_the_naive_twin(strategy, seed):
     rows = random_rows(seed)
@@ -138,7 +131,7 @@ def test_every_strategy_finds_the_pairs_of_the_naive_twin(strategy, seed):
     assert found == naive(rows, 20) and found
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", CODES)
 def test_after_the_sweep_the_state_is_the_window_whatever_the_strategy(strategy):
     rows = random_rows(7)
     _, _, index, slots = join(rows_of(rows), 20, strategy)
@@ -156,7 +149,7 @@ def test_after_the_sweep_the_state_is_the_window_whatever_the_strategy(strategy)
 
 def test_lazier_strategies_check_less_and_keep_more():
     rows = rows_of(random_rows(3, count=2000, keys=50, share=0.02))
-    results = {name: join(rows, 100, name) for name in STRATEGIES}
+    results = {name: join(rows, 100, name) for name in CODES}
     checks = {name: int(r[1][2]) for name, r in results.items()}
     kept = {name: int(r[2].control[LIVE] + r[2].control[LIVE + 1]) for name, r in results.items()}
     assert checks["probe"] < checks["probe-insert"] < checks["probe-all"] < checks["all"]
@@ -182,7 +175,7 @@ def test_keys_that_leave_make_room_without_breaking_the_chains_of_others():
     live = {int(index.slots[s, 0]) for s in index.table if s >= 0}
     assert len(live) == index.control[KEYS]
     for key in live:
-        assert index.table[locate(index.table, index.slots, np.int64(key), np.int64(0))] >= 0
+        assert index.table[find_place(index.table, index.slots, np.int64(key), np.int64(0))] >= 0
 
 
 KEEP = [5, 40, 100]
@@ -247,7 +240,7 @@ def test_a_probe_in_pieces_finds_each_pair_once_whatever_is_stored_in_between(se
     assert looked <= len(found) + len(rows) * 4, "each piece looks at its own ages and one row more at most"
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", CODES)
 @pytest.mark.parametrize("seed", range(5))
 def test_partners_that_are_later_are_met_where_one_stream_is_ahead(strategy, seed):
     rows, rnd = random_rows(seed), random.Random(seed)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from math import expm1
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.plan.chain import Edges, cost_of, cpu_opt, cut_pays, mem_opt, rows_of
+from muntin.plan.chains import CPU_OPT, MEM_OPT, Edges
 from muntin.plan.cost import DEFAULT, Constants
-from muntin.plan.share import Cuts
-from muntin.plan.traffic import Survivors
+from muntin.plan.joins import Cuts
+from muntin.plan.traffic import Floats, Survivors
 
 SECOND = 1_000_000
 UNIFORM = tuple(2.5 * n for n in range(1, 13))
@@ -21,6 +22,35 @@ MOSTLY_SMALL = (*range(1, 11), 20, 30)
 SMALL_LARGE = (*range(1, 7), *range(25, 31))
 MATCH = 0.025
 """Table 4, and the join selectivity of section 7.3."""
+
+
+def cost_of(edges: Edges, cuts: Cuts) -> float:
+    """What a chain costs."""
+    return float(edges.length(*edges.path(cuts)).sum())
+
+
+def rows_of(edges: Edges, cuts: Cuts) -> float:
+    """How many rows a chain holds."""
+    return float(edges.rows(*edges.path(cuts)).sum())
+
+
+def cut_pays(gap_s: float, beyond_s: float, rate: float, match: float, constants: Constants) -> bool:
+    """Without selections: whether a cut costs less than to route the pairs between it and the next window.
+
+    `gap_s` is the distance to that window, `beyond_s` to the largest one, `rate` that of the stored rows.
+    """
+    partners = rate * match
+    return constants.route_ns * partners * gap_s > constants.slice_ns * -expm1(-partners * beyond_s)
+
+
+def matrix(edges: Edges) -> Floats:
+    """`length` of every edge, infinite where there is none."""
+    nodes = np.arange(edges.last + 1)
+    forward = nodes[:, None] < nodes
+    starts, ends = np.nonzero(forward)
+    lengths = np.full(forward.shape, np.inf)
+    lengths[starts, ends] = edges.length(starts, ends)
+    return lengths
 
 
 def plain(windows_s, rate=30.0, match=MATCH, other_rate=None) -> Survivors:
@@ -59,9 +89,8 @@ constants = st.builds(Constants, *[st.floats(0, 100)] * 7)
 @given(state=st.one_of(states(), states(selections=False)), c=constants)
 def test_cpu_opt_is_the_cheapest_of_all_chains(state, c):
     edges = Edges(state, c)
-    found = cpu_opt(edges)
-    assert found.cost_ns == pytest.approx(min(cost_of(edges, cuts) for cuts in all_chains(state.windows)))
-    assert found.cost_ns == pytest.approx(cost_of(edges, found.cuts))
+    found = cost_of(edges, CPU_OPT.cuts(edges))
+    assert found == pytest.approx(min(cost_of(edges, cuts) for cuts in all_chains(state.windows)))
 
 
 @settings(max_examples=80, deadline=None)
@@ -70,7 +99,7 @@ def test_mem_opt_holds_the_fewest_rows_of_all_chains(state):
     """Theorem 4; without selections all chains hold the same (theorem 3)."""
     edges = Edges(state, DEFAULT)
     rows = [rows_of(edges, cuts) for cuts in all_chains(state.windows)]
-    assert rows_of(edges, mem_opt(state.windows)) == pytest.approx(min(rows))
+    assert rows_of(edges, MEM_OPT.cuts(edges)) == pytest.approx(min(rows))
     if (state.kept == 1).all():
         assert rows == pytest.approx([state.rate * state.seconds[-1]] * len(rows))
 
@@ -101,7 +130,7 @@ def test_rows_are_stored_and_taken_out_once_in_any_chain(state, c):
 @given(state=states(), c=constants)
 def test_the_matrix_has_the_length_of_every_edge_and_no_other(state, c):
     edges = Edges(state, c)
-    lengths = edges.matrix()
+    lengths = matrix(edges)
     for i in range(edges.last + 1):
         for j in range(edges.last + 1):
             assert lengths[i, j] == (pytest.approx(float(edges.length(i, j))) if i < j else np.inf)
@@ -131,7 +160,7 @@ def test_a_chain_worked_by_hand():
 
 def test_equal_costs_leave_the_slices_short():
     free = Constants(1, 1, 1)
-    assert cpu_opt(Edges(plain(UNIFORM), free)).cuts == plain(UNIFORM).windows
+    assert CPU_OPT.cuts(Edges(plain(UNIFORM), free)) == plain(UNIFORM).windows
 
 
 # -- table 4 and figure 19 -------------------------------------------------------------------------------------------
@@ -144,13 +173,13 @@ def test_without_selections_a_cut_is_where_it_pays_by_itself(state):
     places = zip(state.windows, state.seconds, gaps, strict=False)
     expected = [w for w, s, gap in places if cut_pays(gap, end - s, state.rate, state.match, DEFAULT)]
     edges = Edges(state, DEFAULT)
-    assert cost_of(edges, (*expected, state.windows[-1])) == pytest.approx(cpu_opt(edges).cost_ns)
+    assert cost_of(edges, (*expected, state.windows[-1])) == pytest.approx(cost_of(edges, CPU_OPT.cuts(edges)))
 
 
 def shapes(rate: float, c: Constants = DEFAULT) -> list[list[float]]:
     """Ends of the slices in seconds, for the three distributions of table 4."""
     return [
-        [cut / SECOND for cut in cpu_opt(Edges(plain(windows, rate), c)).cuts]
+        [cut / SECOND for cut in CPU_OPT.cuts(Edges(plain(windows, rate), c))]
         for windows in (UNIFORM, MOSTLY_SMALL, SMALL_LARGE)
     ]
 
@@ -177,14 +206,14 @@ def test_where_a_step_is_cheap_no_chain_has_two_slices_for_skewed_windows():
     """The last two windows are merged only if a step costs more than to place a pair, at any rate."""
     even = replace(DEFAULT, slice_ns=DEFAULT.route_ns)
     for rate in np.geomspace(0.1, 1000, 40):
-        chain = cpu_opt(Edges(plain(SMALL_LARGE, rate), even)).cuts
+        chain = CPU_OPT.cuts(Edges(plain(SMALL_LARGE, rate), even))
         assert 29 * SECOND in chain
 
 
 def test_where_placing_a_pair_is_free_no_cut_pays():
     free = replace(DEFAULT, route_ns=0)
     assert not cut_pays(1, 1, 20, MATCH, free)
-    assert len(cpu_opt(Edges(plain(UNIFORM), free)).cuts) == 1
+    assert len(CPU_OPT.cuts(Edges(plain(UNIFORM), free))) == 1
 
 
 def test_slow_streams_merge_all_and_fast_ones_nothing():
@@ -208,7 +237,7 @@ def test_the_work_grows_with_the_square_of_the_windows_and_not_faster():
     n = 1500
     state = replace(plain(np.arange(1, n + 1)), kept=np.linspace(1, 0.01, n), probing=np.linspace(1, 0.5, n))
     edges = CountingEdges(state, DEFAULT)
-    chain = cpu_opt(edges)
+    chain = CPU_OPT.cuts(edges)
     assert edges.looked_up == n * (n + 1) / 2
-    assert chain.cuts[-1] == state.windows[-1]
-    assert chain.cost_ns <= min(cost_of(edges, state.windows), cost_of(edges, state.windows[-1:]))
+    assert chain[-1] == state.windows[-1]
+    assert cost_of(edges, chain) <= min(cost_of(edges, state.windows), cost_of(edges, state.windows[-1:]))

@@ -8,7 +8,7 @@ import pytest
 
 from muntin.model import UsageError
 from muntin.plan.choose import Knowledge, choose, make_plan
-from muntin.plan.share import STRATEGIES, share
+from muntin.plan.strategies import STRATEGIES, share
 
 THREE = ((1,), (2, "v > 10"), (30, "v > 20"))
 MANY = tuple((n / 10, f"v > {n}") for n in range(1, 201))
@@ -18,7 +18,7 @@ DENSE = Knowledge(rates={"A": 20_000.0, "B": 20_000.0}, match=0.01)
 QUARTERS = {f"q{n}": (0.25, 0.25) for n in range(1, 5)}
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES.names)
 def test_a_strategy_that_is_set_is_used(job, strategy):
     spec = job(*THREE, strategy=strategy, chain="mem-opt")
     assert make_plan(spec) == share(spec, strategy) == choose(spec).plan
@@ -35,7 +35,7 @@ def test_a_strategy_that_is_set_and_impossible_is_refused(job):
 
 @pytest.mark.parametrize("chain", ["auto", "mem-opt", "cpu-opt"])
 def test_only_state_slices_have_a_chain(job, chain):
-    for strategy in STRATEGIES:
+    for strategy in STRATEGIES.names:
         plan = make_plan(job(*THREE, strategy=strategy, chain=chain))
         assert plan.chain == ("none" if strategy != "state-slice" else "cpu-opt" if chain == "cpu-opt" else "mem-opt")
 
@@ -111,7 +111,7 @@ def test_the_same_job_and_knowledge_give_the_same_plan(job):
 
 def test_queries_that_can_have_no_rows_are_planned_away_by_every_way(job):
     spec = job((1,), (2, "v > 10 AND v < 5"))
-    for strategy in ("auto", *STRATEGIES):
+    for strategy in ("auto", *STRATEGIES.names):
         plan = make_plan(job((1,), (2, "v > 10 AND v < 5"), strategy=strategy))
         assert [q.name for q in plan.never] == ["q2"]
     assert {p.rows > 0 for p in choose(spec).alternatives} == {True}

@@ -18,15 +18,16 @@ import pyarrow as pa
 import pytest
 
 from muntin import oracle
-from muntin.core.local import LocalJob
 from muntin.kernels.evaluate import evaluate
 from muntin.model import Expr, JobSpec, Query, Side
 from muntin.plan import share
 from muntin.plan.cost import DEFAULT
-from muntin.plan.explain import describe, explain, explain_json
-from muntin.plan.share import STRATEGIES, signature
+from muntin.plan.explain import explain, explain_json
+from muntin.plan.joins import signature
+from muntin.plan.strategies import STRATEGIES
 from muntin.plan.traffic import Knowledge, measured
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 JOBS = sorted((Path(__file__).parent / "golden").glob("*.sql"))
 ROW = pa.schema(
@@ -34,6 +35,12 @@ ROW = pa.schema(
 )
 SECOND = 1_000_000
 every_job = pytest.mark.parametrize("path", JOBS, ids=lambda p: p.stem)
+
+
+def described(*given: Any) -> dict[str, Any]:
+    """What EXPLAIN has as JSON."""
+    found: dict[str, Any] = json.loads(explain_json(*given))
+    return found
 
 
 def job(path: Path) -> JobSpec:
@@ -72,7 +79,7 @@ def test_the_json_says_what_the_text_says(path):
 
 @every_job
 def test_the_slices_of_the_plan_add_up_to_the_chosen_alternative(path):
-    plan = describe(job(path))
+    plan = described(job(path))
     (chosen,) = [way for way in plan["alternatives"] if way["chosen"]]
     assert (chosen["strategy"], chosen["chain"]) == (plan["settings"]["strategy"], plan["settings"]["chain"])
     assert chosen["joins"] == len(plan["joins"])
@@ -85,7 +92,7 @@ def test_the_slices_of_the_plan_add_up_to_the_chosen_alternative(path):
 @every_job
 def test_a_slice_admits_what_its_readers_select(path):
     spec = job(path)
-    for join in describe(spec)["joins"]:
+    for join in described(spec)["joins"]:
         for side in Side:
             for piece in join["state"][side]["slices"]:
                 wheres = [spec.queries[name].where[side] for name in piece["readers"]]
@@ -156,7 +163,7 @@ def test_many_slices_are_shown_from_both_ends():
 def test_a_way_that_cannot_be_says_why():
     text = explain(crowd("the same window, selections"))
     assert "push-down             impossible: it would make at least 1,000 joins of one; the limit is 256\n" in text
-    ways = describe(crowd("the same window, selections"))["alternatives"]
+    ways = described(crowd("the same window, selections"))["alternatives"]
     assert [way["strategy"] for way in ways if "impossible" in way] == ["push-down"]
 
 
@@ -189,7 +196,7 @@ def test_measured_constants_are_named_as_such():
     assert "CPU by default constants" in explain(spec)
     slow = Knowledge(constants=replace(DEFAULT, scan_ns=1000.0))
     assert "CPU by the constants that muntin calibrate measured" in explain(spec, slow)
-    assert describe(spec, slow)["constants"]["scan_ns"] == 1000.0
+    assert described(spec, slow)["constants"]["scan_ns"] == 1000.0
 
 
 GOOD = "CREATE QUERY q AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 10 s;"
@@ -218,7 +225,7 @@ def test_who_decided_on_strategy_and_chain(settings, begun_with, strategy, chain
 # -- queries without rows --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", ["auto", *STRATEGIES])
+@pytest.mark.parametrize("strategy", ["auto", *STRATEGIES.names])
 def test_where_no_query_can_have_rows_they_run_and_keep_nothing(strategy):
     settings = f"SET strategy = '{strategy}';"
     spec = parse_job(settings + STREAMS + GOOD.replace("WINDOW", "AND B.v > 2 AND B.v < 1 WINDOW"))
@@ -226,7 +233,7 @@ def test_where_no_query_can_have_rows_they_run_and_keep_nothing(strategy):
     assert text.startswith("1 query in 1 ")
     assert "B.v > 2 AND B.v < 1 (0% of B); no row can satisfy this, the output stays empty\n" in text
     assert "planned away" not in text
-    assert describe(spec)["never"] == [{"name": "q", "selection": "B.v > 2 AND B.v < 1", "planned_away": False}]
+    assert described(spec)["never"] == [{"name": "q", "selection": "B.v > 2 AND B.v < 1", "planned_away": False}]
 
 
 def test_a_job_without_queries_is_explained_too():

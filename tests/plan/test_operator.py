@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.core.local import LocalJob
 from muntin.plan import Plan, share
 from muntin.plan.cost import DEFAULT
 from muntin.plan.predict import predict, traffics_of
 from muntin.plan.traffic import Knowledge
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 SECOND = 1_000_000
 ROW = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])
@@ -75,5 +75,5 @@ def counted(plan: Plan) -> tuple[float, float, float]:
 @pytest.mark.parametrize("name", ["state-slice", "merged", "pull-up", "push-down", "isolated"])
 def test_rows_kept_rows_looked_at_and_pairs_placed_by_age_are_those_predicted(name):
     plan = merged() if name == "merged" else share(SPEC, name)
-    expected = predict(SPEC, plan, traffics_of(share(SPEC), KNOWN), DEFAULT)
+    expected = predict(SPEC, plan, traffics_of(share(SPEC).joins, KNOWN), DEFAULT)
     assert (expected.rows, expected.comparisons, expected.routed) == pytest.approx(counted(plan), rel=0.05)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import two_queries as sharing
 from muntin.model import Axis, Field, Schema, Side
-from muntin.plan import sharing
 from muntin.plan.cost import DEFAULT
 from muntin.plan.predict import (
     ARRIVAL_NS,
@@ -25,7 +25,7 @@ from muntin.plan.predict import (
     row_bytes,
     traffics_of,
 )
-from muntin.plan.share import MOST_JOINS, share
+from muntin.plan.strategies import MOST_JOINS, STRATEGIES, share
 from muntin.plan.traffic import Knowledge
 
 DISTRIBUTIONS = {"mostly small": (5, 10, 30), "uniform": (10, 20, 30), "mostly large": (20, 25, 30)}
@@ -55,7 +55,7 @@ def by_strategy(spec, knowledge=None):
 def test_rows_and_rows_looked_at_are_those_of_equations_1_to_3_for_all_of_table_3(job, windows, s_sigma, rate):
     """The middle window changes neither: the equations hold with the first and the last."""
     found = by_strategy(*section_7_2(job, windows, s_sigma, rate))
-    setting = sharing.Setting(rate, windows[0], windows[-1], s_sigma, s_join=1.0)
+    setting = sharing.TwoQueries(rate, windows[0], windows[-1], s_sigma, s_join=1.0)
     for name, equation in EQUATIONS.items():
         assert found[name].rows == pytest.approx(equation(setting).memory), name
         assert found[name].comparisons == pytest.approx(equation(setting).probing), name
@@ -65,7 +65,7 @@ def test_rows_and_rows_looked_at_are_those_of_equations_1_to_3_for_all_of_table_
 def test_queries_alone_hold_and_look_at_what_the_same_argument_says(job, s_sigma):
     spec = job((10,), (30, "v > 10"), rate=20.0)
     found = by_strategy(spec, Knowledge(match=1.0, selectivities={"q2": (s_sigma, None)}))["isolated"]
-    expected = sharing.isolated(sharing.Setting(20, 10, 30, s_sigma, 1.0))
+    expected = sharing.isolated(sharing.TwoQueries(20, 10, 30, s_sigma, 1.0))
     assert (found.rows, found.comparisons) == pytest.approx((expected.memory, expected.probing))
 
 
@@ -105,7 +105,7 @@ def test_cpu_opt_is_never_dearer_than_mem_opt_and_pull_up_never_probes_less(job,
 @given(queries=QUERIES)
 def test_the_alternatives_are_the_plans_that_share_makes(job, queries):
     spec = job(*queries)
-    traffics = traffics_of(share(spec))
+    traffics = traffics_of(share(spec).joins)
     for found in alternatives(spec):
         if found.chain == "cpu-opt":
             continue
@@ -165,12 +165,11 @@ def test_joins_of_their_own_are_predicted_with_their_own_traffic(job):
 
 def test_push_down_that_cannot_be_says_why_before_its_joins_are_made(job, monkeypatch):
     many = job(*((n, f"v > {n}", f"v > {n}") for n in range(1, MOST_JOINS + 3)))
-    asked = []
-    monkeypatch.setattr(
-        "muntin.plan.predict.share", lambda spec, strategy: asked.append(strategy) or share(spec, strategy)
-    )
+    made, push_down = [], type(STRATEGIES["push-down"])
+    plan = push_down.plan
+    monkeypatch.setattr(push_down, "plan", lambda self, groups: made.append(self.name) or plan(self, groups))
     found = by_strategy(many)["push-down"]
-    assert asked == ["state-slice"]
+    assert made == []
     assert found.joins == () and "the limit is 256" in found.why_not
     columns = job(*((n, f"v > {n} AND n > {n}") for n in range(1, 90)))
     assert "the limit is 4,096" in by_strategy(columns)["push-down"].why_not
@@ -191,7 +190,7 @@ def test_the_joins_of_push_down_are_counted_as_they_are_made(job):
 @given(queries=QUERIES, match=st.floats(1e-6, 1))
 def test_the_chance_of_a_match_follows_from_the_rows_looked_at(job, queries, match):
     join = share(job(*queries)).joins[0]
-    (traffic,) = traffics_of(share(job(*queries)), Knowledge(match=match)).values()
+    (traffic,) = traffics_of(share(job(*queries)).joins, Knowledge(match=match)).values()
     looked_at = predict_join(join, traffic, DEFAULT).comparisons
     assert match_seen(join, traffic, looked_at) == pytest.approx(match)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,13 +12,21 @@ from hypothesis import strategies as st
 from muntin.generate.windows import TABLE_1
 from muntin.model import Axis
 from muntin.plan import share
-from muntin.plan.explain import describe, explain
+from muntin.plan.explain import explain, explain_json
 from muntin.plan.levels import MOST, Levels, levels_of
-from muntin.plan.response import FORMULAS, chosen, isolated, lwo, mqt, stretches, swf
-from muntin.plan.schedule import SCHEDULERS, Scheduler, throughputs
+from muntin.plan.response_times import alone, best_scheduler
+from muntin.plan.schedulers import SCHEDULERS, RunQueues, stretches, throughputs
 from muntin.plan.traffic import Knowledge
 
 SECOND = 1_000_000
+
+lwo, swf, mqt = (SCHEDULERS[name].response for name in ("lwo", "swf", "mqt"))
+
+
+def described(*given: Any) -> dict[str, Any]:
+    """What EXPLAIN has as JSON."""
+    found: dict[str, Any] = json.loads(explain_json(*given))
+    return found
 
 
 def levels(*windows: int, queries: tuple[int, ...] | None = None) -> Levels:
@@ -46,7 +57,7 @@ def test_the_matrix_counts_the_queries_of_each_window():
 )
 def test_the_order_of_figures_2_3_and_4(name, units):
     """a11 comes first, b12 after its first unit; windows 2w, 3w, 6w."""
-    scheduler = Scheduler(name, levels(2, 3, 6))
+    scheduler = RunQueues(SCHEDULERS[name], levels(2, 3, 6))
     scheduler.add(0)
     first = scheduler.next()
     scheduler.add(1)
@@ -55,13 +66,13 @@ def test_the_order_of_figures_2_3_and_4(name, units):
 
 
 @given(
-    st.sampled_from(SCHEDULERS),
+    st.sampled_from(SCHEDULERS.names),
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4)), min_size=1, max_size=5),
     st.lists(st.integers(0, 3), max_size=30),
 )
 def test_no_run_overtakes_an_earlier_one_and_each_scans_every_level_once(name, steps, arrivals):
     ends = [sum(size for size, _ in steps[: n + 1]) for n in range(len(steps))]
-    scheduler = Scheduler(name, levels(*ends, queries=tuple(count for _, count in steps)))
+    scheduler = RunQueues(SCHEDULERS[name], levels(*ends, queries=tuple(count for _, count in steps)))
     scanned: dict[int, int] = {}
     came = 0
     for step in [*arrivals, *[0] * 1000]:
@@ -113,7 +124,7 @@ def test_coarse_levels_are_few_and_no_query_scans_more_than_sixteen_times_its_wi
 
 def walked(name: str, sizes: tuple[int, ...], m: int) -> list[float]:
     """Mean response time per window by walking through the units one comparison at a time."""
-    scheduler = Scheduler(name, levels(*sizes))
+    scheduler = RunQueues(SCHEDULERS[name], levels(*sizes))
     for run in range(m):
         scheduler.add(run)
     clock, total, held = 0, [0.0] * len(sizes), {}
@@ -143,7 +154,7 @@ def test_the_formulas_are_the_means_of_a_walk_through_the_schedule(sizes, m):
     for i, size in enumerate(sizes):
         assert lwo(sizes, i, m) == pytest.approx(walked("lwo", sizes, m)[i])
         assert mqt(sizes, i, m) == pytest.approx(walked("mqt", sizes, m)[i])
-        assert isolated(size, m) == pytest.approx(walked("lwo", (size,), m)[0])
+        assert alone(size, m) == pytest.approx(walked("lwo", (size,), m)[0])
 
 
 def test_equation_2_leaves_out_only_what_the_first_row_sends_at_once():
@@ -162,23 +173,22 @@ def test_mqt_pauses_at_the_corners_of_the_hull():
 def test_small_windows_are_penalised_by_lwo_and_not_by_the_others(windows):
     """Figures 2(b) and 3(b): lambda = 100 rows a second, m = 50."""
     sizes = [100 * w for w in windows]
-    alone = isolated(sizes[0], 50)
-    assert lwo(sizes, 0, 50) > 100 * alone
-    assert swf(sizes, 0, 50) < 1.05 * alone and mqt(sizes, 0, 50) < 1.05 * alone
+    single = alone(sizes[0], 50)
+    assert lwo(sizes, 0, 50) > 100 * single
+    assert swf(sizes, 0, 50) < 1.05 * single and mqt(sizes, 0, 50) < 1.05 * single
     assert swf(sizes, 6, 50) > lwo(sizes, 6, 50), "at the expense of the largest window"
 
 
 def test_auto_is_the_lowest_mean_and_the_simplest_without_a_burst():
     for windows in TABLE_1.values():
-        assert chosen(windows, (1,) * 7, 50) == "mqt"
-        assert chosen(windows, (1,) * 7, 1) == "lwo"
-    assert chosen((5,), (3,), 50) == "lwo"
-    assert set(FORMULAS) == set(SCHEDULERS)
+        assert best_scheduler(windows, (1,) * 7, 50).name == "mqt"
+        assert best_scheduler(windows, (1,) * 7, 1).name == "lwo"
+    assert best_scheduler((5,), (3,), 50).name == "lwo"
 
 
 def test_explain_foretells_the_response_of_each_query_under_each_scheduler(job):
     windows = [(w,) for w in TABLE_1["small-large"]]
-    plan = describe(job(*windows, rate=100.0, delivery="eager"), Knowledge(keys=500))
+    plan = described(job(*windows, rate=100.0, delivery="eager"), Knowledge(keys=500))
     found = plan["joins"][0]["scheduling"]
     assert (found["scheduler"], found["scheduler_by"], found["burst_rows"]) == ("mqt", "auto", 200)
     sizes = [w * 100 / 500 for (w,) in windows]
@@ -199,8 +209,8 @@ def test_explain_says_that_inside_a_micro_batch_order_cannot_be_seen(job):
 
 
 def test_selections_make_bursts_lighter(job):
-    light = describe(job((5, "v > 3"), (60, "v > 3"), delivery="eager"), Knowledge(selectivities={"q1": (0.1, None)}))
-    heavy = describe(job((5,), (60,), delivery="eager"))
+    light = described(job((5, "v > 3"), (60, "v > 3"), delivery="eager"), Knowledge(selectivities={"q1": (0.1, None)}))
+    heavy = described(job((5,), (60,), delivery="eager"))
     assert (
         light["joins"][0]["scheduling"]["response_ms"]["q2"]["lwo"]
         < heavy["joins"][0]["scheduling"]["response_ms"]["q2"]["lwo"] / 5

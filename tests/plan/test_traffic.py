@@ -8,19 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.model import Axis, Side
+from muntin.plan.joins import signature
 from muntin.plan.regions import Predicates
-from muntin.plan.share import share, signature
-from muntin.plan.traffic import (
-    Knowledge,
-    Mix,
-    Traffic,
-    assumed,
-    fit,
-    measured,
-    pairs,
-    survivors,
-    traffic_of,
-)
+from muntin.plan.strategies import share
+from muntin.plan.traffic import Knowledge, Mix, Traffic, assumed, fit, measured, pairs, survivors, traffic_of
 
 
 def only_join(spec, strategy="state-slice"):

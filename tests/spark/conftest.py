@@ -23,7 +23,7 @@ EPOCH_US = 1_700_000_000 * US
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    from muntin.spark.session import open_session
+    from muntin.spark.session.session import open_session
 
     session = open_session("local[2,4]", shards=2)
     yield session
@@ -121,7 +121,7 @@ class Lab:
         return parse_job(self.sql())
 
     def run(self, mode: str = "bounded", **more: Any) -> dict[str, Any]:
-        from muntin.spark.runner import Job
+        from muntin.spark.run import Job
 
         place = {"output": self.output, "checkpoint": self.checkpoint} | more
         run = Job(self.spark, self.spec()).start(mode=mode, **place)

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from muntin.model import UsageError
-from muntin.spark.runner import Job, read_status
+from muntin.spark.run import Job, read_status
 from muntin.sql import parse_job
 
 from . import duck

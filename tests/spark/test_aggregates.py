@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.core.local import LocalJob
-from muntin.spark.hot import forget_hot
-from muntin.spark.identity import checkpoint_id
-from muntin.spark.runner import Job
+from muntin.core.batch import stream_schema
+from muntin.spark.checkpoint.identity import checkpoint_id
+from muntin.spark.run import Job
+from muntin.spark.shard.hot_state import forget_hot
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 pytestmark = pytest.mark.spark
 
@@ -31,6 +34,7 @@ AGGREGATES = {
     "highest": f"SELECT A.k, A.v, B.id AS b {FROM} GROUP BY A.k ORDER BY A.v DESC LIMIT 2 WINDOW 4 s",
     "lowest": f"SELECT A.v + B.v AS s, A.id AS a, B.id AS b {FROM} ORDER BY s, A.id LIMIT 5 WINDOW 3 s",
     "now_and_then": f"SELECT B.id % 3 AS g, A.id AS a {FROM} GROUP BY 1 ORDER BY A.v LIMIT 3 WINDOW 5 s EVERY 2 s",
+    "spread": f"SELECT A.k, VAR_POP(B.v) AS p, STDDEV_SAMP(A.v / 3) AS s {FROM} GROUP BY A.k WINDOW 3 s",
     "pairs": f"SELECT A.id AS a, B.id AS b {FROM} AND A.v > 90 WINDOW 1 s",
 }
 
@@ -111,3 +115,45 @@ def test_an_aggregate_that_comes_while_the_job_runs_is_right_from_when_it_says(l
         due, told = ([row for row in in_order(table) if row[-1] >= since] for table in (wanted[name], got))
         assert told == due and len(due) > 20
         assert len(due) < wanted[name].num_rows, "something came before"
+
+
+VALUES: dict[str, list[list[Any]]] = {
+    "bigint": [[None], [5], [1, None, 4], [2**62, -(2**62), 3], [10**15 + n for n in range(4)]],
+    "decimal(20,4)": [[None], [Decimal("0.0001")], [Decimal("1.5"), Decimal("-2.25"), Decimal(10**15)]],
+    "double": [
+        [None],
+        [0.1],
+        [0.1, 0.1, 0.1],
+        [1e-3, 2.5, -1e3],
+        [math.nan, 1.0],
+        [math.inf],
+        [math.inf, 2.0],
+        [1e300, 1.0],
+    ],
+    "float": [[1.5, -2.25, None], [math.inf, -math.inf]],
+}
+SPREADS = ["VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"]
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_variances_are_those_of_spark_sql(spark: Any, kind: str):
+    rows = [(k, value) for k, values in enumerate(VALUES[kind]) for value in values]
+    calls = ", ".join(f"{call}(A.x) AS {call}" for call in SPREADS)
+    frame = spark.createDataFrame(rows, f"k bigint, x {kind}")
+    frame.createOrReplaceTempView("spread_of")
+    asked = f"SELECT A.k, {calls} FROM spread_of A GROUP BY A.k"
+    due = {row[0]: list(row[1:]) for row in spark.sql(asked).collect()}
+    streams = "".join(
+        f"CREATE STREAM {s} (ts TIMESTAMP, k BIGINT, x {kind}) TIMESTAMP BY ts WITH (format = 'json', path = 'x');"
+        for s in "AB"
+    )
+    query = f"CREATE QUERY q AS SELECT A.k, {calls} FROM A, B WHERE A.k = B.k GROUP BY A.k WINDOW 1 s;"
+    local = LocalJob(parse_job(streams + query))
+    schema = stream_schema(parse_job(streams + query).streams["A"])
+    left = pa.Table.from_pylist([{"ts": 0, "k": k, "x": x} for k, x in rows], schema)
+    right = pa.Table.from_pylist([{"ts": 0, "k": k, "x": None} for k in due], schema)
+    found = local.push({"A": left, "B": right}, ended=True)["q"].drop_columns(["_ts"]).to_pylist()
+    first = {row["k"]: list(row.values())[1:] for row in reversed(found)}
+    assert set(first) == set(due)
+    for k, values in due.items():
+        assert first[k] == pytest.approx(values, rel=1e-12, nan_ok=True), VALUES[kind][k]

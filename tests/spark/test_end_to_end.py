@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.model import UsageError
-from muntin.spark.runner import Job, read_status
+from muntin.spark.run import Job, read_status
 
 pytestmark = pytest.mark.spark
 
@@ -84,7 +84,7 @@ def test_late_rows_and_rows_after_the_end_are_dead_letters(lab: Any, rows: Any):
 
 
 def test_key_order_and_counting_give_the_same_rows(lab: Any, rows: Any):
-    lab.settings = "SET order = 'key';\n"
+    lab.settings = "SET output_order = 'key';\n"
     lab.add_files("A", rows(10, 150), 2)
     lab.add_files("B", rows(11, 150), 2)
     lab.run()

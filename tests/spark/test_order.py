@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.spark.runner import Job, Run
+from muntin.spark.run import Job, Run
 from muntin.sql import parse_job
 
 pytestmark = pytest.mark.spark

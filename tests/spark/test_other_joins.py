@@ -10,7 +10,7 @@ import pytest
 
 from muntin.model import Axis, MuntinError, Window
 from muntin.oracle import answer, columns
-from muntin.spark.runner import Job
+from muntin.spark.run import Job
 from muntin.sql import parse_job
 
 pytestmark = pytest.mark.spark

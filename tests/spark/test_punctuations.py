@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.core.local import LocalJob
-from muntin.spark.runner import Job, read_status
+from muntin.spark.run import Job, read_status
 from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 
 pytestmark = pytest.mark.spark
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.model import Function, JobSpec, Query, SqlError
+from muntin.model import JobSpec, Query, SqlError
 from muntin.sql import parse_change, parse_job, parse_query
 
 AB = "FROM Temperature A, Humidity B WHERE A.LocationId = B.LocationId"
@@ -19,7 +19,7 @@ def query(spec: JobSpec, text: str) -> Query:
 def test_the_papers_first_query_counts_locations(spec: JobSpec) -> None:
     found = query(spec, f"SELECT COUNT(DISTINCT A.LocationId) {AB} AND A.Value > 30 AND B.Value > 80 WINDOW 1 min")
     (call,) = found.aggregation.calls
-    assert call.function is Function.COUNT_DISTINCT and call.arg.sql == '"l.LocationId"'
+    assert call.function == "count distinct" and call.arg.sql == '"l.LocationId"'
     assert [(o.name, o.expr.sql, o.expr.type) for o in found.select] == [
         ("count(DISTINCT LocationId)", '"a.0"', "bigint")
     ]
@@ -65,19 +65,34 @@ def test_distinct_groups_by_the_whole_list(spec: JobSpec) -> None:
         ("MAX(A.day)", "date"),
         ("MIN(A.ok)", "boolean"),
         ("MAX(A.tag)", "string"),
+        ("VAR_POP(A.t)", "double"),
+        ("STDDEV_SAMP(B.d)", "double"),
     ],
 )
 def test_types_are_sparks(spec: JobSpec, call: str, kind: str) -> None:
     assert query(spec, f"SELECT {call} AS x {AB} WINDOW 1 s").select[0].expr.type == kind
 
 
+def test_a_function_may_have_several_names(spec: JobSpec) -> None:
+    found = query(
+        spec, f"SELECT VAR_SAMP(A.t), Variance(A.t), STDDEV(A.t), STDDEV_SAMP(A.t) + VAR_POP(A.t) {AB} WINDOW 1 s"
+    )
+    assert [call.function for call in found.aggregation.calls] == ["var_samp", "stddev_samp", "var_pop"]
+    assert [o.name for o in found.select] == [
+        "var_samp(t)",
+        "variance(t)",
+        "stddev(t)",
+        "(stddev_samp(t) + var_pop(t))",
+    ]
+
+
 def test_groups_over_several_keys_need_the_exchange_that_key_order_does_without(spec: JobSpec) -> None:
     streams = "CREATE STREAM {} (ts TIMESTAMP, k BIGINT, v BIGINT) TIMESTAMP BY ts WITH (format = 'json', path = 'x');"
-    text = "SET order = 'key';" + streams.format("A") + streams.format("B")
+    text = "SET output_order = 'key';" + streams.format("A") + streams.format("B")
     by_key = "CREATE QUERY q AS SELECT A.k, COUNT(*) AS n FROM A, B WHERE A.k = B.k GROUP BY A.k WINDOW 1 s;"
     kept = parse_job(text + by_key)
     over_keys = by_key.replace("GROUP BY A.k", "GROUP BY A.v").replace("SELECT A.k", "SELECT A.v").replace(" q ", " r ")
-    with pytest.raises(SqlError, match="r has groups over several keys, which do not go with order = 'key'"):
+    with pytest.raises(SqlError, match="r has groups over several keys, which do not go with output_order = 'key'"):
         parse_job(text + over_keys)
     with pytest.raises(SqlError, match="groups over several keys"):
         parse_change(over_keys, kept)

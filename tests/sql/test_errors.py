@@ -143,7 +143,8 @@ QUERIES = [
 NOT_YET = [
     ("SELECT A.ts FROM Temperature [«PARTITION BY» t ROWS 5] A, Humidity B", "a window of PARTITION BY"),
     (f"SELECT COUNT(*) {AB} «GROUP BY ALL» {END}", "GROUP BY with ALL"),
-    (f"SELECT «STDDEV(A.t)» {AB} {END}", "the aggregate STDDEV"),
+    (f"SELECT «MEDIAN(A.t)» {AB} {END}", "the aggregate MEDIAN"),
+    (f"SELECT «var_samp(DISTINCT A.t)» {AB} {END}", "VAR_SAMP(DISTINCT ...)"),
     (f"SELECT «COUNT(A.t, A.tag)» {AB} {END}", "COUNT of several values"),
     (f"SELECT «COUNT(DISTINCT A.t, A.tag)» {AB} {END}", "DISTINCT of several values"),
     (f"SELECT «SUM(DISTINCT A.t)» {AB} {END}", "SUM(DISTINCT ...)"),
@@ -260,6 +261,7 @@ JOBS = [
     ),
     ("«SET chain = 'cpu-opt'»;\nSET strategy = 'push-down'", "does not go with strategy = 'push-down'"),
     ("«SET CHAIN = 'mem-opt'»; SET strategy = 'isolated'", "chain = 'mem-opt' does not go with strategy = 'isolated'"),
+    ("SET output_order = «'best'»", "output_order cannot be 'best'"),
     ("SET order = «'best'»", "order cannot be 'best'"),
     ("SET ordering = «'none'»", "ordering cannot be 'none'"),
     ("SET alpha = «1»", "alpha cannot be 1"),
@@ -286,7 +288,8 @@ JOBS = [
     ("SET state_limit = «'0.5 B'»", "not a whole number of bytes"),
     ("SET state_limit = «'9999999999 TB'»", "state_limit: 9999999999 TB is too large"),
     ("SET state_limit = '1 GB';\nSET «State_Limit» = '1 GB'", "setting State_Limit is already there in line 1"),
-    ("SET order = 'key';\nSET «ORDER» = 'key'", "setting ORDER is already there in line 1"),
+    ("SET output_order = 'key';\nSET «Output_Order» = 'key'", "setting Output_Order is already there in line 1"),
+    ("SET output_order = 'key';\nSET «ORDER» = 'key'", "setting ORDER is already there in line 1"),
 ]
 
 

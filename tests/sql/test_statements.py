@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
-from muntin.model import Axis, Field, JobSpec, Side, SqlError, Window
+from muntin.model import Axis, Field, JobSpec, Settings, Side, SqlError, Window
 from muntin.sql import expressions, parse_job, parse_query
+from muntin.sql.settings import SETTINGS, settings_help
 
 from .conftest import STREAMS
 
@@ -19,10 +22,32 @@ def test_an_empty_job_has_nothing() -> None:
 
 
 def test_settings_are_read_without_regard_to_case_and_order() -> None:
-    job = parse_job(f"set Shards = 8; {STREAMS} SET ORDER = 'key'; SET strategy = 'state-slice'; SET chain = 'mem-opt'")
-    assert (job.settings.shards, job.settings.order) == (8, "key")
+    job = parse_job(
+        f"set Shards = 8; {STREAMS} SET OUTPUT_ORDER = 'key'; SET strategy = 'state-slice'; SET chain = 'mem-opt'"
+    )
+    assert (job.settings.shards, job.settings.output_order) == (8, "key")
     assert (job.settings.strategy, job.settings.chain) == ("state-slice", "mem-opt")
     assert parse_job("").settings.shards is None
+
+
+def test_the_old_name_of_a_setting_is_understood_and_noted() -> None:
+    new, old = parse_job("SET output_order = 'key'"), parse_job("\nSET Order = 'key'", source="job.sql")
+    assert new == old and new.notes == ()
+    assert old.notes == ("job.sql:2: the setting Order is now called output_order; the old name is still understood",)
+
+
+def test_every_setting_is_a_field_of_the_model_and_has_its_default_there() -> None:
+    names = [f.name for f in fields(Settings)]
+    assert sorted(s.field for s in SETTINGS) == sorted(names)
+    for setting in SETTINGS:
+        if isinstance(setting.default, str):
+            assert setting.kind.parse(setting.name, setting.default) == setting.default
+        assert setting.description in settings_help() and setting.name in settings_help()
+
+
+@pytest.mark.parametrize("written, adapts", [("on", True), ("OFF", False)])
+def test_a_switch_is_on_or_off(written: str, adapts: bool) -> None:
+    assert parse_job(f"SET adapt = '{written}'").settings.adapt is adapts
 
 
 @pytest.mark.parametrize("chain", ["auto", "mem-opt", "cpu-opt"])

@@ -12,12 +12,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from muntin.core.virtual import Costs, Measured
 from muntin.generate.windows import TABLE_1
-from muntin.plan.response import isolated, lwo, mqt, swf
-from muntin.plan.schedule import SCHEDULERS
-from muntin.studies.scheduling import SECOND_US, Setting, join_of, measure, rows_of, run
+from muntin.plan.response_times import alone as alone_response
+from muntin.plan.schedulers import SCHEDULERS
+from muntin.studies.scheduling import SECOND_US, Scenario, join_of, measure, rows_of, run
+from muntin.studies.virtual_clock import Costs, Measured
 
+lwo, swf, mqt = (SCHEDULERS[name].response for name in ("lwo", "swf", "mqt"))
 M, LAMBDA = 50, 100
 """The parameters of 3.1.1, with a microsecond for a comparison."""
 
@@ -40,7 +41,7 @@ def test_equation_1_is_the_response_time_of_lwo(windows):
         assert response.rows == M * sizes[i]
         assert response.mean_us == pytest.approx(lwo(sizes, i, M), rel=0.01)
     alone = burst("lwo", windows[:3])
-    assert alone.queries["w3"].mean_us == pytest.approx(isolated(sizes[2], M), rel=0.01)
+    assert alone.queries["w3"].mean_us == pytest.approx(alone_response(sizes[2], M), rel=0.01)
 
 
 @pytest.mark.parametrize("name", TABLE_1)
@@ -79,7 +80,7 @@ def test_the_formula_for_mqt_is_its_response_time(windows):
 
 @cache
 def figure_5(name: str) -> dict[str, Measured]:
-    return {scheduler: measure(Setting(TABLE_1[name], rows=1000), scheduler) for scheduler in SCHEDULERS}
+    return {scheduler: measure(Scenario(TABLE_1[name], rows=1000), scheduler) for scheduler in SCHEDULERS.names}
 
 
 def means(found: dict[str, Measured]) -> dict[str, float]:
@@ -116,7 +117,7 @@ def test_lwo_treats_all_windows_alike_and_the_others_favour_small_ones(name):
 
 @cache
 def figure_7(size: float) -> dict[str, Measured]:
-    return {s: measure(Setting(TABLE_1["small-large"], rows=1500, burst=size), s) for s in SCHEDULERS}
+    return {s: measure(Scenario(TABLE_1["small-large"], rows=1500, burst=size), s) for s in SCHEDULERS.names}
 
 
 def test_bursts_make_scheduling_matter_and_mqt_gains_on_both():
@@ -126,7 +127,7 @@ def test_bursts_make_scheduling_matter_and_mqt_gains_on_both():
     assert 0.3 < 1 - mean["mqt"] / mean["lwo"] < 0.5
     assert 1 - mean["mqt"] / mean["swf"] > 0.3
     calm = means(figure_5("small-large"))
-    assert all(mean[s] > 3 * calm[s] for s in SCHEDULERS), "as bursts grow, so do response times"
+    assert all(mean[s] > 3 * calm[s] for s in SCHEDULERS.names), "as bursts grow, so do response times"
 
 
 def test_in_bursts_swf_delays_the_largest_window_most():
@@ -140,7 +141,7 @@ def test_in_bursts_swf_delays_the_largest_window_most():
 def test_mqt_has_the_lowest_average_wherever_most_queries_are(most):
     """5.3, figure 9: 24 of 30 queries on one window; SWF before LWO where it is small, behind it where it is large."""
     queries = [24 if n == most else 1 for n in range(7)]
-    found = {s: measure(Setting(TABLE_1["small-large"], queries, rows=400), s) for s in SCHEDULERS}
+    found = {s: measure(Scenario(TABLE_1["small-large"], queries, rows=400), s) for s in SCHEDULERS.names}
     mean = means(found)
     assert min(mean, key=mean.__getitem__) == "mqt"
     assert (mean["swf"] < mean["lwo"]) == (most <= 3)

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from typing import Any
 
+from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING, Answer
+from core.aggregates.test_top import VALUES
 from muntin import oracle
-from test_aggregates import CALLS, GROUPS, HAVING, Answer
-from test_top import VALUES
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
 from whole_way.random_jobs import BINDING_US, FINAL, PLAIN, TOP, Asked, Life, Text

@@ -18,13 +18,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
-from muntin.spark import control, leg, plans, publish, runner
-from muntin.spark.durable import FileKind, from_line, write_json
-from muntin.spark.letters import NAME as LETTERS
-from muntin.spark.plans import PlanLog
-from muntin.spark.publish import STAGING, last_manifest, manifests
-from muntin.spark.runner import Job, Run
-from muntin.spark.watch import tell_idle, tell_ordering
+from muntin.plan.orderings import ordering_in_force
+from muntin.spark.checkpoint import FileKind, from_line, plans, write_json
+from muntin.spark.checkpoint import manifests as publishing
+from muntin.spark.checkpoint.manifests import STAGING, last_manifest, read_manifests
+from muntin.spark.checkpoint.plans import PlanLog
+from muntin.spark.checkpoint.reports import ShardChange
+from muntin.spark.control import control_stream
+from muntin.spark.control.watch import send_idle, send_ordering
+from muntin.spark.ingest.dead_letters import NAME as LETTERS
+from muntin.spark.run import Job, Run, pipeline
+from muntin.spark.run import run as running
 from muntin.sql import parse_job
 from whole_way.random_jobs import Asked, Life, Row, Step
 from whole_way.stand_in import Session
@@ -88,7 +92,7 @@ def live(life: Life, root: Path) -> Outcome:
     """Live one job in a folder of its own."""
     with kept_apart(root), contextlib.ExitStack() as stack:
         driver = Driver(life, root)
-        stack.enter_context(mock.patch.object(publish, "write_json", driver.write_json))
+        stack.enter_context(mock.patch.object(publishing, "write_json", driver.write_json))
         try:
             if life.online:
                 driver.run_on()
@@ -103,7 +107,7 @@ def live(life: Life, root: Path) -> Outcome:
 @contextlib.contextmanager
 def kept_apart(root: Path) -> Iterator[None]:
     """Hot state lies in the job's folder, and nobody looks for requests by himself."""
-    with mock.patch.object(tempfile, "tempdir", str(root)), mock.patch.object(runner, "LISTEN_S", 3600):
+    with mock.patch.object(tempfile, "tempdir", str(root)), mock.patch.object(running, "LISTEN_S", 3600):
         yield
 
 
@@ -161,7 +165,7 @@ class Driver:
                 assert self._ticks()
             self.faults.kill = None
             if step.idle:
-                tell_idle(self.checkpoint, [step.idle])
+                send_idle(self.checkpoint, [step.idle])
                 assert self._ticks()
         run.stop()
 
@@ -171,11 +175,11 @@ class Driver:
         self.faults.kill = step.kill
         if step.rule is not None and self.checkpoint.exists():
             for join in _latest(self.checkpoint, self._spec()).joins:
-                tell_ordering(self.checkpoint, join.index, "filter-order" if step.rule else "sync-filter")
+                send_ordering(self.checkpoint, join.index, ordering_in_force(bool(step.rule)))
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
         """A process that is killed leaves its hot state behind."""
-        return mock.patch.object(leg, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
+        return mock.patch.object(pipeline, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
 
     def _forgive(self, error: MuntinError) -> None:
         """Only a death that was planned is none of the engine's faults."""
@@ -246,7 +250,7 @@ class Driver:
 
     def _idle(self) -> list[set[str]]:
         """From the messages that Spark put into micro-batches."""
-        folder = str(control.folder(self.checkpoint))
+        folder = str(control_stream.folder(self.checkpoint))
         texts, log = self.session.texts[folder], self.session.checkpoints[str(self.checkpoint)]
         sent = [from_line(t.strip().encode(), FileKind.CONTROL, None, None, "a message") for t in texts.values()]
         told = [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]
@@ -263,18 +267,18 @@ class Driver:
         """From the epochs and what the shards reported of them."""
         log = PlanLog(self.checkpoint, self._spec())
         stays = {name: Stay() for name in log.read(0).plan.queries}
-        made: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for manifest in manifests(self.checkpoint):
+        made: dict[int, list[ShardChange]] = defaultdict(list)
+        for manifest in read_manifests(self.checkpoint):
             for epoch, changes in manifest.changes.items():
                 made[int(epoch)] += changes
         for number in log.numbers()[1:]:
             before, now = log.read(number - 1).plan.queries, log.read(number).plan.queries
-            applied = [_near(change["applied_from"]) for change in made[number]]
+            applied = [_near(change.applied_from) for change in made[number]]
             for name in now.keys() - before.keys():
-                mine = [c for c in made[number] if name in c["complete_from"]]
-                complete = [c["complete_from"][name] for c in mine]
+                mine = [c for c in made[number] if name in c.complete_from]
+                complete = [c.complete_from[name] for c in mine]
                 known = None if None in complete else max(map(_near, complete), default=BEGINNING)
-                since = min((_near(c["applied_from"]) for c in mine), default=BEGINNING)
+                since = min((_near(c.applied_from) for c in mine), default=BEGINNING)
                 stays[name] = Stay(since, known)
             for name in before.keys() - now.keys():
                 stays[name].until = min(applied, default=BEGINNING), max(applied, default=END)

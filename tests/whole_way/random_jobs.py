@@ -10,10 +10,10 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING
+from core.aggregates.test_top import SELECT, VALUES
 from muntin.model import Axis, Window
-from muntin.plan.share import STRATEGIES
-from test_aggregates import CALLS, GROUPS, HAVING
-from test_top import SELECT, VALUES
+from muntin.plan.strategies import STRATEGIES
 from worlds import KEYS, ORDERINGS, RESIDUALS, SELECTIONS
 
 Row = dict[str, Any]
@@ -152,7 +152,7 @@ def random_text(seed: int) -> Text:
             replace(first, name=q.name, window=window, limit=first.limit and (q.limit or 2))
             for q, window in zip(asked, windows, strict=True)
         ]
-    strategy = dice.choice(["state-slice", *STRATEGIES])
+    strategy = dice.choice(["state-slice", *STRATEGIES.names])
     return Text(
         seed,
         strategy,

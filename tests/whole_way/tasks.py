@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from muntin.spark.shards import partition_of
+from muntin.spark.exchange.partitions import partition_of
 
 if TYPE_CHECKING:
     from whole_way.stand_in import Session

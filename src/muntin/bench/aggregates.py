@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.bench.judge import compared
-from muntin.core.local import LocalJob
 from muntin.model import JobSpec
 from muntin.sql import parse_job
+from muntin.testing import LocalJob
 
 SECOND_US = 1_000_000
 START_US = 1_700_000_000 * SECOND_US
@@ -139,7 +139,7 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict
 
 def on_spark(spark: Any, rows: int, batches: int, tell: Callable[[str], None]) -> dict[str, float]:
     """The same twelve as one job, and as twelve native streaming queries, one after the other, to the last row."""
-    from muntin.spark.runner import Job
+    from muntin.spark.run import Job
 
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as folder:
         for n, batch in enumerate(micro_batches(streams(rows), batches)):

@@ -26,7 +26,8 @@ from itertools import combinations
 import numpy as np
 
 from muntin.bench.steady import SteadyJoin
-from muntin.plan.cost import Constants, Load, visits
+from muntin.plan.cost import Constants, Load
+from muntin.plan.invalidations import INVALIDATIONS
 
 ROUNDS = 9
 OTHERS = 5
@@ -37,7 +38,7 @@ SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Setting:
+class CalibrationPoint:
     """A join and how long it runs: `warm_s` unmeasured, then `run_s` measured, both in stream time."""
 
     name: str
@@ -50,15 +51,15 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("filling", Load(20_000, 20_000, 60, 60, 20_000)),
-    Setting("plain", Load(20_000, 20_000, 2, 2, 20_000), warm_s=2.5),
-    Setting("plain, twice the checks", Load(20_000, 20_000, 2, 2, 20_000), "probe-insert", warm_s=2.5),
-    Setting("dense", Load(20_000, 20_000, 10, 10, 20_000), warm_s=11, run_s=0.5),
-    Setting("denser", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5),
-    Setting("greedy", Load(2_000, 2_000, 1, 1, 100), "probe-all", warm_s=1.2, run_s=0.2),
-    Setting("greedier", Load(2_000, 2_000, 1, 1, 100), "all", warm_s=1.2, run_s=0.2),
-    Setting("sliced", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5, windows=WINDOWS),
-    Setting("merged", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5, windows=WINDOWS, merged=True),
+    CalibrationPoint("filling", Load(20_000, 20_000, 60, 60, 20_000)),
+    CalibrationPoint("plain", Load(20_000, 20_000, 2, 2, 20_000), warm_s=2.5),
+    CalibrationPoint("plain, twice the checks", Load(20_000, 20_000, 2, 2, 20_000), "probe-insert", warm_s=2.5),
+    CalibrationPoint("dense", Load(20_000, 20_000, 10, 10, 20_000), warm_s=11, run_s=0.5),
+    CalibrationPoint("denser", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5),
+    CalibrationPoint("greedy", Load(2_000, 2_000, 1, 1, 100), "probe-all", warm_s=1.2, run_s=0.2),
+    CalibrationPoint("greedier", Load(2_000, 2_000, 1, 1, 100), "all", warm_s=1.2, run_s=0.2),
+    CalibrationPoint("sliced", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5, windows=WINDOWS),
+    CalibrationPoint("merged", Load(20_000, 20_000, 10, 10, 5_000), warm_s=11, run_s=0.5, windows=WINDOWS, merged=True),
 )
 
 
@@ -89,7 +90,7 @@ class Measurement:
         )
 
 
-def run(setting: Setting, seed: int = 0) -> Measurement:
+def run(setting: CalibrationPoint, seed: int = 0) -> Measurement:
     join = SteadyJoin(setting.load, setting.invalidation, seed, windows=setting.windows, merged=setting.merged)
     if setting.warm_s:
         join.advance(setting.warm_s)
@@ -100,7 +101,7 @@ def run(setting: Setting, seed: int = 0) -> Measurement:
     after = join.counters
     inserted = sum(after.inserted) - sum(before["inserted"])
     checks = after.stale_checks - before["stale_checks"]
-    visited = round(inserted * visits(setting.load, setting.invalidation) / setting.load.arrivals)
+    visited = round(inserted * INVALIDATIONS[setting.invalidation].visits(setting.load) / setting.load.arrivals)
     return Measurement(
         setting.name,
         invalidated=sum(after.expired) - sum(before["expired"]),

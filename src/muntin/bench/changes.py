@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.spark.runner import Job, Run
+from muntin.spark.run import Job, Run
 from muntin.sql import parse_job
 
 RATE, KEYS, SECOND_US = 10_000, 200_000, 1_000_000

@@ -11,17 +11,18 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.core.batch import Counters
-from muntin.core.memory import Heap
+from muntin.core.join import JoinState
 from muntin.core.policy import Policy
-from muntin.core.selection import Selections
-from muntin.core.state import JoinState
-from muntin.kernels.join import STRATEGIES, Rows
+from muntin.core.selections import Selections
+from muntin.core.storage import Heap
+from muntin.kernels.arrays import Int64s
+from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
+from muntin.plan.invalidations import INVALIDATIONS
 
 RATE, KEYS, WINDOW_US = 1_000, 50_000, 600_000_000
 """Rows a second of event time and stream, distinct keys, largest window: 16.8 pairs for every row of a stream."""
@@ -30,7 +31,6 @@ BATCH = 50_000
 WHOLE, QUICK = (1_000_000, 3), (200_000, 2)
 """Rows of each stream, and rounds."""
 ZIPF = 1.1
-Int64s = npt.NDArray[np.int64]
 
 
 class Streams:
@@ -174,8 +174,8 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict
     tell("a hundred windows against one")
     figures["windows"] = many_windows(rows, rounds)
     figures["memory"] = memory(figures["even"]["muntin"])
-    tell("four invalidation strategies")
-    figures["invalidation"] = {name: invalidation(name, rounds) for name in STRATEGIES}
+    tell("the invalidations")
+    figures["invalidation"] = {name: invalidation(name, rounds) for name in INVALIDATIONS.names}
     if spark is not None:
         from muntin.bench.growth import state_growth
 

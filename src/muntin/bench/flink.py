@@ -12,7 +12,7 @@ from muntin.bench import peer_flink
 from muntin.bench.peers import Heard, Tell, listen
 from muntin.bench.workload import Workload
 from muntin.model import MuntinError
-from muntin.spark.java import cache_folder, find_java
+from muntin.spark.session import cache_folder, find_java
 
 VERSION = "2.3.0"
 INSTALL_S = 1200

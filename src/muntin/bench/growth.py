@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.generate import generate
-from muntin.spark.runner import Job
+from muntin.spark.run import Job
 
 JOB = """
 CREATE STREAM Temperature (ts TIMESTAMP, LocationId BIGINT, Value DOUBLE) TIMESTAMP BY ts

@@ -22,10 +22,11 @@ import pyarrow.parquet as pq
 from muntin.bench.workload import Workload
 from muntin.core.policy import Policy
 from muntin.plan import make_plan
-from muntin.spark import ingest, shard, sink
-from muntin.spark.codec import decode
-from muntin.spark.hot import forget_hot
-from muntin.spark.topology import Topology
+from muntin.spark.checkpoint import Publisher
+from muntin.spark.exchange import Topology, decode
+from muntin.spark.ingest import packing
+from muntin.spark.shard import forget_hot, shard
+from muntin.spark.sink import OutputRequest, SinkTask, open_sink
 from muntin.sql import parse_job
 
 RECORDS = 32_768
@@ -73,8 +74,8 @@ class Rehearsal:
         for stream in self.topology.plan.streams:
             table = pq.read_table(self._folder / "parquet" / stream.name / f"{batch:05d}.parquet")
             with self._timed("ingest_s"):
-                for gathered in ingest.gather(table.to_batches(RECORDS)):
-                    for group, frame in ingest.pack(self.topology, stream, gathered, 0, 0):
+                for gathered in packing.gather(table.to_batches(RECORDS)):
+                    for group, frame in packing.pack(self.topology, stream, gathered, 0, 0):
                         frames[group].append(frame)
         self._now["exchanged_in_mb"] = sum(len(f) for many in frames.values() for f in many) / 1e6
         parts: dict[int, list[bytes]] = defaultdict(list)
@@ -87,7 +88,9 @@ class Rehearsal:
             self._now["state_written_mb"] += (chunks.written + meta.written - before) / 1e6
         self._now["exchanged_out_mb"] = sum(len(f) for many in parts.values() for f in many) / 1e6
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
-            task = sink.SinkTask(self.topology, f"{scratch}/out/staged" if self._output else None, False)
+            sink = open_sink(OutputRequest(f"{scratch}/out" if self._output else "none"))
+            publisher = Publisher(Path(scratch, "checkpoint"), sink.folder)
+            task = SinkTask(self.topology, sink.attached(0, publisher).stager(0))
             for many in parts.values():
                 with self._timed("sink_s"):
                     for _ in task.messages([decode(frame, "a frame") for frame in many]):

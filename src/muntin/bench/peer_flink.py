@@ -18,18 +18,20 @@ import os
 import socket
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 TICK_S = 0.1
 SETTLED_S = 3.0
 """Time without a further row after which the job has done all there is."""
 
 
-def say(**what):
+def say(**what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
-def settings(cores, port):
+def settings(cores: int, port: int) -> dict[str, str]:
     return {
         "parallelism.default": str(cores),
         "taskmanager.numberOfTaskSlots": str(cores),
@@ -41,7 +43,7 @@ def settings(cores, port):
     }
 
 
-def statements(workload, folder, kind):
+def statements(workload: dict[str, Any], folder: Path, kind: str) -> Iterator[str]:
     """Tables of the streams, and for each query a table that discards and the statement that fills it."""
     for stream in "AB":
         yield (
@@ -66,18 +68,18 @@ def statements(workload, folder, kind):
 class Metrics:
     """What the job's own web server says of it."""
 
-    def __init__(self, port, job):
+    def __init__(self, port: int, job: Any):
         self._base = f"http://127.0.0.1:{port}/jobs/{job}/vertices"
         vertices = self._get(f"http://127.0.0.1:{port}/jobs/{job}")["vertices"]
         self._sources = [v["id"] for v in vertices if v["name"].startswith("Source")]
         self._sinks = [v["id"] for v in vertices if not v["name"].startswith("Source")]
-        self._names = {}
+        self._names: dict[str, list[str]] = {}
 
-    def _get(self, url):
+    def _get(self, url: str) -> Any:
         with urllib.request.urlopen(url, timeout=30) as answer:
             return json.load(answer)
 
-    def _sums(self, vertex, ending):
+    def _sums(self, vertex: str, ending: str) -> dict[str, int]:
         """Metrics of a vertex with this ending, summed over its tasks."""
         url = f"{self._base}/{vertex}/subtasks/metrics"
         if not self._names.get(vertex):
@@ -86,26 +88,26 @@ class Metrics:
             return {}
         return {m["id"]: int(float(m["sum"])) for m in self._get(f"{url}?get={','.join(self._names[vertex])}")}
 
-    def read(self):
+    def read(self) -> int:
         """Rows that the sources have read."""
         found = [self._sums(vertex, "numRecordsOut").get("numRecordsOut", 0) for vertex in self._sources]
         return sum(found)
 
-    def taken(self):
+    def taken(self) -> dict[str, int]:
         """Rows that each query's sink has taken."""
-        rows = {}
+        rows: dict[str, int] = {}
         for vertex in self._sinks:
             for name, number in self._sums(vertex, "__Writer.numRecordsIn").items():
                 rows[name.split("[")[0]] = number
         return rows
 
 
-def start(workload, folder, kind, port):
+def start(workload: dict[str, Any], folder: Path, kind: str, port: int) -> Any:
     from pyflink.common import Configuration
     from pyflink.table import EnvironmentSettings, TableEnvironment
 
     chosen = Configuration()
-    for name, value in settings(os.cpu_count(), port).items():
+    for name, value in settings(os.cpu_count() or 1, port).items():
         chosen.set_string(name, value)
     environment = EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(chosen).build()
     tables = TableEnvironment.create(environment)
@@ -118,7 +120,7 @@ def start(workload, folder, kind, port):
     return inserts.execute().get_job_client()
 
 
-def follow(metrics, total, step, began):
+def follow(metrics: Metrics, total: int, step: int, began: float) -> None:
     """Say whenever so many more rows have been read, and at the end what each query has got."""
     said, before, changed = 0, began, began
     rows: dict[str, int] = {}
@@ -139,13 +141,13 @@ def follow(metrics, total, step, began):
             return
 
 
-def free_port():
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("kind", choices=("each", "one"))

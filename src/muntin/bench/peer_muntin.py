@@ -18,7 +18,7 @@ from typing import Any
 from muntin.bench.peers import say
 from muntin.bench.workload import Workload
 from muntin.model import JobSpec
-from muntin.spark.runner import Job, Run
+from muntin.spark.run import Job, Run
 from muntin.spark.session import open_session
 from muntin.sql import parse_job
 
@@ -28,7 +28,7 @@ ROUNDS = 3
 """So often they are played then: the micro-batches of one round are over in a few seconds."""
 
 
-class Told:
+class Reported:
     """Says how long each micro-batch took, but for the last, which only ends the streams."""
 
     def __init__(self, batches: int):
@@ -40,7 +40,7 @@ class Told:
         self._seen += 1
 
 
-def play(spark: Any, spec: JobSpec, place: Path, output: bool, told: Told | None) -> Run:
+def play(spark: Any, spec: JobSpec, place: Path, output: bool, told: Reported | None) -> Run:
     """Play all files, then end the streams; `output`: Parquet per query, else rows are routed, counted and dropped."""
     run = Job(spark, spec).start(
         output=place / "out" if output else None, checkpoint=place / "checkpoint", mode="bounded", progress=told
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> None:
             rehearsals += 1
         for number in range(ROUNDS):
             place = Path(scratch, f"measured-{number}")
-            status = play(spark, spec, place, args.output, Told(workload.batches)).status()
+            status = play(spark, spec, place, args.output, Reported(workload.batches)).status()
             written = sum(f.stat().st_size for f in place.glob("out/q*/*.parquet"))
             shutil.rmtree(place)
         say(

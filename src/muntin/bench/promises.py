@@ -14,10 +14,10 @@ import duckdb
 
 from muntin.bench.judge import compared
 from muntin.generate.nexmark import Nexmark, generate_nexmark
-from muntin.spark.runner import Job
+from muntin.plan.punctuation_modes import PUNCTUATION_MODES
+from muntin.spark.run import Job
 from muntin.sql import parse_job
 
-NAMES = {"pwjoin": "PWJoin", "pjoin": "PJoin", "off": "WJoin"}
 WINDOW_S = 60
 WHOLE, QUICK = Nexmark(rate=1000, auction_s=30), Nexmark(rate=200, duration_s=200, auction_s=30)
 STREAMS = """
@@ -42,9 +42,9 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, A
         folder = Path(name)
         made = generate_nexmark(folder / "data", options)
         found: dict[str, Any] = {"rows": {stream: made.rows[stream] for stream in ("Auction", "Bid")}, "policies": {}}
-        for how, title in NAMES.items():
-            tell(f"{title} on Spark")
-            found["policies"][how] = _run(spark, folder, how)
+        for mode in PUNCTUATION_MODES:
+            tell(f"{mode.title} on Spark")
+            found["policies"][mode.name] = _run(spark, folder, mode.name)
     return found | {"window_s": WINDOW_S, "auction_s": options.auction_s, "duration_s": options.duration_s}
 
 
@@ -94,7 +94,7 @@ def render(figures: dict[str, Any]) -> str:
     for how, f in figures["policies"].items():
         auctions, bids = f["state_rows"]
         lines.append(
-            f"  {NAMES[how]:<8} {auctions:>13,} {bids:>11,} {f['most_state_rows']:>16,} "
+            f"  {PUNCTUATION_MODES[how].title:<8} {auctions:>13,} {bids:>11,} {f['most_state_rows']:>16,} "
             f"{f['told_before_the_end']:>23,} {f['finals']:>8,} {f['differences']:>11,}"
         )
     return "\n".join(lines)

@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.generate.windows import TABLE_1
-from muntin.plan.schedule import SCHEDULERS
-from muntin.spark.runner import Job
+from muntin.plan.schedulers import SCHEDULERS
+from muntin.spark.run import Job
 from muntin.sql import parse_job
 
+BASE = SCHEDULERS.names[0]
+"""The scheduler that the others are compared with."""
 ROWS, QUICK_ROWS = 500_000, 60_000
 """Rows of both streams that come at once."""
 SPAN_S = 900
@@ -34,14 +36,15 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, A
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         write(folder, total, QUICK_PARTNERS if quick else PARTNERS)
-        for scheduler in ("lwo", *SCHEDULERS):  # the first one warms up, and counts for nothing
+        for scheduler in (BASE, *SCHEDULERS.names):  # the first one warms up, and counts for nothing
             tell(f"a burst of {total:,} rows under {scheduler}")
             figures["schedulers"][scheduler] = _run(spark, folder, scheduler)
     means = {s: {q: f["mean_s"] for q, f in found.items()} for s, found in figures["schedulers"].items()}
     overall = {s: float(np.mean(list(found.values()))) for s, found in means.items()}
     figures["overall_s"] = overall
-    figures["smallest_against_lwo"] = {s: means[s]["w1"] / means["lwo"]["w1"] for s in ("swf", "mqt")}
-    figures["overall_against_lwo"] = {s: overall[s] / overall["lwo"] for s in ("swf", "mqt")}
+    others = [name for name in SCHEDULERS.names if name != BASE]
+    figures[f"smallest_against_{BASE}"] = {s: means[s]["w1"] / means[BASE]["w1"] for s in others}
+    figures[f"overall_against_{BASE}"] = {s: overall[s] / overall[BASE] for s in others}
     return figures
 
 
@@ -83,7 +86,7 @@ def render(figures: dict[str, Any]) -> str:
         times = [schedulers[s][f"w{n}"] for s in schedulers]
         lines.append(f"{window:>4} s " + "".join(f"{t['mean_s']:>10.2f}" for t in times) + f"{times[0]['rows']:>14,}")
     lines.append("all    " + "".join(f"{figures['overall_s'][s]:>10.2f}" for s in schedulers))
-    for s in ("swf", "mqt"):
-        small, overall = figures["smallest_against_lwo"][s], figures["overall_against_lwo"][s]
-        lines.append(f"{s} against lwo: smallest window {small:.2f}, mean over the windows {overall:.2f}")
+    for s, small in figures[f"smallest_against_{BASE}"].items():
+        overall = figures[f"overall_against_{BASE}"][s]
+        lines.append(f"{s} against {BASE}: smallest window {small:.2f}, mean over the windows {overall:.2f}")
     return "\n".join(lines)

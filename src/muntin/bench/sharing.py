@@ -17,16 +17,17 @@ import pyarrow.parquet as pq
 
 from muntin.bench.calibrate import calibrate
 from muntin.core.batch import Arrivals, stream_schema
-from muntin.core.local import LocalJob
-from muntin.core.results import Run, count
+from muntin.core.results import ResultBatch, count
 from muntin.core.step import Step
 from muntin.model import JobSpec
 from muntin.plan import Plan
-from muntin.plan.chain import Edges, cpu_opt
+from muntin.plan.chains import CHAINS, CPU_OPT, Edges
 from muntin.plan.choose import choose
 from muntin.plan.cost import Constants
+from muntin.plan.strategies import STRATEGIES
 from muntin.plan.traffic import Knowledge, Survivors
 from muntin.sql import parse_job
+from muntin.testing import LocalJob
 
 RATE, BATCH_S, KEYS = 1_000, 50, 600_000
 """Rows a second of event time and stream; seconds of event time in a micro-batch; keys: about one partner a row."""
@@ -75,13 +76,6 @@ def selective(windows: int, thresholds: int) -> tuple[str, dict[str, tuple[float
 
 FIVE_HUNDRED = queries(50, 10)
 ONE = f"CREATE QUERY q AS SELECT A.k, A.v AS a, B.v AS b FROM A, B WHERE A.k = B.k AND A.v >= 0 WINDOW {LARGEST_S} s;"
-STRATEGIES = {
-    "state-slice, mem-opt": ("state-slice", "mem-opt"),
-    "state-slice, cpu-opt": ("state-slice", "cpu-opt"),
-    "pull-up": ("pull-up", "auto"),
-    "push-down": ("push-down", "auto"),
-    "isolated": ("isolated", "auto"),
-}
 
 
 def job(text: str, folder: str = "none") -> JobSpec:
@@ -111,11 +105,11 @@ def steps(spec: JobSpec, batches: int, keys: int, plan: Plan | None = None) -> I
 
 
 def _timed(
-    advance: Callable[[Arrivals], tuple[Step, Run]], spent: list[float]
-) -> Callable[[Arrivals], tuple[Step, Run]]:
+    advance: Callable[[Arrivals], tuple[Step, ResultBatch]], spent: list[float]
+) -> Callable[[Arrivals], tuple[Step, ResultBatch]]:
     """The step of a shard with its results packed for the sink; the routing is timed apart and done to count only."""
 
-    def timed(arrivals: Arrivals) -> tuple[Step, Run]:
+    def timed(arrivals: Arrivals) -> tuple[Step, ResultBatch]:
         start = time.process_time()
         step, run = advance(arrivals)
         run.to_bytes()
@@ -151,7 +145,7 @@ def many_queries(quick: bool) -> dict[str, Any]:
 
 def on_spark(spark: Any, quick: bool) -> dict[str, Any]:
     """The same as streaming jobs whose results are routed, counted per query and discarded."""
-    from muntin.spark.runner import Job
+    from muntin.spark.run import Job
 
     warm, steady = LARGEST_S // BATCH_S + 1, 4 if quick else 8
     figures: dict[str, Any] = {}
@@ -181,13 +175,20 @@ def on_spark(spark: Any, quick: bool) -> dict[str, Any]:
 
 def strategies(quick: bool, constants: Constants) -> dict[str, Any]:
     """24 queries (6 windows, 4 thresholds on B) by each strategy and chain: measured, beside what is predicted."""
-    return {name: _strategy(*chosen, 2 if quick else 4, constants) for name, chosen in STRATEGIES.items()}
+    return {", ".join(way): _strategy(way, 2 if quick else 4, constants) for way in ways()}
 
 
-def _strategy(strategy: str, chain: str, steady: int, constants: Constants) -> dict[str, Any]:
+def ways() -> Iterator[tuple[str, ...]]:
+    """The names of every strategy, with each of its chains where it has some."""
+    for strategy in STRATEGIES:
+        yield from ((strategy.name, chain.name) for chain in CHAINS) if strategy.has_chains else [(strategy.name,)]
+
+
+def _strategy(way: tuple[str, ...], steady: int, constants: Constants) -> dict[str, Any]:
     warm, keys = LARGEST_S // BATCH_S + 1, KEYS // 20
     text, fractions = selective(6, 4)
-    spec = job(f"SET strategy = '{strategy}'; SET chain = '{chain}';" + text)
+    settings = "".join(f"SET {name} = '{value}';" for name, value in zip(("strategy", "chain"), way, strict=False))
+    spec = job(settings + text)
     choice = choose(spec, Knowledge(keys=keys, selectivities=fractions, constants=constants))
     expected = choice.prediction
     comparisons, seconds, state_rows = [], [], 0
@@ -218,7 +219,7 @@ def chains(constants: Constants, rate: float) -> dict[str, list[float]]:
 def _chain(windows_s: list[float], rate: float, constants: Constants) -> list[float]:
     windows, ones = tuple(round(w * SECOND_US) for w in windows_s), np.ones(len(windows_s))
     state = Survivors(windows, np.array(windows_s), ones, ones, ones, rate, rate, JOIN_SELECTIVITY)
-    return [cut / SECOND_US for cut in cpu_opt(Edges(state, constants)).cuts]
+    return [cut / SECOND_US for cut in CPU_OPT.cuts(Edges(state, constants))]
 
 
 def table_4(constants: Constants) -> dict[str, Any]:

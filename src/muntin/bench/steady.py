@@ -10,23 +10,24 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.batch import Counters
-from muntin.core.memory import Heap
+from muntin.core.join import JoinState
 from muntin.core.policy import Policy
-from muntin.core.selection import Selections
-from muntin.core.state import JoinState
+from muntin.core.selections import Selections
+from muntin.core.storage import Heap
 from muntin.generate.arrivals import poisson
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
 from muntin.plan.cost import Load
+from muntin.plan.invalidations import INVALIDATIONS
 
 SECOND_US = 1_000_000
-Keys = Callable[[np.random.Generator, int], npt.NDArray[np.int64]]
+Keys = Callable[[np.random.Generator, int], Int64s]
 """Draws the keys of so many rows."""
-Clock = Callable[[np.random.Generator, float, int], npt.NDArray[np.int64]]
+Clock = Callable[[np.random.Generator, float, int], Int64s]
 """Draws the ascending event times of a rate over a duration."""
 
 
@@ -50,7 +51,7 @@ class SteadyJoin:
         self._rng = np.random.default_rng(seed)
         join = _join(load, windows, merged)
         selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
-        self.state = JoinState(join, selections, Policy(invalidation), Heap())
+        self.state = JoinState(join, selections, Policy(INVALIDATIONS[invalidation]), Heap())
         self.counters = Counters()
         self.now_us = 0
         self._rows = 0
@@ -86,7 +87,7 @@ class SteadyJoin:
 
     def stale(self, side: Side) -> int:
         """Rows held that have left their window."""
-        return self.state.rows(side) - sum(self.state.leaving.rows_by_age(side, self.now_us))
+        return self.state.rows(side) - sum(self.state.expiry.rows_by_age(side, self.now_us))
 
 
 def _even(buckets: int) -> Keys:

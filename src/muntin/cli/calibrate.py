@@ -28,13 +28,13 @@ def execute(args: argparse.Namespace) -> int:
 
     from muntin.bench.calibrate import calibrate
     from muntin.cli.screen import console, table
-    from muntin.spark.known import keep_constants, to_json
+    from muntin.spark.control import constants_json, keep_constants
 
     constants = calibrate()
     if args.checkpoint is not None:
         path = keep_constants(args.checkpoint, constants)
     if args.json:
-        print(to_json(constants), end="")
+        print(constants_json(constants), end="")
         return 0
     out = console()
     costs = asdict(constants)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from muntin.cli.savings import Work
+    from muntin.cli.savings import WorkDone
     from muntin.generate import Generated
     from muntin.model import JobSpec
-    from muntin.spark.runner import Run
+    from muntin.spark.run import Run
 
 SUMMARY = "the whole idea in two minutes, on an embedded Spark, with no input files"
 EXAMPLE = "example: muntin demo --keep muntin-demo"
@@ -103,8 +103,8 @@ def show_sql(out: Console, text: str) -> None:
 
 def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
     """One job over all the data; before the last files come, its queries change. The status at its end."""
-    from muntin.cli.screen import Progress, rows_in, rows_out
-    from muntin.spark.runner import Job
+    from muntin.cli.screen import ProgressLine, rows_in, rows_out
+    from muntin.spark.run import Job
     from muntin.spark.session import open_session
 
     heading(out, "3  All of them as one Spark streaming job, and two aggregates with them")
@@ -114,7 +114,7 @@ def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
     rest = hold_back(made, folder / "later")
     began = time.monotonic()
     with ExitStack() as stack:
-        with Progress() as progress:
+        with ProgressLine() as progress:
             spark = open_session(brief=True)
             stack.callback(spark.stop)
             run = Job.from_file(spark, made.job).start(**places, progress=progress)
@@ -189,7 +189,8 @@ def show_results(out: Console, status: dict[str, Any], folder: Path) -> None:
 
 def show_fault(out: Console, folder: Path) -> None:
     """What the aggregates say of the cooling, beside what the generator has done to it."""
-    from muntin.generate.sensors import START_US, Sensors, cooling_fault
+    from muntin.generate.arrivals import START_US
+    from muntin.generate.sensors import Sensors, cooling_fault
 
     fault = cooling_fault(Sensors(duration_s=SECONDS, locations=LOCATIONS, files=FILES))
     places, maxima = whole(folder / PLACES), whole(folder / MAXIMA)
@@ -270,7 +271,7 @@ def micro_batches(made: Generated) -> list[dict[str, pa.Table]]:
     return [{name: pq.read_table(path) for name, path in zip(made.streams, paths, strict=True)} for paths in files]
 
 
-def comparison(shared: Work, alone: Work) -> list[tuple[str, int | float, int | float, str]]:
+def comparison(shared: WorkDone, alone: WorkDone) -> list[tuple[str, int | float, int | float, str]]:
     """One row per resource. Rows delivered are the same either way: sharing changes nothing else."""
     rows: list[tuple[str, int | float, int | float]] = [
         ("input rows read", shared.input_rows, alone.input_rows),

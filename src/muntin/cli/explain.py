@@ -8,7 +8,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from muntin.model import UsageError
+from muntin.model import AUTO, UsageError
 
 if TYPE_CHECKING:
     from muntin.model import JobSpec, Query
@@ -56,15 +56,16 @@ def execute(args: argparse.Namespace) -> int:
 
     spec = read_job(args.job)
     if args.checkpoint is None:
-        knowledge, begun_with, legs = told(spec, args.rate, args.keys, args.selectivity), None, list[list[str]]()
+        knowledge = given_knowledge(spec, args.rate, args.keys, args.selectivity)
+        begun_with, pipelines = None, list[list[str]]()
     elif args.rate or args.keys or args.selectivity:
         raise UsageError(
             "--checkpoint goes without --rate, --keys and --selectivity",
             hint="a checkpoint knows what came; leave it out to ask what would be",
         )
     else:
-        knowledge, begun_with, legs = measured(spec, args.checkpoint)
-    print((explain_json if args.json else explain)(spec, knowledge, begun_with, legs))
+        knowledge, begun_with, pipelines = measured(spec, args.checkpoint)
+    print((explain_json if args.json else explain)(spec, knowledge, begun_with, pipelines))
     return 0
 
 
@@ -73,27 +74,28 @@ def execute(args: argparse.Namespace) -> int:
 
 def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str, list[list[str]]]:
     """What the checkpoint of this very job knows, the strategy it was begun with, what its streaming queries read."""
-    from muntin.spark import identity, known
+    from muntin.spark.checkpoint import JobIdentity, identity
+    from muntin.spark.control import knowledge_of, streams_per_pipeline
 
     stored = identity.stored_job(checkpoint)
     if stored is None:
         raise UsageError(
             f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run, or leave it out"
         )
-    begun_with = str(stored["settings"]["strategy"])
-    strategy = begun_with if spec.settings.strategy == "auto" else spec.settings.strategy
-    shards = spec.settings.shards or stored["settings"]["shards"]
-    reads = [spec.streams[name] for name in stored["streams"] if name in spec.streams]
-    wanted = identity.identity(reads, strategy, spec.settings, shards, stored["output"], stored["state format"])
+    begun_with = stored.settings.strategy
+    strategy = begun_with if spec.settings.strategy == AUTO else spec.settings.strategy
+    shards = spec.settings.shards or stored.settings.shards
+    reads = [spec.streams[name] for name in stored.streams if name in spec.streams]
+    wanted = JobIdentity.of(reads, strategy, spec.settings, shards, stored.output)
     identity.check_checkpoint(checkpoint, wanted)
-    return known.of_checkpoint(spec, checkpoint), begun_with, known.legs_of(checkpoint)
+    return knowledge_of(spec, checkpoint), begun_with, streams_per_pipeline(checkpoint)
 
 
 # -- from arguments --------------------------------------------------------------------------------------------------
 
 
-def told(spec: JobSpec, rates: Sequence[str], keys: str | None, selectivities: Sequence[str]) -> Knowledge:
-    """What somebody says about the streams of a job."""
+def given_knowledge(spec: JobSpec, rates: Sequence[str], keys: str | None, selectivities: Sequence[str]) -> Knowledge:
+    """What the arguments say about the streams of a job."""
     from muntin.plan.traffic import Knowledge
 
     per_second = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from muntin.model import JobSpec, UsageError
@@ -10,7 +11,10 @@ from muntin.model import JobSpec, UsageError
 def read_job(path: Path) -> JobSpec:
     from muntin.sql import parse_job
 
-    return parse_job(read_text(path), source=str(path))
+    spec = parse_job(read_text(path), source=str(path))
+    for note in spec.notes:
+        print(f"muntin: note: {note}", file=sys.stderr)
+    return spec
 
 
 def read_text(path: Path) -> str:

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from muntin import __version__
 from muntin.cli import bench, calibrate, demo, explain, generate, query, run, status
@@ -49,6 +49,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return report(f"unexpected {type(error).__name__}: {error}\n  hint: --verbose shows where", FAILED, verbose)
 
 
+class CommandParser(argparse.ArgumentParser):
+    """The parser of one command; what a module says in `more_help` is loaded only when its help is shown."""
+
+    more_help: Callable[[], str] | None = None
+
+    def format_help(self) -> str:
+        more = f"\n{self.more_help()}\n" if self.more_help is not None else ""
+        return super().format_help() + more
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="muntin",
@@ -56,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: muntin demo",
     )
     top.add_argument("--version", action="version", version=f"muntin {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
     for name, command in COMMANDS.items():
         sub = commands.add_parser(
             name,
@@ -66,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         sub.add_argument("--verbose", action="store_true", help="show the traceback of a failure")
+        sub.more_help = getattr(command, "more_help", None)
         command.declare(sub)
     return top
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.model import MuntinError, UsageError
 
 if TYPE_CHECKING:
-    from muntin.spark.requests import Answer
+    from muntin.spark.checkpoint import Answer
 
 SUMMARY = "add, drop and list the queries of a running job"
 ADD = """\
@@ -111,7 +111,7 @@ def checked_name(name: str) -> str:
 
 def change(args: argparse.Namespace, sql: str) -> int:
     """Send a statement to the job and wait until it is in force; whoever waits no longer leaves it to the job."""
-    from muntin.spark import requests
+    from muntin.spark.checkpoint import requests
 
     running = job_status(args.checkpoint)["state"] == "running"
     if args.now and not running:
@@ -139,7 +139,7 @@ def change(args: argparse.Namespace, sql: str) -> int:
 
 def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:
     """The last answer, or the one so far and why there is no use, or no time, in waiting for more."""
-    from muntin.spark.requests import read_answer
+    from muntin.spark.checkpoint import read_answer
 
     began = checked = time.monotonic()
     answer, running = None, True
@@ -170,12 +170,12 @@ def left(answer: Answer | None) -> str:
 
 def job_status(checkpoint: Path) -> dict[str, Any]:
     """The status of a job; one that has not begun to count has no queries yet."""
-    from muntin.spark import identity, status
+    from muntin.spark.checkpoint import identity
+    from muntin.spark.run import read_status, status_file
 
-    folder = checkpoint / identity.FOLDER
-    if (folder / status.FILE).exists():
-        return status.read_status(checkpoint)
-    if not (folder / "job.json").exists():
+    if status_file(checkpoint).exists():
+        return read_status(checkpoint)
+    if not (checkpoint / identity.FOLDER / "job.json").exists():
         raise UsageError(f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run")
     return {"state": "not begun", "queries": {}}
 
@@ -214,7 +214,7 @@ def dropped(answer: Answer) -> str:
 
 def show_list(checkpoint: Path, for_programs: bool) -> int:
     from muntin.cli.screen import console, table
-    from muntin.spark.requests import answers, waiting
+    from muntin.spark.checkpoint import answers, waiting
 
     status, open_requests = job_status(checkpoint), waiting(checkpoint)
     unread = {id: answer for id, answer in answers(checkpoint).items() if answer.state != "in force"}
@@ -226,7 +226,7 @@ def show_list(checkpoint: Path, for_programs: bool) -> int:
     out = console()
     out.print(f"job: {status['state']}", markup=False)
     if status["queries"]:
-        out.print(table(*query_table(status["queries"], status.get("legs", ()))))
+        out.print(table(*query_table(status["queries"], status.get("pipelines", ()))))
     for request in open_requests:
         out.print(f"waiting: {one_line(request.sql)}", markup=False, soft_wrap=True)
     for answer in unread.values():
@@ -235,14 +235,14 @@ def show_list(checkpoint: Path, for_programs: bool) -> int:
 
 
 def query_table(
-    queries: dict[str, dict[str, Any]], legs: Sequence[dict[str, Any]] = ()
+    queries: dict[str, dict[str, Any]], pipelines: Sequence[dict[str, Any]] = ()
 ) -> tuple[list[str], list[list[Any]]]:
     """Header and rows; a column that the job says nothing about is left out."""
     header = ["query", "rows", "since", "complete from"]
     rows = [[name, query.get("total_rows"), *since(query)] for name, query in queries.items()]
-    if len(legs) > 1:
+    if len(pipelines) > 1:
         header.append("streaming query")
-        of = {name: number for number, leg in enumerate(legs, 1) for name in leg["queries"]}
+        of = {name: number for number, pipeline in enumerate(pipelines, 1) for name in pipeline["queries"]}
         rows = [[*row, of.get(row[0])] for row in rows]
     if any(query.get("text") for query in queries.values()):
         header.append("text")

@@ -20,17 +20,34 @@ examples:
   muntin run data/job.sql --output out --checkpoint ckpt --bounded
   muntin run data/job.sql --output none --available-now       count the rows and discard them, for measuring
 
-Each query's rows land in DIR/<query>/ as Parquet files whose names sort in output order, rows that were turned away
-in DIR/_dead_letters/. Started again with the same checkpoint, the job goes on where it was, with the queries that the
-job file has then."""
+In a folder, each query's rows land in DIR/<query>/ and rows that were turned away in DIR/_dead_letters/. Started
+again with the same checkpoint, the job goes on where it was, with the queries that the job file has then."""
 
 WARNINGS = 10
 """How many are shown."""
 
 
+def more_help() -> str:
+    """The settings of a job file, by groups."""
+    from muntin.sql.settings import settings_help
+
+    return settings_help()
+
+
+class Spellings:
+    """What `--output` takes, looked up only where the help is shown: sinks bring heavy imports."""
+
+    def __str__(self) -> str:
+        from muntin.spark.sink import SINKS
+
+        return "; ".join(f"{kind.spelling}: {kind.summary}" for kind in reversed(SINKS) if kind.on_command_line)
+
+
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.sql", help="the job file")
-    parser.add_argument("--output", required=True, metavar="DIR", help="folder for the results, or: none")
+    output = parser.add_argument("--output", required=True, metavar="OUTPUT")
+    vars(output)["spellings"] = Spellings()
+    output.help = "where the rows go. %(spellings)s"
     parser.add_argument(
         "--checkpoint", type=Path, metavar="DIR", help="where progress and state are kept (DIR/_checkpoint)"
     )
@@ -50,13 +67,13 @@ def execute(args: argparse.Namespace) -> int:
 
     with StopSignals() as signals:
         from muntin.cli.jobfile import read_job
-        from muntin.cli.screen import Progress
-        from muntin.spark.runner import check_job
+        from muntin.cli.screen import ProgressLine
+        from muntin.spark.run import check_job
 
         check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
         began, status = time.monotonic(), dict[str, Any]()
         if signals.caught is None:
-            with Progress() as progress:
+            with ProgressLine() as progress:
                 status = run_job(args, progress, signals)
     if status:
         summarise(status, time.monotonic() - began)
@@ -75,7 +92,7 @@ def run_job(args: argparse.Namespace, progress: Any, signals: StopSignals) -> di
 
     SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
     """
-    from muntin.spark.runner import Job
+    from muntin.spark.run import Job
     from muntin.spark.session import open_session
 
     try:
@@ -130,7 +147,7 @@ def summarise(status: dict[str, Any], seconds: float) -> None:
     from muntin.cli.screen import console, rows_in, table
     from muntin.cli.status import dropped, planned_away
 
-    out, letters = console(), status["dead_letters"]
+    out, dead_letters = console(), status["dead_letters"]
     out.print(table(["query", "rows"], [(name, query["total_rows"]) for name, query in status["queries"].items()]))
     if status.get("never"):
         out.print(planned_away(status["never"]), markup=False)
@@ -138,8 +155,8 @@ def summarise(status: dict[str, Any], seconds: float) -> None:
         out.print(line, markup=False)
     totals = {
         "input rows": rows_in(status),
-        "dead letters": sum(letters.values()),
-        **{f"  {reason}": count for reason, count in letters.items()},
+        "dead letters": sum(dead_letters.values()),
+        **{f"  {reason}": count for reason, count in dead_letters.items()},
         "micro-batches": status["batches"],
         "seconds": round(seconds, 1),
     }

@@ -44,7 +44,7 @@ def shown(value: Any) -> Text:
     return Text(f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if isinstance(value, float) else str(value))
 
 
-class Progress:
+class ProgressLine:
     """One line that moves on a terminal, a line per micro-batch elsewhere; on stderr, so that stdout stays clean."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Progress:
         self.last = (0.0, 0)
         self.batches = -1
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         if self.console.is_terminal:
             self.live.start()
         self.say("starting Spark")

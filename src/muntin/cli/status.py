@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from muntin.model import NO_CHAIN
+
 SUMMARY = (
     "show the progress of a job: rows per query, state per slice, frontiers, dead letters, beside what was predicted"
 )
@@ -27,7 +29,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from muntin.spark.runner import read_status
+    from muntin.spark.run import read_status
 
     status = read_status(str(args.checkpoint))
     if args.json:
@@ -57,9 +59,9 @@ def show(status: dict[str, Any]) -> None:
         out.print(f"and {more:,} more joins, which --json lists", markup=False)
     if any(join.get("predicted_bytes") is not None for join in joins):
         out.print(PREDICTED, markup=False)
-    letters = status["dead_letters"]
-    if letters:
-        out.print(table(["dead letters", "rows"], list(letters.items())))
+    dead_letters = status["dead_letters"]
+    if dead_letters:
+        out.print(table(["dead letters", "rows"], list(dead_letters.items())))
     else:
         out.print("no dead letters", markup=False)
 
@@ -70,8 +72,8 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     if status.get("error"):
         yield status["error"]
     if status.get("strategy"):
-        chain = status.get("chain", "none")
-        yield f"strategy {status['strategy']}" + (f", chain {chain}" if chain != "none" else "")
+        chain = status.get("chain", NO_CHAIN)
+        yield f"strategy {status['strategy']}" + (f", chain {chain}" if chain != NO_CHAIN else "")
     if status.get("never"):
         yield planned_away(status["never"])
     yield f"{rows:,} rows read, micro-batch {status['batch']}"
@@ -79,10 +81,11 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
         if "seconds_ahead" in source:
             yield f"{name} is {source['seconds_ahead']:,.0f} s of event time ahead: it is read one file at a time"
     yield from dropped(status)
-    legs = status.get("legs", ())
-    for number, leg in enumerate(legs, 1) if len(legs) > 1 else ():
-        streams = ", ".join(name for name in leg["sources"] if not name.startswith("_"))
-        yield f"streaming query {number} reads {streams}: micro-batch {leg['batch']}, {beside(leg['queries'])}"
+    pipelines = status.get("pipelines", ())
+    for number, pipeline in enumerate(pipelines, 1) if len(pipelines) > 1 else ():
+        streams = ", ".join(name for name in pipeline["sources"] if not name.startswith("_"))
+        queries = beside(pipeline["queries"])
+        yield f"streaming query {number} reads {streams}: micro-batch {pipeline['batch']}, {queries}"
 
 
 def without_prediction(join: dict[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
@@ -23,7 +22,6 @@ probes with it."""
 MARK = "_mark"
 """Whether the row is no data but a punctuation; only where a stream has any that are about the join's key."""
 
-Int64s = npt.NDArray[np.int64]
 Spans = Sequence[tuple[int, int, int]]
 """Stretches of event time without a long gap, ascending: first time, last time, rows in between."""
 
@@ -67,7 +65,7 @@ class Arrivals:
     `clocks[side]`, for a stream with a count window, are the event times of all its rows in order of arrival;
     `_arrival` of the shard's own rows is their place in it. `idle[side]`: the stream has been silent for so long that
     the other one no longer waits for it. `spans[side]`, where rows far ahead are turned away, are those of the whole
-    stream in this micro-batch. `moment` is when the rows came, on the wall clock, for response times alone.
+    stream in this micro-batch. `moment` is when the rows arrived, on the wall clock, for response times alone.
     """
 
     rows: tuple[pa.Table, pa.Table]
@@ -82,7 +80,10 @@ class Arrivals:
 
 @dataclass
 class Counters:
-    """Work done and rows kept, added up over the life of an operator (the first six are levels, not sums)."""
+    """Work done and rows kept, added up over the life of an operator.
+
+    The first seven are levels after the last micro-batch, not sums.
+    """
 
     state_rows: list[int] = field(default_factory=lambda: [0, 0])
     held_rows: list[int] = field(default_factory=lambda: [0, 0])
@@ -92,6 +93,9 @@ class Counters:
     held_bytes: int = 0
     keys: int = 0
     promises: list[int] = field(default_factory=lambda: [0, 0])
+    """Promises that are remembered."""
+    groups: int = 0
+    """Groups that aggregates keep."""
     arrived: list[int] = field(default_factory=lambda: [0, 0])
     late: list[int] = field(default_factory=lambda: [0, 0])
     ahead: list[int] = field(default_factory=lambda: [0, 0])
@@ -110,8 +114,6 @@ class Counters:
     """Pairs that have left."""
     out_of_order: int = 0
     """Of these, those that left before their time because too much was held."""
-    groups: int = 0
-    """Groups that aggregates keep, a level like the first three."""
     aggregated: int = 0
     """Additions of a pair to what comes or goes with it."""
     combined: int = 0
@@ -120,7 +122,7 @@ class Counters:
     malformed: list[int] = field(default_factory=lambda: [0, 0])
     """Punctuations that say nothing."""
     broken: list[int] = field(default_factory=lambda: [0, 0])
-    """Rows that came although their stream had promised that they would not."""
+    """Rows that arrived although their stream had promised that they would not."""
     dropped: list[int] = field(default_factory=lambda: [0, 0])
     """Rows that a promise of the other side spared the state."""
     purged: list[int] = field(default_factory=lambda: [0, 0])

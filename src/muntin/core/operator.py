@@ -15,127 +15,48 @@ Sync-Filter a row waits until R has passed it, so that J is R and no pair is hel
 its own stream's frontier has passed it, meets partners that are earlier or later, and the pairs wait. To go over
 from one to the other is to go on with the other rule: what was joined ahead is caught up with by R in time.
 
+`Operator.check` asserts this after every step of a test (core/invariants.py).
+
 A row is written to the durable log once, when it arrives; that it is held, joined or out follows from R and J, so
 `restore` needs only the chunks and those. Held pairs are not written: they are found again by joining the rows
 beyond R once more, and since everything expires by R, under any rule, the partners are there. Rows that no query
-wants are not stored. Rows that leave at different ages lie in different chunks, so that a short stay gives its bytes
-back.
+wants are not stored. Rows that leave at different ages lie in different chunks, so that a short retention gives its
+bytes back.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.core import intake, progress
-from muntin.core.accept import sort_out
-from muntin.core.aggregate import Aggregates
-from muntin.core.asked import EVERYBODY, Asked
+from muntin.core import limits
+from muntin.core.aggregates import GroupState, GroupValues, KeyEnds
+from muntin.core.arrivals import NumberedRows, sort_out
 from muntin.core.batch import Arrivals, Counters
-from muntin.core.chunks import ChunkLog
-from muntin.core.compact import compact
-from muntin.core.ends import Ends
-from muntin.core.final import NO_FINALS, Finals
-from muntin.core.groups import GroupState, Values
-from muntin.core.hold import HoldBuffer
-from muntin.core.intake import Intake
-from muntin.core.limits import check_state, too_many_pairs, too_much_held
-from muntin.core.memory import Heap, Memory
-from muntin.core.payload import RANGE_BITS
+from muntin.core.invariants import assert_invariants
+from muntin.core.join import EVERYBODY, Judge, QueryRequirements
+from muntin.core.operator_parts import OperatorParts
+from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
-from muntin.core.progress import Progress
-from muntin.core.promises import Promises
-from muntin.core.results import Found, UInt64s
-from muntin.core.selection import Selections, per_class
-from muntin.core.sequence import Numbered
-from muntin.core.state import JoinState, Judge
-from muntin.core.step import Changed, Step, Taken
-from muntin.core.work import Work
+from muntin.core.results import FoundPairs
+from muntin.core.schedule import ScheduledWork
+from muntin.core.selections import per_class
+from muntin.core.step import ChangeOutcome, Step, StepInProgress
+from muntin.core.storage import RANGE_BITS, Memory
+from muntin.kernels.arrays import UInt64s
 from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order, together
 from muntin.model import Side
 from muntin.plan import SharedJoin
-from muntin.plan.ordering import ADAPTIVE, EAGERLY, FILTER_ORDER, must_wait
-from muntin.plan.punctuation import TOLD, are_used
+from muntin.plan.orderings import reason_to_wait
 
 NO_PAIRS = empty_pairs(0)
-_NEW: dict[str, Any] = {
-    **progress.NEW,
-    **intake.NEW,
-    "filter_order": False,
-    "out": None,
-    "chunks": {},
-    "classes": ((), ()),
-    "counters": {},
-    "promises": None,
-}
-"""What is durable of a shard that has met nothing."""
 
 
-class Operator:
-    join: SharedJoin
-    asked: Asked
-    """What its queries ask of rows and pairs."""
-    progress: Progress
-    """How far it has come."""
-    intake: Intake
-    """Rows that have arrived and wait."""
-    state: JoinState
-    """Rows that have been joined."""
-    aggregates: Aggregates
-    finals: Finals
-    promises: Promises | None
-    chunks: ChunkLog
-    counters: Counters
-    filter_order: bool
-    """Whether rows are joined as soon as their own stream has passed them, and results wait."""
-
-    def __init__(
-        self,
-        join: SharedJoin,
-        memory: Memory | None = None,
-        image: Mapping[str, Any] | None = None,
-        policy: Policy = DEFAULT_POLICY,
-        meta: Mapping[str, Any] = _NEW,
-    ):
-        """Go on from an image, or begin: anew, or with what `meta` says and `restore` adds."""
-        self.join, self.policy = join, policy
-        memory, meta = memory or Heap(), image["meta"] if image else meta
-        self.chunks, self.counters = ChunkLog(meta["chunks"]), Counters(**meta["counters"])
-        ordering = policy.ordering
-        self.filter_order = meta["filter_order"] if ordering == ADAPTIVE else ordering == FILTER_ORDER
-        self.asked = Asked(join, meta["classes"], image["classes"] if image else ())
-        counted = image["sequencers"] if image else (None, None)
-        self.progress = Progress(join, policy.max_ahead_us, memory, meta, counted)
-        self.intake = Intake(join, self.selections, self.chunks, memory, meta, image)
-        self.streams, self.payload = self.progress.streams, self.intake.payload
-        self.state = JoinState(join, self.selections, policy, memory, image and image["state"])
-        self._hold = HoldBuffer(memory, self.asked.judges, meta["out"], image["pairs"] if image else ())
-        self.aggregates = Aggregates(join, memory, image["aggregates"] if image else None, policy.every_rows)
-        self.finals = Finals(join, memory, image and image["finals"])
-        self.promises = None
-        if are_used(join, policy.punctuations):
-            families, known = len(self.finals.states), image and image["promises"]
-            self.promises = Promises(join, policy.punctuations, memory, known, families)
-            if meta["promises"]:
-                self.promises.recall(meta["promises"])
-
-    @property
-    def release(self) -> int:
-        """Results up to here have left."""
-        return self.progress.release
-
-    @property
-    def joined(self) -> list[int]:
-        """How far the rows of each side have been joined."""
-        return self.progress.joined
-
-    @property
-    def selections(self) -> tuple[Selections, Selections]:
-        return self.asked.selections
+class Operator(OperatorParts):
+    _step: StepInProgress
+    """The micro-batch at hand."""
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
 
@@ -148,99 +69,99 @@ class Operator:
 
     def receive(self, arrivals: Arrivals) -> None:
         """Take in the rows of a micro-batch; what both streams have passed can then be joined."""
-        self._taken = Taken(self.release)
+        self._step = StepInProgress(self.release)
         self.intake.begin(arrivals.moment)
-        limits = [self.streams.believe(side, arrivals.spans[side]) for side in Side]
+        believed = [self.progress.streams.believe(side, arrivals.spans[side]) for side in Side]
         for side in Side:
-            self._receive(side, arrivals, limits[side], self._taken)
-        self.progress.advance(arrivals, limits)
+            self._receive(side, arrivals, believed[side])
+        self.progress.advance(arrivals, believed)
 
-    def _receive(self, side: Side, arrivals: Arrivals, limit: int, taken: Taken) -> None:
+    def _receive(self, side: Side, arrivals: Arrivals, limit: int) -> None:
         """Turn away what is late or too far ahead, hear the promises, keep the other rows as chunks."""
-        rows, clock, promises = arrivals.rows[side], arrivals.clocks[side], self.promises
-        rows = self.progress.number_arrivals(side, rows, clock, limit, self.chunks, taken.puts)
-        if promises:
-            rows = promises.number(side, rows)
-        found = sort_out(self.join, side, rows, self.streams, limit, self.counters)
-        taken.late.append(found.late)
-        taken.ahead.append(found.ahead)
-        if promises and found.marks is not None:
-            taken.refused.append((side, promises.receive(self, side, found.marks, taken.puts)))
-        everything = bool(promises and promises.looks_at(side))
-        self.intake.receive(side, found.rows, everything, self.counters, taken.puts)
+        rows, clock = arrivals.rows[side], arrivals.clocks[side]
+        rows = self.progress.number_arrivals(side, rows, clock, limit, self.chunks)
+        rows = self.promises.number(side, rows)
+        accepted = sort_out(self.join, side, rows, self.progress.streams, limit, self.counters)
+        self._step.late.append(accepted.late)
+        self._step.ahead.append(accepted.ahead)
+        if accepted.marks is not None:
+            self._step.refused += self.promises.receive(side, accepted.marks, self.chunks, self.counters)
+        self.intake.receive(side, accepted.rows, self.promises.looks_at(side), self.counters)
 
-    def work(self, run_length: int | None = None) -> Work:
+    def work(self, run_length: int | None = None) -> ScheduledWork:
         """The join of what was received, to be done unit by unit in the order of the scheduler, before `finish`."""
-        rows = self._ready(self.progress.passed)
+        rows = self._take_heeded(self.progress.passed)
         self._joined_until(self.progress.passed)
         self._relieve(NO_PAIRS)
-        return Work(self.state, rows, self.counters, self.policy.scheduler, self._judge, run_length)
+        return ScheduledWork(self.state, rows, self.counters, self.policy.scheduler, self._judge, run_length)
 
     def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
         """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
             self.state.forget(side, self.progress.now(side), self.counters)
-        taken = self._taken
-        deletes = self.chunks.expired(self.progress.stale_before, self.release)
-        ends = self._ends(taken)
-        punctuations = self._heed(self.promises, taken, deletes) if self.promises else {}
-        check_state(self)
+        step, before = self._step, self._step.before
+        self.chunks.expire(self.progress.stale_before, self.release)
+        ends = self.promises.key_ends(self.finals, step.new_promises, before, self.release, self.progress.end)
+        punctuations = self.promises.take_effect(
+            self.view, step.new_promises, before, self.intake, self.chunks, self.counters
+        )
+        if self.promises.frees_rows:
+            self.state.relist(self.progress.places, self.counters)
+        self._check_state_limit()
         self._note_levels()
-        found, values = self.found(pairs), list[Values]()
-        if self.aggregates or self.finals:
-            found, values = self._add_up(found, ends)
-        deletes += self.finals.log(self.chunks, taken.puts)  # also where the last of them has just gone
+        found, values = self._add_up(self.found(pairs), ends)
+        self.finals.log(self.chunks)  # also where the last of them has just gone
         self.counters.groups = self.aggregates.groups + self.finals.groups
-        deletes = [name for name in deletes if taken.puts.pop(name, None) is None]  # what came and went is not written
-        refused = [(side, table) for side, table in taken.refused if table.num_rows]
-        late, ahead = (taken.late[0], taken.late[1]), (taken.ahead[0], taken.ahead[1])
-        span = self.progress.span(taken.before)
-        return Step(found, late, ahead, taken.puts, deletes, self.counters, span, values, refused, punctuations)
+        puts, deletes = self.chunks.changes()
+        return Step(
+            found=found,
+            late=(step.late[0], step.late[1]),
+            ahead=(step.ahead[0], step.ahead[1]),
+            puts=puts,
+            deletes=deletes,
+            counters=self.counters,
+            span=self.progress.span(before),
+            values=values,
+            refused=[(side, table) for side, table in step.refused if table.num_rows],
+            punctuations=punctuations,
+        )
 
-    def _ends(self, taken: Taken) -> list[Ends]:
-        """For each family that is told once, the keys that are over; where the streams have ended, by then."""
-        if not self.promises:
-            return [Ends.of(()) for _ in self.finals.states]
-        return self.promises.ends(self, taken.fresh, taken.before, self.progress.end)
-
-    def _heed(self, promises: Promises, taken: Taken, deletes: list[str]) -> dict[str, pa.Table]:
-        """Free what promises make useless; for each query, the keys of which its output brings no more rows."""
-        promises.purge(self, taken.fresh, taken.puts)
-        punctuations = promises.due(self, taken.before)
-        self.counters.propagated += sum(table.num_rows for table in punctuations.values())
-        for side in Side:
-            deletes += compact(self, promises.dead, side, taken.puts)
-        self.state.relist(self.progress.places, self.counters)
-        return punctuations
-
-    def _add_up(self, found: Found, ends: Sequence[Ends]) -> tuple[Found, list[Values]]:
+    def _add_up(self, found: FoundPairs, ends: Sequence[KeyEnds]) -> tuple[FoundPairs, list[GroupValues]]:
         """What the pairs of all queries change in groups; the pairs that go on, and the values."""
-        run = found.whole()
-        self.aggregates.take(run, self.counters)
+        if not self.aggregates and not self.finals:
+            return found, []
+        batch = found.whole()
+        self.aggregates.take(batch, self.counters)
         values = self.aggregates.advance(self.release - 1, self.counters)
-        values += self.finals.tell(run, ends, self.progress.end, self.counters)
-        return found.without_aggregates(run), values
+        values += self.finals.advance(batch, ends, self.progress.end, self.counters)
+        return found.without_aggregates(batch), values
 
-    def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> Found:
+    def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> FoundPairs:
         """Pairs with what it takes to route them to some of the queries, given as bits."""
-        return Found(self.join, self.payload, self.asked.wants(queries), pairs, self.intake.came)
+        wants = self.requirements.wants(queries)
+        return FoundPairs(self.join, self.payload, wants, pairs, self.intake.arrival_times)
 
     def _note_levels(self) -> None:
         self.counters.keys = self.state.keys
-        self.counters.promises = self.promises.count if self.promises else [0, 0]
+        self.counters.promises = self.promises.count
         for side in Side:
             self.counters.state_rows[side] = self.state.rows(side)
             self.counters.held_rows[side] = self.intake.held(side)
-        self.counters.held_pairs, self.counters.held_bytes = len(self._hold), self.held_bytes
+        self.counters.held_pairs = len(self.held_pairs)
+        self.counters.held_bytes = self.held_bytes
 
     def tidy(self) -> None:
         """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""
         self.state.settle()
         needed = [self.chunks.firsts(side, RANGE_BITS) for side in Side]
         self.intake.tidy(needed)
-        if self.promises:
-            self.promises.tidy(self, needed)
+        self.promises.tidy(needed, self.chunks, self.release)
+
+    def _check_state_limit(self) -> None:
+        limit, nbytes = self.policy.state_bytes, self.nbytes
+        if limit is not None and nbytes > limit:
+            raise limits.state_too_large(self.join, nbytes, limit, self._fullest_keys)
 
     # -- what is joined when, and what leaves when ----------------------------------------------------------------
 
@@ -249,44 +170,40 @@ class Operator:
         self.filter_order = filter_order
 
     @property
-    def _waits(self) -> str | None:
+    def _why_rows_wait(self) -> str | None:
         """Why rows wait for the release point under any rule; None where they need not."""
-        told = TOLD if self.promises else None
-        return must_wait(self.join) or told or (EAGERLY if self.policy.eager else None)
+        return reason_to_wait(self.join, self.promises.frees_rows, self.policy.eager)
 
     @property
-    def _must_wait_for_order(self) -> str | None:
+    def _why_results_wait(self) -> str | None:
         """Why results cannot leave before their time; None where they can."""
-        return self._waits or ("has aggregates" if self.aggregates else None)
+        return self._why_rows_wait or ("has aggregates" if self.aggregates else None)
 
     def _advance_join(self, filter_order: bool) -> Pairs:
-        """Join all that may be joined; the pairs that may leave, in timestamp order.
-
-        The rows of some joins wait under any rule (`must_wait`).
-        """
-        bounds = self.streams.frontiers if filter_order and self._waits is None else self.progress.passed
-        found = self._found(self._ready(bounds), self.counters)
+        """Join all that may be joined; the pairs that may leave, in timestamp order."""
+        ahead = filter_order and self._why_rows_wait is None
+        bounds = self.progress.streams.frontiers if ahead else self.progress.passed
+        pairs = self._join(self._take_heeded(bounds), self.counters)
         self._joined_until(bounds)
-        return self._hold.exchange(found, self.release)
+        return self.held_pairs.exchange(pairs, self.release)
 
-    def _ready(self, bounds: Sequence[int]) -> Rows:
+    def _take_heeded(self, bounds: Sequence[int]) -> Rows:
         """The rows to be joined: those up to the bounds that no promise turns away."""
-        rows, taken = self._take(bounds, self.progress.number()), self._taken
-        if not self.promises:
-            return rows
-        rows, taken.fresh, broken = self.promises.meet(self, rows, taken.before, taken.puts)
-        taken.refused += zip(Side, broken, strict=True)
-        return rows
+        rows, step = self._take(bounds, self.progress.number()), self._step
+        heeded = self.promises.meet(self.view, rows, step.before, self.chunks, self.counters)
+        step.new_promises = heeded.new
+        step.refused += heeded.refused
+        return heeded.rows
 
-    def _take(self, bounds: Sequence[int], numbered: Sequence[Numbered | None] = (None, None)) -> Rows:
-        return self.intake.take(bounds, numbered, self.promises.unique if self.promises else (False, False))
+    def _take(self, bounds: Sequence[int], numbered: Sequence[NumberedRows | None] = (None, None)) -> Rows:
+        return self.intake.take(bounds, numbered, self.promises.unique)
 
     def _joined_until(self, bounds: Sequence[int]) -> None:
         self.progress.joined_until(bounds)
         self.intake.leave(self.release)
-        self._hold.passed(self.release)
+        self.held_pairs.advance(self.release)
 
-    def _found(self, rows: Rows, counters: Counters) -> Pairs:
+    def _join(self, rows: Rows, counters: Counters) -> Pairs:
         """Join rows with what is there, also with what is later than they are; the pairs in timestamp order."""
         early = len(rows.ts) > 0 and max(self.joined) > rows.ts[0]
         ahead = early or (len(rows.ts) > 0 and rows.ts[-1] > self.release)
@@ -294,32 +211,33 @@ class Operator:
         try:
             pairs = self.state.insert(rows, counters, self._judge, scan)
         except LimitError as error:
-            raise too_many_pairs(self, error) from None
+            raise self.too_many_pairs(error) from None
         return in_order(pairs) if early else pairs
 
     @property
     def _judge(self) -> Judge | None:
-        return self.asked.judge(self.payload)
+        return self.requirements.judge(self.payload)
 
     def _relieve(self, pairs: Pairs) -> Pairs:
         """Where more is held than may be: join what can be joined, and let results go before their time."""
         limit = self.policy.held_bytes
         if limit is None or self.held_bytes <= limit:
             return pairs
-        if self._must_wait_for_order or not self.policy.releases:
-            raise too_much_held(self, limit, self._must_wait_for_order)
+        why_not = self._why_results_wait
+        if why_not or not self.policy.releases:
+            raise limits.too_much_held(self.join, self.held_bytes, limit, self.progress.behind, why_not)
         kept = Pairs._make(a.copy() for a in pairs)
         self._advance_join(True)  # finds nothing that may leave: the release point has not moved
         if self.held_bytes <= limit:
             return kept
-        early = self._hold.empty(self.joined, self.intake.following)
+        early = self.held_pairs.empty(self.joined, self.intake.next_rows)
         self.counters.out_of_order += len(early.ts)
         return together(kept, early)
 
     def _rejoin(self) -> None:
         """Join the rows beyond the release point again, as far as they had been: that finds the held pairs again."""
-        pairs = self._found(self._take(self.joined), Counters())
-        self._hold.hold_again(pairs, self.release, self.payload)
+        pairs = self._join(self._take(self.joined), Counters())
+        self.held_pairs.hold_again(pairs, self.release, self.payload)
 
     def _find_again(self, states: Sequence[GroupState]) -> None:
         """Let families begin with the live pairs: those of the rows kept, joined once more.
@@ -329,38 +247,20 @@ class Operator:
         if not states:
             return
         for pairs in self.state.pairs_again(self.policy, self._judge):
-            run = self.found(pairs).whole()
+            batch = self.found(pairs).whole()
             for state in states:
-                state.begin(run)
+                state.begin(batch)
         for state in states:
             state.advance(self.release - 1, Counters(), silent=True)
 
-    # -- what it takes --------------------------------------------------------------------------------------------
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of what waits: rows that have not been joined, and pairs."""
-        return self.intake.held_bytes + self._hold.nbytes
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the state takes in memory: index, time lists, and the rows themselves."""
-        others = self.aggregates.nbytes + self.finals.nbytes + (self.promises.nbytes if self.promises else 0)
-        return self.state.nbytes + sum(p.nbytes for p in self.payload) + others
-
-    def slice_rows(self, side: Side) -> list[int]:
-        """Live rows per slice of one side, from young to old, as of the release point."""
-        now = min(self.progress.now(side), max(self.streams.max_ts))
-        return self.state.rows_by_age(side, now) if self.promises else self.state.leaving.rows_by_age(side, now)
-
     # -- queries come and go --------------------------------------------------------------------------------------
 
-    def begin(self, max_ts: Sequence[int]) -> Changed:
+    def begin(self, max_ts: Sequence[int]) -> ChangeOutcome:
         """Start in the middle of streams that have come to `max_ts`: what is late for others is late here."""
         complete = self.progress.begin(max_ts)
-        return Changed(self.release + 1, complete, 0, 0)
+        return ChangeOutcome(self.release + 1, complete, 0, 0)
 
-    def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> Changed:
+    def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
         """Go on with other queries over the same streams and key, from the next result on.
 
         `covered` names the queries that are new, and says whether the queries before kept all that they want. What was
@@ -371,95 +271,65 @@ class Operator:
         if ahead:
             self.state.cut(self.release)
             self.intake.put_back()
-        self.join, self.asked = join, Asked(join)
-        self._hold.begin_again(self.asked.judges)
+        self.join = join
+        self.requirements = QueryRequirements(join)
+        self.held_pairs.begin_again(self.requirements.judges)
         classes = self.intake.change(join, self.selections)
         for side, by_number in zip(Side, classes, strict=True):
             if by_number is not None:
                 self.state.reclass(side, by_number)
-        if self.promises:
-            self.promises.change(join)
+        self.promises.change(join)
         moved = ahead or any(by_number is not None for by_number in classes)
         self.state.change(join, self.selections, moved, self.progress.places, self.counters)
-        self.intake.restay()
-        lacking = self.promises.lacking if self.promises else ()
+        self.intake.update_retentions()
+        lacking = self.promises.lacking
         complete = self.progress.change(join, {name: full and name not in lacking for name, full in covered.items()})
         self._find_again(self.aggregates.change(join))
         self.finals.change(join, covered)
-        if self.promises:
-            self.promises.retell(self)
+        self.promises.find_last_rows(self.view)
         if ahead:
             self._rejoin()
         self.state.settle()
+        self._note_levels()
+        self.changed = True
         freed = rows - sum(self.state.rows(side) for side in Side)
         complete = {name: complete.get(name) for name in covered}
-        return Changed(self.release + 1, complete, freed, size * freed // max(1, rows))
+        return ChangeOutcome(self.release + 1, complete, freed, size * freed // max(1, rows))
 
-    # -- durability -----------------------------------------------------------------------------------------------
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """All that `restore` needs beside the chunks."""
-        return {
-            **self.progress.meta,
-            **self.intake.meta,
-            "filter_order": self.filter_order,
-            "out": self._hold.out,
-            "chunks": self.chunks.live,
-            "classes": self.asked.tallies,
-            "counters": dataclasses.asdict(self.counters),
-            "promises": self.promises and self.promises.meta,
-            "finals": self.finals.meta,
-        }
-
-    @property
-    def image(self) -> dict[str, Any]:
-        """All that another process needs, beside the memory, to go on from here."""
-        return {
-            "meta": self.meta,
-            "cuts": self.join.cuts,
-            "state": self.state.image,
-            **self.intake.image,
-            "classes": self.asked.image,
-            "pairs": self._hold.image,
-            "aggregates": self.aggregates.image,
-            "finals": self.finals.image,
-            "sequencers": self.progress.image,
-            "promises": self.promises and self.promises.image,
-        }
+    # -- after a restart ------------------------------------------------------------------------------------------
 
     @classmethod
     def restore(
         cls,
         join: SharedJoin,
-        meta: Mapping[str, Any],
+        meta: OperatorMeta,
         chunks: Mapping[str, pa.Table],
         memory: Memory | None = None,
         policy: Policy = DEFAULT_POLICY,
     ) -> Operator:
         """The operator that had this `meta` and these chunks."""
-        self = cls(join, memory, policy=policy, meta=meta)
+        self = cls(join, memory, policy, meta)
         for kind, side, base, name in self.chunks:
             if kind.has_rows:
                 self.intake.hold(kind, side, base, chunks[name], self.selections[side].classify(chunks[name]))
         rows = self._take(self.progress.passed, self.progress.recount(self.chunks, chunks))
         self.intake.leave(self.release)
-        now, (left, right), promises = np.array(self.progress.places), self.selections, self.promises
-        live = rows.kept & (now[rows.side] - rows.at < per_class(left.keep, right.keep)[rows.side, rows.cls])
-        if promises:
-            promises.restore(self, chunks)
-            for side in Side:
-                live &= (rows.side != side) | ~np.isin(rows.row, promises.dead.numbers(side))
+        now, (left, right) = np.array(self.progress.places), self.selections
+        retentions = per_class(left.retention, right.retention)
+        live = rows.kept & (now[rows.side] - rows.at < retentions[rows.side, rows.cls])
+        self.promises.restore(self.view, self.chunks, chunks)
+        for side in Side:
+            live &= (rows.side != side) | ~np.isin(rows.row, self.promises.dead_rows(side))
         self.state.load(Rows._make(a[live] for a in rows))
         self._find_again(self.aggregates.states)
-        self.finals.restore(join, meta.get("finals", NO_FINALS), self.chunks, chunks)
-        if promises:
-            promises.retell(self)
+        self.finals.restore(join, meta.finals, self.chunks, chunks)
+        self.promises.find_last_rows(self.view)
         if self.progress.is_ahead:
             self._rejoin()
+        self.restored = True
+        self._note_levels()
         return self
 
-
-def fits(join: SharedJoin, image: Mapping[str, Any]) -> bool:
-    """Whether an image was made with the same cuts: its time lists have a lane for each slice."""
-    return [list(cuts) for cuts in image["cuts"]] == [list(cuts) for cuts in join.cuts]
+    def check(self) -> None:
+        """Assert what the state is, as the head of this file says; for tests, since it looks at every row."""
+        self.milestones = assert_invariants(self)

@@ -1,12 +1,12 @@
-"""How an operator works, by name: nothing here changes an answer."""
+"""How an operator works; nothing here changes an answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muntin.model import DEFAULT_SETTINGS, MuntinError, Settings
-from muntin.plan.cost import AUTO, resolve
-from muntin.plan.ordering import SYNC_FILTER
+from muntin.model import AUTO, DEFAULT_SETTINGS, MuntinError, Settings
+from muntin.plan.invalidations import BEST_INVALIDATION, Invalidation, invalidation_of
+from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, Ordering
 
 FAN_OUT = 50_000_000
 """Pairs that a shard may find in one micro-batch where the job sets no limit of its own."""
@@ -22,37 +22,37 @@ class LimitError(MuntinError):
 
 @dataclass(frozen=True)
 class Policy:
-    invalidation: str = AUTO
+    invalidation: Invalidation = BEST_INVALIDATION
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
     fan_out: int = FAN_OUT
     every_rows: int = EVERY_ROWS
     eager: bool = False
     """Whether results are delivered while a micro-batch is still at work, in the order of the scheduler."""
-    scheduler: str = "auto"
-    ordering: str = SYNC_FILTER
+    scheduler: str = AUTO
+    ordering: Ordering = SYNC_FILTER
     max_ahead_us: int | None = None
     held_bytes: int | None = None
-    """What may be held in one shard,"""
+    """What may be held in one shard."""
     releases: bool = False
-    """and whether more than that leaves out of order instead of stopping the job."""
+    """Whether more than that leaves out of order instead of stopping the job."""
     punctuations: str = DEFAULT_SETTINGS.punctuations
 
     @classmethod
     def of(cls, settings: Settings, operators: int) -> Policy:
         """The policy of each of `operators` operators (joins times shards) that share the job's limits."""
         return cls(
-            resolve(settings.invalidation),
-            settings.state_limit_bytes and settings.state_limit_bytes // operators,
-            settings.fan_out_limit or FAN_OUT,
-            settings.fan_out_limit or EVERY_ROWS,
-            settings.delivery == "eager",
-            settings.scheduler,
-            settings.ordering,
-            settings.max_ahead_us,
-            settings.held_limit_bytes and settings.held_limit_bytes // operators,
-            settings.on_held_limit == "release",
-            settings.punctuations,
+            invalidation=invalidation_of(settings.invalidation),
+            state_bytes=settings.state_limit_bytes and settings.state_limit_bytes // operators,
+            fan_out=settings.fan_out_limit or FAN_OUT,
+            every_rows=settings.fan_out_limit or EVERY_ROWS,
+            eager=settings.eager,
+            scheduler=settings.scheduler,
+            ordering=ORDERINGS[settings.ordering],
+            max_ahead_us=settings.max_ahead_us,
+            held_bytes=settings.held_limit_bytes and settings.held_limit_bytes // operators,
+            releases=settings.releases_at_held_limit,
+            punctuations=settings.punctuations,
         )
 
 

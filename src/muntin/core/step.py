@@ -7,51 +7,52 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from muntin.core.aggregates import GroupValues
 from muntin.core.batch import Counters
-from muntin.core.groups import Values
-from muntin.core.propagate import Fresh
-from muntin.core.results import Found
-from muntin.model import Side
+from muntin.core.punctuations import NewPromises, RefusedRows
+from muntin.core.results import FoundPairs
 
 
-@dataclass
+@dataclass(frozen=True)
 class Step:
     """What one micro-batch did to one shard."""
 
-    run: Found
+    found: FoundPairs
+    """The pairs that may leave, but for those that only aggregates want."""
     late: tuple[pa.Table, pa.Table]
     """Late rows: payload, the frontier they missed, whether it is that of the other stream."""
     ahead: tuple[pa.Table, pa.Table]
     """Rows too far ahead: payload and the latest event time that was believed."""
-    puts: dict[str, pa.Table]
-    deletes: list[str]
+    puts: Mapping[str, pa.Table]
+    """The chunks to write."""
+    deletes: Sequence[str]
+    """The names of chunks that nobody needs any more."""
     counters: Counters
     span: tuple[int, int] | None
     """Event times between which the results of *all* shards of this micro-batch lie, both ends included."""
-    values: Sequence[Values]
-    """What the queries with aggregates learn; `run` has the pairs of the others only."""
-    refused: Sequence[tuple[Side, pa.Table]]
+    values: Sequence[GroupValues]
+    """The values of groups, for queries with aggregates."""
+    refused: RefusedRows
     """Punctuations that say nothing and rows that broke a promise, with the reason."""
     punctuations: Mapping[str, pa.Table]
     """For each query, the keys of which its output brings no more rows."""
 
 
 @dataclass
-class Taken:
+class StepInProgress:
     """What a micro-batch has brought and done so far, before it is a `Step`."""
 
     before: int
     """The release point before it."""
-    puts: dict[str, pa.Table] = field(default_factory=dict)
     late: list[pa.Table] = field(default_factory=list)
     ahead: list[pa.Table] = field(default_factory=list)
-    refused: list[tuple[Side, pa.Table]] = field(default_factory=list)
-    fresh: Sequence[Fresh] = ()
+    refused: RefusedRows = field(default_factory=list)
+    new_promises: Sequence[NewPromises] = ()
     """Promises that have come into force."""
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangeOutcome:
     """What a change of queries did to one shard."""
 
     applied_from: int

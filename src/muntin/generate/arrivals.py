@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Times = npt.NDArray[np.int64]
+from muntin.kernels.arrays import Int64s
+
 START_US = 1_704_067_200_000_000
 """Event time of the first instant: 2024-01-01 00:00:00 UTC."""
 
 
-def poisson(rng: np.random.Generator, rate: float, duration_us: int) -> Times:
+def poisson(rng: np.random.Generator, rate: float, duration_us: int) -> Int64s:
     """Event times of a Poisson process, ascending.
 
     Given their number, the arrivals of a Poisson process are independent and uniform: drawing the number first makes
@@ -20,14 +20,14 @@ def poisson(rng: np.random.Generator, rate: float, duration_us: int) -> Times:
     return np.sort(rng.integers(0, duration_us, number, dtype=np.int64))
 
 
-def delayed(rng: np.random.Generator, times: Times, disorder_us: int) -> Times:
+def delayed(rng: np.random.Generator, times: Int64s, disorder_us: int) -> Int64s:
     """Arrival times: each row is under way for less than `disorder_us`, so none is further out of order than that."""
     if disorder_us == 0:
         return times
     return times + rng.integers(0, disorder_us, len(times), dtype=np.int64)
 
 
-def bursts(rng: np.random.Generator, rate: float, size: float, number: int) -> Times:
+def bursts(rng: np.random.Generator, rate: float, size: float, number: int) -> Int64s:
     """Times of `number` rows that come in bursts at an overall `rate` per second, ascending (hammad2003 5.2).
 
     Bursts come at exponential intervals, and the rows of one come at once. The rows of a burst are Pareto distributed

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.generate.arrivals import Times
+from muntin.kernels.arrays import Int64s
 from muntin.model import UsageError
 
 FIRST_MODIFIED = 1_700_000_000
@@ -39,7 +39,7 @@ def quoted(path: Path) -> str:
     return str(path.resolve()).replace("'", "''")
 
 
-def write_stream(folder: Path, table: pa.Table, arrivals: Times, duration_us: int, files: int) -> None:
+def write_stream(folder: Path, table: pa.Table, arrivals: Int64s, duration_us: int, files: int) -> None:
     """Cut a stream into `files` equal stretches of arrival time, one file each.
 
     Stretches of time rather than equal numbers of rows: file i of every stream covers the same minutes, so that streams

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.generate.arrivals import START_US, Times, delayed, poisson
+from muntin.generate.arrivals import START_US, delayed, poisson
 from muntin.generate.files import Generated, quoted, refuse_used, write_stream
 from muntin.generate.options import DisorderedOptions
+from muntin.kernels.arrays import Int64s
 
-Int64s = npt.NDArray[np.int64]
 ROUND, PEOPLE, AUCTIONS = 50, 1, 3
 """Of so many events the first are people, the next auctions, the rest bids."""
 HOT_EVERY = 20
@@ -65,7 +64,7 @@ def generate_nexmark(folder: Path, options: Nexmark) -> Generated:
     return Generated(streams, rows, job, job_sql)
 
 
-def _tables(rng: np.random.Generator, options: Nexmark) -> dict[str, tuple[Times, pa.Table]]:
+def _tables(rng: np.random.Generator, options: Nexmark) -> dict[str, tuple[Int64s, pa.Table]]:
     times = poisson(rng, options.rate, options.duration_us)
     place = np.arange(len(times)) % ROUND
     people, opened = times[place < PEOPLE], times[(place >= PEOPLE) & (place < PEOPLE + AUCTIONS)]
@@ -79,7 +78,7 @@ def _tables(rng: np.random.Generator, options: Nexmark) -> dict[str, tuple[Times
     }
 
 
-def _people(rng: np.random.Generator, times: Times) -> pa.Table:
+def _people(rng: np.random.Generator, times: Int64s) -> pa.Table:
     homes = rng.integers(0, len(CITIES), len(times))
     names = rng.integers(0, len(FIRST_NAMES), len(times))
     return pa.table(
@@ -93,7 +92,7 @@ def _people(rng: np.random.Generator, times: Times) -> pa.Table:
     )
 
 
-def _auctions(rng: np.random.Generator, people: Times, opened: Times, ends: Times) -> pa.Table:
+def _auctions(rng: np.random.Generator, people: Int64s, opened: Int64s, ends: Int64s) -> pa.Table:
     return pa.table(
         {
             "ts": _stamps(opened),
@@ -106,7 +105,7 @@ def _auctions(rng: np.random.Generator, people: Times, opened: Times, ends: Time
     )
 
 
-def _known(rng: np.random.Generator, people: Times, times: Times) -> Int64s:
+def _known(rng: np.random.Generator, people: Int64s, times: Int64s) -> Int64s:
     """A person for each event who has come before it: the hot one of the time, or anyone of the last few hundred."""
     last = np.maximum(np.searchsorted(people, times, "right") - 1, 0)
     anyone = last - (rng.random(len(times)) * np.minimum(last + 1, 300)).astype(np.int64)
@@ -114,8 +113,8 @@ def _known(rng: np.random.Generator, people: Times, times: Times) -> Int64s:
 
 
 def _bids(
-    rng: np.random.Generator, people: Times, made: Times, opened: Times, ends: Times, options: Nexmark
-) -> tuple[Times, pa.Table]:
+    rng: np.random.Generator, people: Int64s, made: Int64s, opened: Int64s, ends: Int64s, options: Nexmark
+) -> tuple[Int64s, pa.Table]:
     """Bids on auctions that are open, and a closing row at the end of each auction that ends in time."""
     last = np.searchsorted(opened, made, "right") - 1
     made, last = made[last >= 0], last[last >= 0]
@@ -144,7 +143,7 @@ def _bids(
     return times[order], pa.table(columns).take(pa.array(order))
 
 
-def _stamps(times: Times) -> pa.Array:
+def _stamps(times: Int64s) -> pa.Array:
     return pa.array(START_US + times, pa.timestamp("us", "UTC"))
 
 

@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.generate.arrivals import START_US, poisson
 from muntin.generate.files import Generated, quoted, refuse_used, write_stream
 from muntin.generate.options import Options
+from muntin.kernels.arrays import Int64s
 from muntin.model import UsageError
 
-Int64s = npt.NDArray[np.int64]
 PATTERN = re.compile(
     r"punct-(?P<order>asc|desc|random)-(?P<segment>[1-9]\d*)-(?P<match>\d+)"
     r"|cluster-(?P<corder>asc|desc|random)-(?P<size>[1-9]\d*)|uniform-(?P<values>[1-9]\d*)"
@@ -98,9 +97,7 @@ def _stream(rng: np.random.Generator, pattern: str, options: Punctuated) -> pa.T
     return pa.table(columns).take(pa.array(order))
 
 
-def _segments(
-    rng: np.random.Generator, rows: int, order: str, size: int, match: int
-) -> tuple[Int64s, Int64s, npt.NDArray[np.int64]]:
+def _segments(rng: np.random.Generator, rows: int, order: str, size: int, match: int) -> tuple[Int64s, Int64s, Int64s]:
     """The value of each row; the last row of each whole segment, and the value that is over with it."""
     sizes = np.maximum(1, rng.poisson(size, rows // size * 2 + 10))
     last = np.cumsum(sizes) - 1

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.generate.arrivals import START_US, Times, delayed, poisson
+from muntin.generate.arrivals import START_US, delayed, poisson
 from muntin.generate.files import Generated, quoted, refuse_used, write_stream
 from muntin.generate.options import DisorderedOptions
+from muntin.kernels.arrays import Floats, Int64s
 
 COLUMNS = "ts TIMESTAMP, LocationId BIGINT, Value DOUBLE"
 
@@ -45,7 +45,7 @@ class Fault:
     begins_us: int
     rises_us: int
 
-    def severity(self, location: npt.NDArray[np.int64], times: Times) -> npt.NDArray[np.float64]:
+    def severity(self, location: Int64s, times: Int64s) -> Floats:
         """From 0, nothing, to 1 for each reading."""
         inside = (location >= self.locations.start) & (location < self.locations.stop)
         return inside.astype(np.float64) * np.clip((times - self.begins_us) / self.rises_us, 0.0, 1.0)
@@ -92,7 +92,7 @@ def generate_sensors(folder: Path, options: Sensors) -> Generated:
     return Generated(streams, rows, job, job_sql)
 
 
-def _table(rng: np.random.Generator, times: Times, locations: int, reading: Reading, fault: Fault) -> pa.Table:
+def _table(rng: np.random.Generator, times: Int64s, locations: int, reading: Reading, fault: Fault) -> pa.Table:
     level = reading.level + reading.between * rng.standard_normal(locations)
     location = rng.integers(0, locations, len(times), dtype=np.int64)
     value = level[location] + reading.within * rng.standard_normal(len(times))

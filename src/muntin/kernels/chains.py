@@ -1,32 +1,18 @@
 """Members of owners as chains through arrays: `heads[owner]` is the first, `after[member]` the next, -1 the end.
 
-Owners and members are slots (`kernels.aggregate.Slots`). Members are only ever let go with their owner, all at once.
+Owners and members are slots (`kernels.slots`). Members are only ever let go with their owner, all at once.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from muntin.kernels.hashing import mix
-from muntin.kernels.index import CLASS_MASK, HEAD, OFF, count_of, locate, mask_of
+from muntin.kernels.compiled import kernel
+from muntin.kernels.hash_table import find_place
+from muntin.kernels.index import CLASS_MASK, HEAD, OFF, count_of, mask_of
 
 
-@numba.njit(cache=True)
-def look_up(slots, h1, h2, found):
-    """The slot of each key, -1 where it has none."""
-    _, table, keys, _, _ = slots
-    last = np.int64(len(table) - 1)
-    for n in range(len(h1)):
-        place = np.int64(mix(h1[n], h2[n])) & last
-        slot = np.int64(table[place])
-        while slot >= 0 and (keys[slot, 0] != h1[n] or keys[slot, 1] != h2[n]):
-            place = (place + 1) & last
-            slot = np.int64(table[place])
-        found[n] = slot
-
-
-@numba.njit(cache=True)
+@kernel
 def link(heads, after, owners, members):
     """Put members, each new, at the front of their owners' chains."""
     for n in range(len(members)):
@@ -34,7 +20,7 @@ def link(heads, after, owners, members):
         heads[owners[n]] = members[n]
 
 
-@numba.njit(cache=True)
+@kernel
 def count_members(heads, after, owners):
     total = 0
     for owner in owners:
@@ -45,7 +31,7 @@ def count_members(heads, after, owners):
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def list_members(heads, after, owners, members, places):
     """All members of these owners, with the place of each one's owner among them."""
     total = 0
@@ -57,7 +43,7 @@ def list_members(heads, after, owners, members, places):
             member = after[member]
 
 
-@numba.njit(cache=True)
+@kernel
 def last_rows(index, side, h1s, h2s, until, wanted, lasts):
     """For each key, the time of the last row of a side in the index that is not after `until` and of a `wanted` class.
 
@@ -65,7 +51,7 @@ def last_rows(index, side, h1s, h2s, until, wanted, lasts):
     """
     _, table, slots, slab = index
     for n in range(len(h1s)):
-        slot = np.int64(table[locate(table, slots, h1s[n], h2s[n])])
+        slot = np.int64(table[find_place(table, slots, h1s[n], h2s[n])])
         back = count_of(slots, slot, side) if slot >= 0 else np.int64(0)
         while back > 0:
             back -= 1
@@ -76,25 +62,21 @@ def last_rows(index, side, h1s, h2s, until, wanted, lasts):
                 break
 
 
-@numba.njit(cache=True)
+@kernel
 def last_before(h1s, h2s, times, k1s, k2s, until, lasts):
     """The same of rows in order of time: `times` of rows by key, for each of the other keys."""
     size = 64
     while size < 2 * len(k1s):
         size *= 2
-    last, table = np.int64(size - 1), np.full(size, -1, np.int64)
-    same = np.full(len(k1s), -1, np.int64)
+    table, same = np.full(size, -1, np.int64), np.full(len(k1s), -1, np.int64)
+    keys = np.empty((len(k1s), 2), np.int64)
+    keys[:, 0], keys[:, 1] = k1s, k2s
     for n in range(len(k1s)):
-        place = np.int64(mix(k1s[n], k2s[n])) & last
-        while table[place] >= 0 and (k1s[table[place]] != k1s[n] or k2s[table[place]] != k2s[n]):
-            place = (place + 1) & last
+        place = find_place(table, keys, k1s[n], k2s[n])
         same[n], table[place] = table[place], n
     for row in range(len(times)):
-        place = np.int64(mix(h1s[row], h2s[row])) & last
-        while table[place] >= 0 and (k1s[table[place]] != h1s[row] or k2s[table[place]] != h2s[row]):
-            place = (place + 1) & last
-        n = table[place]
-        while n >= 0:
-            if times[row] <= until[n]:
-                lasts[n] = max(lasts[n], times[row])
-            n = same[n]
+        named = table[find_place(table, keys, h1s[row], h2s[row])]
+        while named >= 0:
+            if times[row] <= until[named]:
+                lasts[named] = max(lasts[named], times[row])
+            named = same[named]

@@ -10,18 +10,17 @@ Equality is Spark SQL's: NaN equals NaN, -0.0 equals 0.0, a NULL part makes the 
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import numba
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from muntin.kernels.arrays import Bools, Int32s, Int64s
+from muntin.kernels.bits import number_bits
+from muntin.kernels.compiled import inlined, kernel
+
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 SECRET = (0x6D756E74696E2121, 0x77696E646F777321)
@@ -56,9 +55,10 @@ def extend_keys(h1: Int64s, h2: Int64s, low: Int64s, high: Int64s) -> tuple[Int6
     return h1, h2
 
 
-def shard_of(h1: Int64s, h2: Int64s, shards: int) -> npt.NDArray[np.int32]:
+def shard_of(h1: Int64s, h2: Int64s, shards: int) -> Int32s:
     """The shard of each key, evenly spread whatever the keys look like."""
-    return _shards(h1, h2, shards)
+    found: Int32s = _shards(h1, h2, shards)
+    return found
 
 
 def _plain(column: Column) -> pa.Array:
@@ -71,21 +71,8 @@ def _plain(column: Column) -> pa.Array:
 
 def words(array: pa.Array, secret: tuple[int, int] = SECRET) -> tuple[Int64s, Int64s | None]:
     """The 64 or 128 bits that stand for a column's values; what stands for a NULL does not matter."""
-    kind = array.type
-    if pa.types.is_floating(kind):
-        values = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
-        return np.where(np.isnan(values), np.nan, values).view(np.int64), None
-    if pa.types.is_boolean(kind):
-        return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64), None
-    if pa.types.is_decimal(kind):
-        array = array.fill_null(decimal.Decimal(0)).cast(pa.decimal128(38, kind.scale))
-        halves = np.frombuffer(array.buffers()[1], np.int64)
-        halves = halves[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
-        return np.ascontiguousarray(halves[:, 0]), np.ascontiguousarray(halves[:, 1])
-    if pa.types.is_date(kind):
-        array = array.cast(pa.int32())
-    if pa.types.is_integer(array.type) or pa.types.is_timestamp(kind):
-        return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), None
+    if pa.types.is_primitive(array.type) or pa.types.is_decimal(array.type):
+        return number_bits(array)
     return _hash_bytes(array.cast(pa.large_binary()), secret)
 
 
@@ -94,15 +81,16 @@ def _hash_bytes(array: pa.Array, secret: tuple[int, int]) -> tuple[Int64s, Int64
     n = len(array)
     bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + n + 1] if n else np.zeros(1, np.int64)
     octets = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    return _siphash(octets, bounds, np.uint64(secret[0]), np.uint64(secret[1]))
+    halves: tuple[Int64s, Int64s] = _siphash(octets, bounds, np.uint64(secret[0]), np.uint64(secret[1]))
+    return halves
 
 
-@numba.njit(inline="always")
+@inlined
 def _rotl(x, b):
     return (x << np.uint64(b)) | (x >> np.uint64(64 - b))
 
 
-@numba.njit(inline="always")
+@inlined
 def _round(v0, v1, v2, v3):
     v0 += v1
     v1 = _rotl(v1, 13) ^ v0
@@ -117,7 +105,7 @@ def _round(v0, v1, v2, v3):
     return v0, v1, v2, v3
 
 
-@numba.njit(inline="always")
+@inlined
 def _start(k0, k1):
     return (
         k0 ^ np.uint64(0x736F6D6570736575),
@@ -127,7 +115,7 @@ def _start(k0, k1):
     )
 
 
-@numba.njit(inline="always")
+@inlined
 def _absorb(v0, v1, v2, v3, word):
     v3 ^= word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -135,7 +123,7 @@ def _absorb(v0, v1, v2, v3, word):
     return v0 ^ word, v1, v2, v3
 
 
-@numba.njit(inline="always")
+@inlined
 def _finish(v0, v1, v2, v3):
     v2 ^= np.uint64(0xEE)
     for _ in range(4):
@@ -147,7 +135,7 @@ def _finish(v0, v1, v2, v3):
     return low, v0 ^ v1 ^ v2 ^ v3
 
 
-@numba.njit(cache=True)
+@kernel
 def _siphash(octets, bounds, k0, k1):
     """SipHash-2-4 with 128 bits of output (Aumasson, Bernstein 2012) of each value of a binary column."""
     n = len(bounds) - 1
@@ -171,7 +159,7 @@ def _siphash(octets, bounds, k0, k1):
     return low, high
 
 
-@numba.njit(cache=True)
+@kernel
 def _fold(h1, h2, low, high, k0, k1):
     """Take another column's 128 bits into the running hash of each row."""
     for i in range(len(h1)):
@@ -182,7 +170,7 @@ def _fold(h1, h2, low, high, k0, k1):
         h1[i], h2[i] = np.int64(a), np.int64(b)
 
 
-@numba.njit(inline="always")
+@inlined
 def mix(h1, h2):
     """64 well-mixed bits of a key (the finaliser of MurmurHash3 over both halves)."""
     x = np.uint64(h1) ^ (np.uint64(h2) * np.uint64(0x9E3779B97F4A7C15))
@@ -191,7 +179,7 @@ def mix(h1, h2):
     return x ^ (x >> np.uint64(33))
 
 
-@numba.njit(cache=True)
+@kernel
 def _shards(h1, h2, shards):
     out = np.empty(len(h1), np.int32)
     for i in range(len(h1)):

@@ -20,14 +20,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
-import numpy.typing as npt
 
-from muntin.kernels.hashing import mix
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from muntin.kernels.arrays import Int32s, Int64s
+from muntin.kernels.compiled import inlined, kernel, kernel_in_place
+from muntin.kernels.hash_table import close_gap, find_place, table_size
 
 SLOTS, FREE_SLOT, BUMP, KEYS, LIVE, TOP, MATCHES, FREE_BLOCKS = 0, 1, 2, 3, 4, 6, 8, 9
 """Where `Index.control` keeps: slots ever used, free-slot chain, end of the used slab, live keys, rows of each side,
@@ -55,7 +52,7 @@ class Index(NamedTuple):
 
 def index_layout(slots: int, entries: int) -> list[tuple[tuple[int, ...], str]]:
     """Shapes and types of an index with room for `slots` keys and `entries` rows, in the order of `Index`."""
-    table = 1 << (2 * slots - 1).bit_length()
+    table = table_size(slots)
     return [((FREE_BLOCKS + SIZES,), "int64"), ((table,), "int32"), ((slots, 8), "int64"), ((entries, 2), "int64")]
 
 
@@ -66,30 +63,18 @@ def clear_index(index: Index) -> None:
     index.table[:] = -1
 
 
-@numba.njit(inline="always")
+@inlined
 def count_of(slots, slot, side):
     return slots[slot, FILL + side] >> SIZE_BITS
 
 
-@numba.njit(inline="always")
+@inlined
 def mask_of(slots, slot, side):
     """Capacity less one, to wrap positions in the buffer."""
     return (np.int64(1) << ((slots[slot, FILL + side] & SIZE_MASK) - 1)) - 1
 
 
-@numba.njit(inline="always")
-def locate(table, slots, h1, h2):
-    """Position in the table of the key, or of the free place where it belongs."""
-    last = np.int64(len(table) - 1)
-    at = np.int64(mix(h1, h2)) & last
-    while True:
-        slot = table[at]
-        if slot < 0 or (slots[slot, H1] == h1 and slots[slot, H2] == h2):
-            return at
-        at = (at + 1) & last
-
-
-@numba.njit(cache=True)
+@kernel_in_place
 def take_slot(control, table, slots, at, h1, h2):
     """Give a new key a slot; -1 where there is none left."""
     slot = control[FREE_SLOT]
@@ -109,34 +94,22 @@ def take_slot(control, table, slots, at, h1, h2):
     return slot
 
 
-@numba.njit(cache=True)
+@kernel_in_place
 def drop_slot(control, table, slots, slot):
-    """Take a key without rows out of the table, closing the gap so that no tombstones pile up."""
-    last = np.int64(len(table) - 1)
-    gap = locate(table, slots, slots[slot, H1], slots[slot, H2])
-    at = gap
-    while True:
-        at = (at + 1) & last
-        other = table[at]
-        if other < 0:
-            break
-        home = np.int64(mix(slots[other, H1], slots[other, H2])) & last
-        if ((at - home) & last) >= ((at - gap) & last):
-            table[gap] = other
-            gap = at
-    table[gap] = -1
+    """Take a key without rows out of the table."""
+    close_gap(table, slots, find_place(table, slots, slots[slot, H1], slots[slot, H2]))
     slots[slot, OFF] = control[FREE_SLOT]
     control[FREE_SLOT] = slot
     control[KEYS] -= 1
 
 
-@numba.njit(inline="always")
+@inlined
 def _free_block(control, slab, off, size):
     slab[off, 0] = control[FREE_BLOCKS + size]
     control[FREE_BLOCKS + size] = off
 
 
-@numba.njit(cache=True)
+@kernel_in_place
 def _resize(control, slots, slab, slot, side, size):
     """Move a buffer into a block of another size, oldest row first; False where the slab has no room."""
     off = control[FREE_BLOCKS + size]
@@ -161,7 +134,7 @@ def _resize(control, slots, slab, slot, side, size):
     return True
 
 
-@numba.njit(inline="always")
+@inlined
 def has_room(control, slots, slab, slot, side):
     """Make sure that one more row fits the buffer; False where the slab has no room."""
     fill = slots[slot, FILL + side]
@@ -171,7 +144,7 @@ def has_room(control, slots, slab, slot, side):
     return _resize(control, slots, slab, slot, side, size + 1)
 
 
-@numba.njit(inline="always")
+@inlined
 def append(control, slots, slab, slot, side, place, row, cls):
     """Add the newest row of a buffer that has room."""
     rows = count_of(slots, slot, side)
@@ -185,13 +158,13 @@ def append(control, slots, slab, slot, side, place, row, cls):
         control[TOP + side] = slot
 
 
-@numba.njit(inline="always")
+@inlined
 def is_stale(slab, entry, side, now, keep):
     return now - slab[entry, 0] >= keep[side, slab[entry, 1] & CLASS_MASK]
 
 
-@numba.njit(cache=True)
-def _drop_oldest(control, slots, slab, slot, side, gone):
+@kernel_in_place
+def drop_oldest(control, slots, slab, slot, side, gone):
     """Take the first `gone` entries off a buffer, and give room back."""
     off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
     size, left = slots[slot, FILL + side] & SIZE_MASK, count_of(slots, slot, side) - gone
@@ -208,7 +181,7 @@ def _drop_oldest(control, slots, slab, slot, side, gone):
         _resize(control, slots, slab, slot, side, size - 1)
 
 
-@numba.njit(cache=True)
+@kernel_in_place
 def purge(control, slots, slab, slot, side, now, keep):
     """Take the stale rows out of one buffer, oldest first up to one that stays; how many there were."""
     rows, gone = count_of(slots, slot, side), 0
@@ -218,11 +191,11 @@ def purge(control, slots, slab, slot, side, now, keep):
     while gone < rows and is_stale(slab, off + ((head + gone) & mask), side, now, keep):
         gone += 1
     if gone > 0:
-        _drop_oldest(control, slots, slab, slot, side, gone)
+        drop_oldest(control, slots, slab, slot, side, gone)
     return gone
 
 
-@numba.njit(cache=True)
+@kernel_in_place
 def holds_stale(slots, slab, slot, side, place, now, keep):
     """Whether the buffer has a stale row at this place, found by bisection."""
     rows = count_of(slots, slot, side)
@@ -246,7 +219,7 @@ def holds_stale(slots, slab, slot, side, place, now, keep):
     return False
 
 
-@numba.njit(cache=True)
+@kernel_in_place
 def compact(control, slots, slab, slot, side, now, keep, youngest):
     """Take every stale row out of one buffer; none of them has a place after `youngest`. Those that stay move up."""
     rows = count_of(slots, slot, side)
@@ -264,18 +237,18 @@ def compact(control, slots, slab, slot, side, now, keep, youngest):
                 slab[target, 1] = slab[entry, 1]
             to -= 1
     if to >= 0:
-        _drop_oldest(control, slots, slab, slot, side, to + 1)
+        drop_oldest(control, slots, slab, slot, side, to + 1)
     return to + 1
 
 
-@numba.njit(cache=True)
+@kernel_in_place
 def drop_if_empty(control, table, slots, slot):
     """The slot goes with its last row."""
     if count_of(slots, slot, 0) == 0 and count_of(slots, slot, 1) == 0:
         drop_slot(control, table, slots, slot)
 
 
-@numba.njit(inline="always")
+@inlined
 def _size_for(rows):
     size = 1
     while (np.int64(1) << (size - 1)) < rows:
@@ -283,7 +256,7 @@ def _size_for(rows):
     return size
 
 
-@numba.njit(cache=True)
+@kernel
 def packed_entries(index):
     """Slab entries that a tight packing of the live buffers takes, and the largest of them."""
     total, largest = 0, 0
@@ -299,7 +272,7 @@ def packed_entries(index):
     return total, largest
 
 
-@numba.njit(cache=True)
+@kernel
 def repack(old, new, moved):
     """Copy the live keys and buffers tightly into a fresh index of another size.
 
@@ -314,7 +287,7 @@ def repack(old, new, moved):
             continue
         moved[was] = slot
         new.slots[slot] = old.slots[was]
-        new.table[locate(new.table, new.slots, old.slots[was, H1], old.slots[was, H2])] = slot
+        new.table[find_place(new.table, new.slots, old.slots[was, H1], old.slots[was, H2])] = slot
         for side in range(2):
             rows = count_of(old.slots, was, side)
             new.slots[slot, HEAD + side] = 0
@@ -335,7 +308,7 @@ def repack(old, new, moved):
         new.control[TOP + side] = moved[old.control[TOP + side]]
 
 
-@numba.njit(cache=True)
+@kernel
 def clean(index, side, now, keep):
     """Take every stale row of one side out of every buffer; how many there were."""
     control, table, slots, slab = index
@@ -349,7 +322,7 @@ def clean(index, side, now, keep):
     return gone
 
 
-@numba.njit(cache=True)
+@kernel
 def cut_after(index, side, place):
     """Take the rows of one side that lie after a place out of every buffer; the newest ones, so nobody moves."""
     control, table, slots, slab = index
@@ -373,7 +346,7 @@ def cut_after(index, side, place):
             drop_if_empty(control, table, slots, slot)
 
 
-@numba.njit(cache=True)
+@kernel
 def entries(index, side, places, homes):
     """List where in the slab every row of one side lies, and its slot, key after key."""
     slots = index.slots

@@ -25,14 +25,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
-import numpy.typing as npt
 
-from muntin.kernels.hashing import mix
+from muntin.kernels.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
+from muntin.kernels.compiled import inlined, kernel, kernel_in_place
+from muntin.kernels.hash_table import find_place, home_of
 from muntin.kernels.index import (
-    CLASS_BITS,
-    CLASS_MASK,
     FILL,
     HEAD,
     OFF,
@@ -45,33 +43,32 @@ from muntin.kernels.index import (
     has_room,
     holds_stale,
     is_stale,
-    locate,
     mask_of,
     purge,
     take_slot,
 )
+from muntin.kernels.probe import Prober, find_partners, partners_of
 from muntin.kernels.times import HEAD as FIRST_BLOCK
 from muntin.kernels.times import START, due, pop
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-UInt64s = npt.NDArray[np.uint64]
 
 AHEAD = 64
 DONE, NEED_OUTPUT, NEED_SLAB, NEED_SLOTS = 0, 1, 2, 3
 PROBE, PROBE_INSERT, PROBE_ALL, ALL = 0, 1, 2, 3
-STRATEGIES = {"probe": PROBE, "probe-insert": PROBE_INSERT, "probe-all": PROBE_ALL, "all": ALL}
+INVALIDATION_CODES = {(False, False): PROBE, (False, True): PROBE_INSERT, (True, False): PROBE_ALL, (True, True): ALL}
+"""Which buckets an arriving row cleans, by (all of them, those of both sides)."""
 """Invalidation by name (kostowski 4.2): the buffers from which an arriving row takes stale rows out."""
 PROBES, COMPARISONS, STALE_CHECKS, REMOVED, TOUCHED, CROSSED, ROUTED = 0, 1, 2, 3, 5, 6, 7
 """Where `counts` adds up: rows that probed, partners looked at, checks for stale rows, stale rows of (left, right),
 cuts between slices stepped over, pairs placed by their age in a merged slice."""
-COUNTS = 8
+SCRATCH = 8
+COUNTS = SCRATCH + AHEAD
+"""Behind the counts there is room for what `_touch` has to remember."""
 
 
 class Rows(NamedTuple):
     """Rows of both sides in (ts, left first) order, as the kernel reads them; those that are not `kept` only probe."""
 
-    side: npt.NDArray[np.uint8]
+    side: UInt8s
     ts: Int64s
     at: Int64s
     now: Int64s
@@ -79,7 +76,7 @@ class Rows(NamedTuple):
     h2: Int64s
     cls: Int32s
     row: Int64s
-    kept: npt.NDArray[np.bool_]
+    kept: Bools
 
 
 class Pairs(NamedTuple):
@@ -168,7 +165,7 @@ def in_order(pairs: Pairs) -> Pairs:
     return Pairs(pairs.rows[:, order], pairs.ts[order], pairs.tag[order], verdict)
 
 
-@numba.njit(inline="always")
+@inlined
 def _purge_one(control, slots, slab, slot, side, now, keep, shortest, counts):
     """Take stale rows out of one buffer; the usual case, that there are none, costs one comparison."""
     counts[STALE_CHECKS] += 1
@@ -179,7 +176,7 @@ def _purge_one(control, slots, slab, slot, side, now, keep, shortest, counts):
         counts[REMOVED + side] += gone
 
 
-@numba.njit(cache=True)
+@kernel_in_place
 def _purge_others(control, table, slots, slab, slot, side, now, keep, counts):
     """Take the stale rows of one side out of every other slot: at least one check for each."""
     for s in range(control[SLOTS]):
@@ -192,142 +189,67 @@ def _purge_others(control, table, slots, slab, slot, side, now, keep, counts):
                 counts[REMOVED + side] += gone
 
 
-@numba.njit(cache=True)
+@inlined
+def _invalidate(control, table, slots, slab, slot, side, ours, theirs, strategy, keep, shortest, counts):
+    """Take out the stale rows that the strategy lets a row of `side` take out; both sides have come to these places."""
+    _purge_one(control, slots, slab, slot, 1 - side, theirs, keep, shortest, counts)
+    if strategy in (PROBE_INSERT, ALL):
+        _purge_one(control, slots, slab, slot, side, ours, keep, shortest, counts)
+    if strategy >= PROBE_ALL:
+        _purge_others(control, table, slots, slab, slot, 1 - side, theirs, keep, counts)
+    if strategy == ALL:
+        _purge_others(control, table, slots, slab, slot, side, ours, keep, counts)
+
+
+@kernel_in_place
 def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, out, homes, counts):
     """Join the rows up to `stop` with the state and with each other; returns DONE or what is missing.
 
     `cursor` = rows done and pairs found so far; calling again goes on from there. `out` receives the pairs, in
     timestamp order unless partners are `early`, `homes` the slot of each row for the time list, -1 where it was not
     kept. `counts`: see PROBES. Without `probing` rows are only stored.
-
-    Tuples are taken apart first: an array that is fetched from a tuple in the loop costs counting its references.
     """
     control, table, slots, slab = index
     sides, ts, at, now, h1, h2, cls, row, kept = rows
-    cuts, first, windows, guess, bucket, reach, keep, horizon, routes = slicing
-    readers, wants = routes
-    ages, early, stored, stale = scan
-    out_rows, out_ts, out_tag, _ = out
-    n, found, room = cursor[0], cursor[1], len(out_ts)
-    need, warm = DONE, n
+    n, found, need, warm, keep = cursor[0], cursor[1], DONE, cursor[0], slicing.keep
     shortest = (_least(keep[0]), _least(keep[1]))
-    # With one class on each side, whoever is within reach is wanted.
-    plain, tabled = horizon.shape[1] == 1 and horizon.shape[2] == 1, horizon.shape[1] > 0
     while n < stop:
         if n == warm:
             warm = min(stop, n + AHEAD)
-            counts[TOUCHED] ^= _touch(table, slots, slab, sides, h1, h2, n, warm)
-        side = np.int64(sides[n])
+            _touch(table, slots, slab, sides, h1, h2, n, warm, counts)
+        side, keeps = np.int64(sides[n]), kept[n] and scan.stored
         other = 1 - side
-        place = locate(table, slots, h1[n], h2[n])
+        place = find_place(table, slots, h1[n], h2[n])
         slot = np.int64(table[place])
-        keeps = kept[n] and stored
+        homes[n] = -1
+        if slot < 0 and not keeps:
+            counts[PROBES] += 1
+            n += 1
+            continue
         if slot < 0:
-            if not keeps:
-                counts[PROBES] += 1
-                homes[n] = -1
-                n += 1
-                continue
             slot = take_slot(control, table, slots, place, h1[n], h2[n])
-            if slot < 0:
-                need = NEED_SLOTS
-                break
+        if slot < 0:
+            need = NEED_SLOTS
+            break
         if probing:
-            if found + count_of(slots, slot, other) > room:
+            if found + count_of(slots, slot, other) > len(out.ts):
                 need = NEED_OUTPUT
                 break
-            ours, theirs = min(at[n], stale[side]), min(now[n], stale[other])
-            _purge_one(control, slots, slab, slot, other, theirs, keep, shortest, counts)
-            if strategy in (PROBE_INSERT, ALL):
-                _purge_one(control, slots, slab, slot, side, ours, keep, shortest, counts)
-            if strategy >= PROBE_ALL:
-                _purge_others(control, table, slots, slab, slot, other, theirs, keep, counts)
-            if strategy == ALL:
-                _purge_others(control, table, slots, slab, slot, side, ours, keep, counts)
+            ours, theirs = min(at[n], scan.stale[side]), min(now[n], scan.stale[other])
+            _invalidate(control, table, slots, slab, slot, side, ours, theirs, strategy, keep, shortest, counts)
         if keeps and not has_room(control, slots, slab, slot, side):
             need = NEED_SLAB
             break
         if probing:
             counts[PROBES] += 1
-            partners = count_of(slots, slot, other)
-            if partners > 0:  # from the newest back to the first that nobody can want
-                off, mask = slots[slot, OFF + other], mask_of(slots, slot, other)
-                newest = slots[slot, HEAD + other] + partners - 1
-                mine, when, reached, own = row[n], ts[n], now[n], np.int64(cls[n])
-                limit, low = min(reach[side, own], ages[other, 1]), ages[other, 0]
-                band, edge, back, start, skipped = 0, cuts[other, 0], 0, 0, 0
-                window, inner, shift, routed = np.int64(0), windows[other, 0], bucket[other], 0
-                base = np.uint64(other * (len(guess) >> 1))
-                if early:  # first those that are later than this row, as far as it can be wanted
-                    low = 1 - keep[side, own]
-                if low >= limit:  # of these ages nothing is wanted
-                    back = start = partners
-                elif low != 0:
-                    back = start = _first_of_age(slab, off, mask, newest, partners, reached, low)
-                while early and back < partners:
-                    entry = off + ((newest - back) & mask)
-                    age = slab[entry, 0] - reached
-                    if age <= 0:
-                        break
-                    back += 1
-                    partner = slab[entry, 1]
-                    theirs = partner & CLASS_MASK
-                    if age >= reach[other, theirs]:
-                        continue
-                    if tabled and age >= (horizon[0, own, theirs] if other else horizon[1, theirs, own]):
-                        continue
-                    guessed = np.int64(guess[np.uint64(side * (len(guess) >> 1)) + np.uint64(age >> bucket[side])])
-                    within = guessed >> 1
-                    if guessed & 1:
-                        within = _search(windows, side, within, age)
-                    if tabled or _wanted(wants, readers, other, theirs, own, within):
-                        out_rows[side, found] = mine
-                        out_rows[other, found] = partner >> CLASS_BITS
-                        out_ts[found] = slab[entry, 0]
-                        out_tag[found] = 2 * within + side
-                        found += 1
-                if 0 < low < limit:
-                    while low >= edge:
-                        band += 1
-                        edge = cuts[other, band]
-                    skipped, window = band, first[other, band]
-                    inner = windows[other, window]
-                while back < partners:
-                    entry = off + ((newest - back) & mask)
-                    age = reached - slab[entry, 0]
-                    back += 1
-                    if age >= limit:
-                        back -= limit < reach[side, own]
-                        break
-                    if age >= edge:
-                        while age >= edge:
-                            band += 1
-                            edge = cuts[other, band]
-                        window = first[other, band]
-                        inner = windows[other, window]
-                    partner = slab[entry, 1]
-                    within, wanted = window, True
-                    if not plain and tabled:
-                        theirs = partner & CLASS_MASK
-                        wanted = age < (horizon[1, own, theirs] if other else horizon[0, theirs, own])
-                    if age >= inner and wanted:
-                        routed += 1
-                        entry = np.int64(guess[base + np.uint64(age >> shift)])
-                        within = entry >> 1
-                        if entry & 1:
-                            within = _search(windows, other, within, age)
-                    if not tabled:
-                        wanted = _wanted(wants, readers, side, own, partner & CLASS_MASK, within)
-                    if wanted:
-                        out_rows[side, found] = mine
-                        out_rows[other, found] = partner >> CLASS_BITS
-                        out_ts[found] = when
-                        out_tag[found] = 2 * within + other
-                        found += 1
-                counts[COMPARISONS] += back - start
-                counts[CROSSED] += band - skipped
+            if count_of(slots, slot, other) > 0:
+                prober = Prober(side, np.int64(cls[n]), row[n], ts[n], now[n])
+                found, compared, crossed, routed = find_partners(
+                    slab, partners_of(slots, slot, other), prober, scan, slicing, out, found
+                )
+                counts[COMPARISONS] += compared
+                counts[CROSSED] += crossed
                 counts[ROUTED] += routed
-        homes[n] = -1
         if keeps:
             append(control, slots, slab, slot, side, at[n], row[n], cls[n])
             homes[n] = slot
@@ -338,20 +260,7 @@ def probe_insert(index, rows, slicing, scan, strategy, probing, stop, cursor, ou
     return need
 
 
-@numba.njit(cache=True)
-def _first_of_age(slab, off, mask, newest, partners, reached, low):
-    """How many rows back from the newest of a buffer the first one is that has reached an age."""
-    start, end = np.int64(0), np.int64(partners)
-    while start < end:
-        middle = (start + end) >> 1
-        if reached - slab[off + ((newest - middle) & mask), 0] >= low:
-            end = middle
-        else:
-            start = middle + 1
-    return start
-
-
-@numba.njit(cache=True)
+@kernel_in_place
 def _least(keep):
     """The shortest stay of any class that is stored at all."""
     least = np.int64(1 << 62)
@@ -361,24 +270,7 @@ def _least(keep):
     return least
 
 
-@numba.njit(cache=True)
-def _search(windows, side, low, age):
-    """The first window from `low` on that holds the age."""
-    while age >= windows[side, low]:
-        low += 1
-    return low
-
-
-@numba.njit(inline="always")
-def _wanted(wants, readers, side, mine, theirs, window):
-    """Whether some query wants both classes of row and reads that far."""
-    queries = wants[side, mine, 0] & wants[1 - side, theirs, 0] & readers[1 - side, window, 0]
-    for w in range(1, wants.shape[2]):
-        queries |= wants[side, mine, w] & wants[1 - side, theirs, w] & readers[1 - side, window, w]
-    return queries != 0
-
-
-@numba.njit(cache=True)
+@kernel
 def horizons(left, right, windows, found):
     """For each two classes, the largest window of a query that wants both; 0 where there is none.
 
@@ -398,29 +290,26 @@ def horizons(left, right, windows, found):
                     break
 
 
-@numba.njit(cache=True)
-def _touch(table, slots, slab, sides, h1, h2, start, end):
+@kernel_in_place
+def _touch(table, slots, slab, sides, h1, h2, start, end, counts):
     """Read what the next rows will need, so that the memory's latencies overlap instead of adding up."""
-    last = np.int64(len(table) - 1)
-    seen = np.int64(0)
-    places = np.empty(AHEAD, np.int64)
+    to = SCRATCH - start
     for n in range(start, end):
-        places[n - start] = table[np.int64(mix(h1[n], h2[n])) & last]
+        counts[to + n] = table[home_of(table, h1[n], h2[n])]
     for n in range(start, end):
-        slot = places[n - start]
+        slot = counts[to + n]
         if slot >= 0:
             other = 1 - np.int64(sides[n])
             count = slots[slot, FILL + other] >> SIZE_BITS
             off, newest = slots[slot, OFF + other], slots[slot, HEAD + other] + count - 1
-            places[n - start] = off + (newest & mask_of(slots, slot, other)) if count > 0 else -1
+            counts[to + n] = off + (newest & mask_of(slots, slot, other)) if count > 0 else -1
     for n in range(start, end):
-        newest = places[n - start]
+        newest = counts[to + n]
         if newest >= 0:
-            seen ^= slab[newest, 0] ^ slab[max(0, newest - 4), 0] ^ slab[max(0, newest - 8), 0]
-    return seen
+            counts[TOUCHED] ^= slab[newest, 0] ^ slab[max(0, newest - 4), 0] ^ slab[max(0, newest - 8), 0]
 
 
-@numba.njit(cache=True)
+@kernel_in_place
 def expire(index, times, side, first, last, now, ends, keep, shortest, mixed):
     """Take out the rows of one side that are stale at `now`; how many there were.
 

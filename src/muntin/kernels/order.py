@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.kernels.arrays import Bools, Int64s, UInt8s
+from muntin.kernels.compiled import kernel
 from muntin.kernels.hashing import Column, words
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Octets = npt.NDArray[np.uint8]
 SIGN = np.int64((1 << 63) - 1)
 FIRST, VALUE, LAST = 1, 2, 3
 """The octet before a value: NULL where NULLs come first, a value, NULL where they come last."""
@@ -56,7 +53,7 @@ def places(known: Column, wanted: Column) -> tuple[Int64s, Bools]:
     return at, same
 
 
-def bounds_of(array: pa.Array) -> tuple[Octets, Int64s]:
+def bounds_of(array: pa.Array) -> tuple[UInt8s, Int64s]:
     """The octets of texts, and where each begins and ends."""
     array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()
@@ -83,7 +80,7 @@ def _numbers(array: pa.Array) -> tuple[Int64s, ...]:
     return (low ^ ~SIGN,) if high is None else (high ^ ~SIGN, low)
 
 
-@numba.njit(cache=True)
+@kernel
 def _measure_text(octets, bounds, valid, sizes):
     for n in range(len(sizes)):
         sizes[n] += 1
@@ -93,14 +90,14 @@ def _measure_text(octets, bounds, valid, sizes):
                 sizes[n] += octets[at] == 0
 
 
-@numba.njit(cache=True)
+@kernel
 def _put_marks(valid, null, cursor, out):
     for n in range(len(valid)):
         out[cursor[n]] = VALUE if valid[n] else null
         cursor[n] += 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _put_word(word, valid, flip, cursor, out):
     for n in range(len(valid)):
         if valid[n]:
@@ -109,7 +106,7 @@ def _put_word(word, valid, flip, cursor, out):
             cursor[n] += 8
 
 
-@numba.njit(cache=True)
+@kernel
 def _put_text(octets, bounds, valid, flip, cursor, out):
     for n in range(len(valid)):
         if not valid[n]:
@@ -125,7 +122,7 @@ def _put_text(octets, bounds, valid, flip, cursor, out):
         cursor[n] = to + 2
 
 
-@numba.njit(cache=True)
+@kernel
 def _compare(octets, start, end, others, other_start, other_end):
     """Negative, zero or positive, as the first is before, equal to or after the second."""
     for n in range(min(end - start, other_end - other_start)):
@@ -135,7 +132,7 @@ def _compare(octets, start, end, others, other_start, other_end):
     return (end - start) - (other_end - other_start)
 
 
-@numba.njit(cache=True)
+@kernel
 def _search(octets, bounds, wanted, wanted_bounds, at, same):
     for n in range(len(at)):
         low, high = 0 if n == 0 else at[n - 1], len(bounds) - 1

@@ -16,26 +16,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
-import numpy.typing as npt
 
-from muntin.kernels.hashing import mix
+from muntin.kernels.arrays import Int64s, UInt8s
+from muntin.kernels.compiled import inlined, kernel, kernel_in_place
+from muntin.kernels.hash_table import find_entry, find_place, table_size
 from muntin.kernels.index import (
     CLASS_BITS,
     CLASS_MASK,
     HEAD,
     OFF,
     SLOTS,
-    _drop_oldest,
     count_of,
     drop_if_empty,
-    locate,
+    drop_oldest,
     mask_of,
 )
-
-Int64s = npt.NDArray[np.int64]
-UInt8s = npt.NDArray[np.uint8]
 
 TP, UNTIL, OVER, NUMBER = 0, 1, 2, 3
 NONE = -(1 << 62)
@@ -59,7 +55,7 @@ class Table(NamedTuple):
 
 def table_layout(entries: int) -> list[tuple[tuple[int, ...], str]]:
     """Shapes and types of a table with room for so many promises, in the order of `Table`."""
-    size = 1 << (2 * max(1, entries) - 1).bit_length()
+    size = table_size(entries)
     return [((1,), "int64"), ((size, 2), "int64"), ((size, 4), "int64")]
 
 
@@ -68,11 +64,11 @@ def clear_table(table: Table) -> None:
     table.info[:, TP] = FREE
 
 
-class Events(NamedTuple):
+class PromiseEvents(NamedTuple):
     """Rows and promises in order of (event time, kind); `until` and `number` are of promises only."""
 
-    side: npt.NDArray[np.uint8]
-    kind: npt.NDArray[np.uint8]
+    side: UInt8s
+    kind: UInt8s
     ts: Int64s
     h1: Int64s
     h2: Int64s
@@ -90,17 +86,42 @@ class Outcome(NamedTuple):
     partner: Int64s
 
 
-@numba.njit(inline="always")
+@inlined
 def _find(keys, info, h1, h2):
     """Where the key is, or the free place where it belongs."""
-    mask = np.int64(len(keys) - 1)
-    at = np.int64(mix(h1, h2)) & mask
-    while info[at, TP] != FREE and (keys[at, 0] != h1 or keys[at, 1] != h2):
-        at = (at + 1) & mask
-    return at
+    return find_entry(keys, info, FREE, h1, h2)
 
 
-@numba.njit(cache=True)
+@inlined
+def _replace_recent(recent, side, h1, h2, event):
+    """Make an event the last wanted one of its key and side; the one before it, -1 where there is none."""
+    keys, info = recent.keys, recent.info
+    at = _find(keys, info, h1, h2)
+    if info[at, TP] == FREE:
+        keys[at, 0], keys[at, 1] = h1, h2
+        info[at, UNTIL], info[at, OVER] = -1, -1
+        info[at, TP] = 0
+    before = info[at, UNTIL + side]
+    info[at, UNTIL + side] = event
+    return before
+
+
+@inlined
+def _last_kept(index, side, h1, h2, ts, timed, keep):
+    """The time of the last row of a key in the index that is still wanted at `ts`; NONE where there is none."""
+    _, table, slots, slab = index
+    slot = np.int64(table[find_place(table, slots, h1, h2)])
+    back = count_of(slots, slot, side) if slot >= 0 else np.int64(0)
+    while back > 0:
+        back -= 1
+        at = slots[slot, HEAD + side] + back
+        entry = slots[slot, OFF + side] + (at & mask_of(slots, slot, side))
+        if not timed or slab[entry, 0] + keep[side, slab[entry, 1] & CLASS_MASK] > ts:
+            return slab[entry, 0]
+    return np.int64(NONE)
+
+
+@kernel_in_place
 def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers, recent, before, out):
     """Hold each event against the tables, in order, and enter the promises; the tables must have room.
 
@@ -112,10 +133,8 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
     """
     used = (left.used, right.used)
     keys, info = (left.keys, right.keys), (left.info, right.info)
-    _, table, slots, slab = index
     sides, kinds, times, h1s, h2s, untils, given = events
     fates, made, lasts, partners = out
-    _, recent_keys, recent_info = recent
     for n in range(len(times)):
         side, ts, h1, h2 = np.int64(sides[n]), times[n], h1s[n], h2s[n]
         other = 1 - side
@@ -131,14 +150,8 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
             tp = info[other][theirs, TP]
             if tp != FREE and tp + 1 - unique[other] <= ts <= info[other][theirs, UNTIL]:
                 fates[n] = SILENT if ts > info[other][theirs, OVER] else COVERED
-            if stay[n] > 0 and len(recent_keys) > 2:
-                at = _find(recent_keys, recent_info, h1, h2)
-                if recent_info[at, TP] == FREE:
-                    recent_keys[at, 0], recent_keys[at, 1] = h1, h2
-                    recent_info[at, UNTIL], recent_info[at, OVER] = -1, -1
-                    recent_info[at, TP] = 0
-                before[n] = recent_info[at, UNTIL + side]
-                recent_info[at, UNTIL + side] = n
+            if stay[n] > 0 and len(recent.keys) > 2:
+                before[n] = _replace_recent(recent, side, h1, h2, n)
             if not unique[side]:
                 continue
             until, number = ts + binding[side], numbers[side]
@@ -154,23 +167,12 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
             used[side][0] += 1
         if is_row:
             lasts[n] = ts if stay[n] > 0 else NONE
-        elif len(recent_keys) > 2:  # none where promises are entered again
-            at = _find(recent_keys, recent_info, h1, h2)
-            event = recent_info[at, UNTIL + side] if recent_info[at, TP] != FREE else np.int64(-1)
+        elif len(recent.keys) > 2:  # none where promises are entered again
+            at = _find(recent.keys, recent.info, h1, h2)
+            event = recent.info[at, UNTIL + side] if recent.info[at, TP] != FREE else np.int64(-1)
             while event >= 0 and timed[side] and times[event] + stay[event] <= ts:
                 event = before[event]
-            if event >= 0:
-                lasts[n] = times[event]
-            else:
-                slot = np.int64(table[locate(table, slots, h1, h2)])
-                back = count_of(slots, slot, side) if slot >= 0 else np.int64(0)
-                while back > 0:
-                    back -= 1
-                    at = slots[slot, HEAD + side] + back
-                    entry = slots[slot, OFF + side] + (at & mask_of(slots, slot, side))
-                    if not timed[side] or slab[entry, 0] + keep[side, slab[entry, 1] & CLASS_MASK] > ts:
-                        lasts[n] = slab[entry, 0]
-                        break
+            lasts[n] = times[event] if event >= 0 else _last_kept(index, side, h1, h2, ts, timed[side], keep)
         if number < -1 and lasts[n] != NONE:
             number = -2 - number
         info[side][mine, TP], info[side][mine, UNTIL] = ts, until
@@ -181,7 +183,7 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
             partners[n] = info[other][theirs, NUMBER]
 
 
-@numba.njit(cache=True)
+@kernel
 def finish(table, h1s, h2s, numbers, over):
     """Note from when on rows of the other side find no partner, for promises that are still those of their keys."""
     keys, info = table.keys, table.info
@@ -191,7 +193,7 @@ def finish(table, h1s, h2s, numbers, over):
             info[at, OVER] = over[n]
 
 
-@numba.njit(cache=True)
+@kernel
 def bound(table, h1s, h2s, begins, ends):
     """From when and until when keys are promised; NONE where they are not."""
     keys, info = table.keys, table.info
@@ -200,7 +202,7 @@ def bound(table, h1s, h2s, begins, ends):
         begins[n], ends[n] = info[at, TP], info[at, UNTIL] if info[at, TP] != FREE else NONE
 
 
-@numba.njit(cache=True)
+@kernel
 def one_of_each(index, numbers, homes):
     """For each key that has rows, the number of one of them (the left side's have it negative) and the key's slot."""
     control, _, slots, slab = index
@@ -215,7 +217,7 @@ def one_of_each(index, numbers, homes):
     return found
 
 
-@numba.njit(cache=True)
+@kernel
 def carry_over(old, new, now):
     """Copy the promises that bind at `now` or later into an empty table."""
     for at in range(len(old.keys)):
@@ -226,19 +228,19 @@ def carry_over(old, new, now):
             new.used[0] += 1
 
 
-@numba.njit(cache=True)
+@kernel
 def count_rows(index, side, h1s, h2s):
     """How many rows of a side have any of these keys, those of a key that is named twice counted twice."""
     _, table, slots, _ = index
     rows = 0
     for n in range(len(h1s)):
-        slot = np.int64(table[locate(table, slots, h1s[n], h2s[n])])
+        slot = np.int64(table[find_place(table, slots, h1s[n], h2s[n])])
         if slot >= 0:
             rows += count_of(slots, slot, side)
     return rows
 
 
-@numba.njit(cache=True)
+@kernel
 def purge_keys(index, side, h1s, h2s, until, gone, places):
     """Take the rows of one side with these keys out of the index, up to the place `until` of each.
 
@@ -248,7 +250,7 @@ def purge_keys(index, side, h1s, h2s, until, gone, places):
     control, table, slots, slab = index
     total = 0
     for n in range(len(h1s)):
-        slot = np.int64(table[locate(table, slots, h1s[n], h2s[n])])
+        slot = np.int64(table[find_place(table, slots, h1s[n], h2s[n])])
         if slot < 0:
             continue
         rows, taken = count_of(slots, slot, side), 0
@@ -263,12 +265,12 @@ def purge_keys(index, side, h1s, h2s, until, gone, places):
             taken += 1
             total += 1
         if taken > 0:
-            _drop_oldest(control, slots, slab, slot, side, taken)
+            drop_oldest(control, slots, slab, slot, side, taken)
             drop_if_empty(control, table, slots, slot)
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def rows_by_age(index, side, now, ends, counts):
     """Add up the rows of one side by age: `counts[i]` those from `ends[i - 1]` up to below `ends[i]`."""
     _, table, slots, slab = index

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from muntin.kernels.compiled import inlined, kernel
 
-@numba.njit(cache=True)
+
+@kernel
 def route(left, right, tags, verdicts, routes, allowed, totals, places):
     """Count (`places` empty) or list, query after query, the pairs that each query receives.
 
@@ -32,7 +33,7 @@ def route(left, right, tags, verdicts, routes, allowed, totals, places):
                 queries ^= bit
 
 
-@numba.njit(inline="always")
+@inlined
 def _position(bit):
     """The number of the single set bit."""
     at = 0
@@ -51,14 +52,14 @@ def _position(bit):
     return at
 
 
-@numba.njit(cache=True)
+@kernel
 def tally(left, right, tags, verdicts, counts):
     """How many pairs there are of each tag, two classes and verdict: on nothing else depends who gets them."""
     for n in range(len(tags)):
         counts[tags[n], left[n], right[n], verdicts[n] if len(verdicts) > 0 else 0] += 1
 
 
-@numba.njit(cache=True)
+@kernel
 def both_before(pairs, shift, firsts):
     """The places of pairs of numbers that are both below the first of their range of `1 << shift` numbers."""
     places = np.empty(pairs.shape[1], np.int64)
@@ -71,7 +72,7 @@ def both_before(pairs, shift, firsts):
     return places[:count]
 
 
-@numba.njit(cache=True)
+@kernel
 def look_up(numbers, bases, starts, values, out):
     """The value of each number: those from `bases[i]` on lie in `values` from `starts[i]` on. Neighbours are quick."""
     table, low, high = 0, np.int64(0), np.int64(-1)
@@ -84,7 +85,7 @@ def look_up(numbers, bases, starts, values, out):
         out[n] = values[starts[table] + numbers[n] - low]
 
 
-@numba.njit(cache=True)
+@kernel
 def spans(ids, shift, lows, highs):
     """The least and the greatest of the ids in each range of `1 << shift` ids; `lows` above `highs` where none is."""
     for n in range(len(ids)):
@@ -93,7 +94,7 @@ def spans(ids, shift, lows, highs):
         highs[part] = max(highs[part], ids[n])
 
 
-@numba.njit(cache=True)
+@kernel
 def renumber(ids, shift, lows, starts, total):
     """Distinct values of `ids` in order, and the place of each id among them.
 

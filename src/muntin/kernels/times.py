@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numba
 import numpy as np
-import numpy.typing as npt
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from muntin.kernels.arrays import Int32s, Int64s
+from muntin.kernels.compiled import inlined, kernel
 
 BLOCK = 128
 USED, FREE, FREE_COUNT = 0, 1, 2
@@ -56,7 +54,7 @@ def spare_blocks(times: Times) -> int:
     return len(times.after) - int(times.control[USED]) + int(times.control[FREE_COUNT])
 
 
-@numba.njit(cache=True)
+@kernel
 def _next_block(control, lanes, after, lane):
     """Give a lane a fresh tail block; the pool must have one to spare."""
     block = control[FREE]
@@ -74,7 +72,7 @@ def _next_block(control, lanes, after, lane):
     lanes[lane, TAIL], lanes[lane, END] = block, 0
 
 
-@numba.njit(cache=True)
+@kernel
 def append_listed(times, lanes_of, places, slots):
     """List entries that are in order of place within each lane; the pool must have room."""
     control, lanes, after, at, homes = times
@@ -88,7 +86,7 @@ def append_listed(times, lanes_of, places, slots):
         lanes[lane, LIVE] += 1
 
 
-@numba.njit(inline="always")
+@inlined
 def due(lanes, at, lane, until):
     """How many entries at the head of a lane, within its first block, have a place up to `until`."""
     block = lanes[lane, HEAD]
@@ -102,7 +100,7 @@ def due(lanes, at, lane, until):
     return n - start
 
 
-@numba.njit(inline="always")
+@inlined
 def pop(control, lanes, after, lane, count):
     """Take `count` entries of the first block away."""
     lanes[lane, START] += count
@@ -139,7 +137,7 @@ def pack_times(old: Times, new: Times) -> None:
     append_listed(new, lanes_of, places, slots)
 
 
-@numba.njit(cache=True)
+@kernel
 def _list(times, lanes_of, places, slots):
     """All entries, lane after lane."""
     _, lanes, after, at, homes = times
@@ -156,7 +154,7 @@ def _list(times, lanes_of, places, slots):
             block, n = (np.int64(-1) if last else np.int64(after[block])), 0
 
 
-@numba.njit(cache=True)
+@kernel
 def ages(times, first, last, now, ends, counts):
     """Add up the entries of lanes `first` to `last` by age: `counts[i]` those from `ends[i - 1]` up to below `ends[i]`.
 

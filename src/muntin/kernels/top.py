@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
-import numpy.typing as npt
 
-from muntin.kernels.aggregate import BEFORE, CLOCK, OFF, STEPS, USED
+from muntin.kernels.aggregate import BEFORE
+from muntin.kernels.arrays import Int64s
+from muntin.kernels.compiled import kernel
+from muntin.kernels.skyline import OFF, STEPS
+from muntin.kernels.slots import CLOCK, USED
 
-Int64s = npt.NDArray[np.int64]
 SLOT, LANE, TIME, START, LENGTH = 0, 1, 2, 3, 4
 """Where `heads` has of each list: slot, lane, time, where its labels begin, and how many there are."""
 
@@ -30,7 +31,7 @@ class Lists(NamedTuple):
     labels: Int64s
 
 
-@numba.njit(cache=True)
+@kernel
 def _wider(array, rows):
     """The same with room for so many rows."""
     if rows <= len(array):
@@ -40,7 +41,7 @@ def _wider(array, rows):
     return wider
 
 
-@numba.njit(cache=True)
+@kernel
 def _write(spot, steps, after, depth, labels, end):
     """The labels of the first live pairs; where they end."""
     stop = end + depth
@@ -53,7 +54,7 @@ def _write(spot, steps, after, depth, labels, end):
     return end
 
 
-@numba.njit(cache=True)
+@kernel
 def _goes(spot, steps, anchor, depth):
     """Whether of the first pairs that stay until this anchor or longer one has just this."""
     left = depth
@@ -66,7 +67,7 @@ def _goes(spot, steps, anchor, depth):
     return False
 
 
-@numba.njit(cache=True)
+@kernel
 def _before(spot, steps, anchor, label, now, windows, counts):
     """How many pairs that stay as long as this one are before it; in `counts`, how many live ones are by lane."""
     counts[:] = 0
@@ -85,7 +86,7 @@ def _before(spot, steps, anchor, label, now, windows, counts):
     return longer
 
 
-@numba.njit(cache=True)
+@kernel
 def _enter(spot, steps, anchor, label, longer, depth, dead):
     """Put a pair in its place, and take out those that `depth` others outdo now, and those gone."""
     start, end = spot[OFF], spot[OFF] + spot[STEPS]
@@ -113,7 +114,7 @@ def _enter(spot, steps, anchor, label, longer, depth, dead):
     spot[STEPS] = to - start
 
 
-@numba.njit(cache=True)
+@kernel
 def sweep_lists(events, start, stop, windows, depths, base, sums, control):
     """Go through the events from `start` to `stop`, and write a list wherever one may have changed."""
     time, slots, lo, hi, anchor, ints, _, keys, has = events
@@ -167,7 +168,7 @@ def sweep_lists(events, start, stop, windows, depths, base, sums, control):
     return heads[:found], labels[:end, 0]
 
 
-@numba.njit(cache=True)
+@kernel
 def sweep_ticks(events, start, stop, windows, depths, every, until, cursor, sums, control, most):
     """Go through the events, and write at each multiple of `every` the lists of all slots and lanes with pairs.
 
@@ -214,7 +215,7 @@ def sweep_ticks(events, start, stop, windows, depths, every, until, cursor, sums
     return heads[:found], labels[:end, 0]
 
 
-@numba.njit(cache=True)
+@kernel
 def write_lists(slots, lanes, since, windows, depths, sums):
     """The lists at `since` of these slots and lanes, as of the time before."""
     _, _, _, _, spots, steps = sums

@@ -2,14 +2,15 @@
 
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
+    AUTO,
     DEFAULT_SETTINGS,
+    NO_CHAIN,
     Aggregation,
     Axis,
     Call,
     Change,
     Comparison,
     Expr,
-    Function,
     JobSpec,
     KeyPair,
     Op,
@@ -24,7 +25,9 @@ from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.types import Field, Schema, common_type, is_numeric
 
 __all__ = [
+    "AUTO",
     "DEFAULT_SETTINGS",
+    "NO_CHAIN",
     "Aggregation",
     "Axis",
     "Call",
@@ -32,7 +35,6 @@ __all__ = [
     "Comparison",
     "Expr",
     "Field",
-    "Function",
     "JobSpec",
     "KeyPair",
     "MuntinError",

@@ -133,22 +133,14 @@ class Window:
         return (self.left, self.right)[side]
 
 
-class Function(StrEnum):
-    """What an aggregate makes of the values of many pairs."""
-
-    COUNT = "count"
-    COUNT_DISTINCT = "count distinct"
-    SUM = "sum"
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-
-
 @dataclass(frozen=True)
 class Call:
-    """One aggregate: a function over an expression of the pairs; without one (`COUNT(*)`) over the pairs themselves."""
+    """One aggregate: a function over an expression of the pairs; without one (`COUNT(*)`) over the pairs themselves.
 
-    function: Function
+    `function` is its name among the functions that there are (`plan.functions`).
+    """
+
+    function: str
     arg: Expr | None
     type: str
     text: str
@@ -259,36 +251,51 @@ class Query:
         return self.aggregation is not None and self.fixes_key(self.aggregation.groups)
 
 
+AUTO = "auto"
+"""The value of a setting that leaves the choice to the planner."""
+NO_CHAIN = "none"
+"""The chain of a plan whose strategy does not cut states into slices."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """`SET name = value`; None where the default depends on the machine, and for a limit that is not set.
 
-    `invalidation` says which stale rows an arriving row takes out (kostowski 4.2). `state_limit_bytes` bounds what the
-    state takes, `fan_out_limit` the pairs that one shard finds in one micro-batch. `ordering` says what waits for a
-    stream that is behind, rows or results (hammad2005), `alpha` from which load on the adaptive one lets results wait.
-    `held_limit_bytes` bounds what waits. A row more than `max_ahead_us` ahead of the others is turned away.
+    The values of each setting and what they mean are in sql/settings.py; those that are names of policies are in the
+    registries of the plan layer.
     """
 
-    strategy: str = "auto"
-    chain: str = "auto"
-    order: str = "global"
+    strategy: str = AUTO
+    chain: str = AUTO
+    output_order: str = "global"
     shards: int | None = None
-    invalidation: str = "auto"
+    invalidation: str = AUTO
     state_limit_bytes: int | None = None
     fan_out_limit: int | None = None
-    adapt: str = "on"
-    """Whether a running job cuts its states elsewhere when what comes makes that cheaper."""
-    scheduler: str = "auto"
-    """What is joined next (hammad2003 3), where results are delivered as they are found,"""
+    adapt: bool = True
+    scheduler: str = AUTO
     delivery: str = "batch"
-    """which is `eager`; `batch` delivers those of a micro-batch together, when it is committed."""
     ordering: str = "adaptive"
     alpha: float = 0.3
     max_ahead_us: int | None = None
     held_limit_bytes: int | None = None
     on_held_limit: str = "fail"
     punctuations: str = "pwjoin"
-    """What promises are used for: beside windows, instead of them (`pjoin`), or not at all (`off`)."""
+
+    @property
+    def eager(self) -> bool:
+        """Whether results are delivered as they are found."""
+        return self.delivery == "eager"
+
+    @property
+    def in_global_order(self) -> bool:
+        """Whether a query's rows are in order over all keys, and not only for each key."""
+        return self.output_order == "global"
+
+    @property
+    def releases_at_held_limit(self) -> bool:
+        """Whether what is held beyond the limit leaves out of order instead of stopping the job."""
+        return self.on_held_limit == "release"
 
 
 DEFAULT_SETTINGS = Settings()
@@ -301,6 +308,8 @@ class JobSpec:
     streams: Mapping[str, Stream] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     settings: Settings = DEFAULT_SETTINGS
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What the reader of the text should be told, though nothing is wrong."""
 
 
 @dataclass(frozen=True)

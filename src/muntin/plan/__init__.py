@@ -2,7 +2,8 @@
 
 from muntin.plan.choose import make_plan
 from muntin.plan.evolve import covers, evolve, reporting
-from muntin.plan.share import Partition, Plan, SharedJoin, Slice, share
+from muntin.plan.joins import Partition, Plan, SharedJoin, Slice
+from muntin.plan.strategies import share
 
 __all__ = [
     "Partition",

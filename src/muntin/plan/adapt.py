@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from statistics import median
 
-from muntin.plan.share import Cuts, Plan
+from muntin.plan.joins import Cuts, Plan
 
 MARGIN = 0.1
 """Part of the processor's work that a migration must be predicted to save."""

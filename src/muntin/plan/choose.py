@@ -1,20 +1,23 @@
 """The plan of a job: what its settings say, and where they say `auto`, what is predicted to be cheapest.
 
-`chain = auto` is Mem-Opt unless CPU-Opt saves at least 5% of the processor, and never CPU-Opt where that would not fit
-into the job's state limit. `strategy = auto` is the cheapest in processor; of those within 5% of it the one with the
-smallest state, and state slices where that is a tie too. A strategy that would not fit into the limit is passed over
-as long as one fits. Nothing here is random: the same job and the same knowledge give the same plan.
+`chain = auto` is the first chain, Mem-Opt, unless another saves at least 5% of the processor and fits into the job's
+state limit. `strategy = auto` is the cheapest in processor; of those within 5% of it the one with the smallest state,
+and the first strategy, state-slice, where that is a tie too. A strategy that would not fit into the limit is passed
+over as long as one fits. Nothing here is random: the same job and the same knowledge give the same plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from muntin.model import JobSpec
-from muntin.plan.predict import Prediction, alternatives_to, predict, traffics_of, with_cpu_opt
-from muntin.plan.punctuation import check_promises, without_windows
-from muntin.plan.share import Plan, share
+from muntin.model import AUTO, NO_CHAIN, JobSpec
+from muntin.plan.chains import CHAINS
+from muntin.plan.joins import Plan
+from muntin.plan.predict import Prediction, alternatives_of, predict, traffics_of, with_chain
+from muntin.plan.punctuation_modes import PUNCTUATION_MODES
+from muntin.plan.strategies import STRATEGIES, group_queries, share
 from muntin.plan.traffic import NOTHING, Knowledge
 
 __all__ = ["Choice", "Knowledge", "choose", "make_plan"]
@@ -35,51 +38,52 @@ class Choice:
 
 def make_plan(spec: JobSpec, knowledge: Knowledge | None = None) -> Plan:
     """The plan for the job's settings; only what they leave open is predicted."""
-    plan = _made(spec, knowledge)
-    if spec.settings.punctuations == "pjoin":
-        check_promises(plan)
-        return without_windows(plan)
-    return plan
+    return PUNCTUATION_MODES[spec.settings.punctuations].apply(_make(spec, knowledge or NOTHING))
 
 
-def _made(spec: JobSpec, knowledge: Knowledge | None) -> Plan:
-    known, settings = knowledge or NOTHING, spec.settings
-    if settings.strategy == "auto":
+def _make(spec: JobSpec, known: Knowledge) -> Plan:
+    settings = spec.settings
+    if settings.strategy == AUTO:
         return choose(spec, known).plan
-    plan = share(spec, settings.strategy)
-    if settings.strategy != "state-slice" or settings.chain == "mem-opt":
+    groups = group_queries(spec)
+    plan = STRATEGIES[settings.strategy].plan(groups)
+    if plan.chain in (NO_CHAIN, settings.chain):
         return plan
-    traffics = traffics_of(plan, known)
-    recut = with_cpu_opt(plan, traffics, known.constants)
-    if settings.chain == "cpu-opt":
-        return recut
-    mem_opt, cpu_opt = (predict(spec, p, traffics, known.constants) for p in (plan, recut))
-    return recut if _recut_pays(spec, mem_opt, cpu_opt) else plan
+    traffics = traffics_of(groups.joins, known)
+    if settings.chain != AUTO:
+        return with_chain(plan, CHAINS[settings.chain], traffics, known.constants)
+    plans = [with_chain(plan, chain, traffics, known.constants) for chain in CHAINS]
+    best = _best_chain([predict(spec, p, traffics, known.constants) for p in plans], settings.state_limit_bytes)
+    return next(p for p in plans if p.chain == best.chain)
 
 
 def choose(spec: JobSpec, knowledge: Knowledge | None = None) -> Choice:
     """The plan for the job's settings beside all that there could be."""
-    known, settings = knowledge or NOTHING, spec.settings
-    sliced = share(spec, "state-slice")
-    every = tuple(alternatives_to(sliced, spec, traffics_of(sliced, known), known.constants))
-    mem_opt, cpu_opt, *rest = every
-    recut = settings.chain == "cpu-opt" or (settings.chain == "auto" and _recut_pays(spec, mem_opt, cpu_opt))
-    candidates = [cpu_opt if recut else mem_opt, *rest]
-    if settings.strategy == "auto":
+    known, settings, groups = knowledge or NOTHING, spec.settings, group_queries(spec)
+    every = tuple(alternatives_of(groups, traffics_of(groups.joins, known), known.constants))
+    candidates = []
+    for _, predictions in groupby(every, key=lambda p: p.strategy):
+        by_chain = list(predictions)
+        named = [p for p in by_chain if p.chain == settings.chain]
+        candidates.append(_best_chain(named or by_chain, settings.state_limit_bytes))
+    if settings.strategy == AUTO:
         chosen = _cheapest([p for p in candidates if not p.why_not], settings.state_limit_bytes)
     else:
         chosen = next(p for p in candidates if p.strategy == settings.strategy)
-    if chosen.why_not or chosen.strategy == "isolated":
-        plan = share(spec, chosen.strategy)  # an impossible one is refused here, with a hint
-    else:
-        plan = Plan(tuple(load.join for load in chosen.joins), chosen.strategy, chosen.chain, sliced.never)
-    return Choice(plan, chosen, every)
+    if chosen.why_not:
+        return Choice(share(spec, chosen.strategy), chosen, every)  # raises, with a hint
+    joins = tuple(load.join for load in chosen.joins)
+    return Choice(Plan(joins, chosen.strategy, chosen.chain, groups.never), chosen, every)
 
 
-def _recut_pays(spec: JobSpec, mem_opt: Prediction, cpu_opt: Prediction) -> bool:
-    limit = spec.settings.state_limit_bytes
-    fits = limit is None or cpu_opt.bytes <= limit
-    return fits and cpu_opt.cpu_ns <= (1 - MARGIN) * mem_opt.cpu_ns
+def _best_chain(predictions: Sequence[Prediction], limit: int | None) -> Prediction:
+    """The choice of `chain = auto` among predictions for one strategy."""
+    best = predictions[0]
+    for other in predictions[1:]:
+        fits = limit is None or other.bytes <= limit
+        if fits and other.cpu_ns <= (1 - MARGIN) * best.cpu_ns:
+            best = other
+    return best
 
 
 def _cheapest(candidates: Sequence[Prediction], limit: int | None) -> Prediction:

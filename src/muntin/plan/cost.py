@@ -7,34 +7,18 @@
 The model counts *work* (rows scanned, inserted, invalidated) per second of stream time, and multiplies each kind with
 what one of it costs. A bucket is a key here, since the operator keeps one buffer per key: where the paper has fewer
 buckets than keys, a scan meets rows of other keys too; ours never does, which is its figure 5 at the point where the
-curve has become flat. `effective_buckets` gives the `n` of keys that are not equally frequent.
+curve has become flat.
 
-Deviations from the paper, all of them additions:
+Deviations from the paper, both of them additions:
 - Section 3.1 writes the total as twice the half cost and then sums two different halves; the sum is what is meant, and
-  `wnl_cost` and `whj_cost` are that sum.
-- Equations 1 and 2 charge invalidation per row removed only. All strategies remove the same rows, so the equations
-  cannot tell them apart, while figure 7 does. `cost` adds what section 3.2 says in words: the checks.
-- Section 3.2 gives the rows that build up *between* two invalidations. With Poisson arrivals that is also their average
-  at any moment; with evenly spaced arrivals the average is half of it.
+  `whj_cost` is that sum.
+- Equations 1 and 2 charge invalidation per row removed only. All invalidations remove the same rows, so the equations
+  cannot tell them apart, while figure 7 does. `Invalidation.cost` adds what section 3.2 says in words: the checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from math import expm1
-
-INVALIDATIONS = ("probe", "probe-insert", "probe-all", "all")
-"""Which buckets an arriving row cleans (kostowski 4.2): the one it probes, also the one it enters, all of the side that
-it probes, all of both sides."""
-
-AUTO = "probe-insert"
-"""The paper's choice (4.2): as quick as `probe`, as small as `all`."""
-
-
-def resolve(invalidation: str) -> str:
-    """The strategy that a setting stands for."""
-    return AUTO if invalidation == "auto" else invalidation
 
 
 @dataclass(frozen=True)
@@ -83,120 +67,11 @@ class Load:
         return self.lambda_a + self.lambda_b
 
 
-def effective_buckets(shares_a: Iterable[float], shares_b: Iterable[float]) -> float:
-    """The `n` of keys with these shares of the rows of A and of B: one over the chance that two rows have one key.
-
-    For N equal shares it is N. The paper assumes those; with skew the scan costs what that many even buckets would.
-    """
-    return 1 / sum(a * b for a, b in zip(shares_a, shares_b, strict=True))
-
-
-# -- section 3.1: processing ---------------------------------------------------------------------------------------
-
-
 def scanned(load: Load) -> float:
     """Rows looked at per second: for each arrival the window of the other side, as far as it lies in one bucket."""
     return load.lambda_a * load.lambda_b * (load.t_a + load.t_b) / load.n
 
 
-def wnl_half_cost(load: Load, c: Constants) -> float:
-    """Section 3.1, C(WNL)_half: nanoseconds per second for the rows of A, by nested loops."""
-    return whj_half_cost(Load(load.lambda_a, load.lambda_b, load.t_a, load.t_b), c)
-
-
-def wnl_cost(load: Load, c: Constants) -> float:
-    """Equation 1, C(WNL)_total: nanoseconds per second, by nested loops."""
-    return load.arrivals * (c.invalidate_ns + c.insert_ns) + (
-        load.lambda_a * load.lambda_b * (load.t_a + load.t_b) * c.scan_ns
-    )
-
-
-def whj_half_cost(load: Load, c: Constants) -> float:
-    """Section 3.1, C(WHJ)_half: nanoseconds per second for the rows of A, by hashing.
-
-    Each of them takes out `lambda_b / lambda_a` rows of B on average, whenever that is, scans its bucket and is stored.
-    """
-    per_row = (
-        load.lambda_b / load.lambda_a * c.invalidate_ns + load.t_b * load.lambda_b / load.n * c.scan_ns + c.insert_ns
-    )
-    return load.lambda_a * per_row
-
-
 def whj_cost(load: Load, c: Constants) -> float:
     """Equation 2, C(WHJ)_total: nanoseconds per second, by hashing."""
     return load.arrivals * (c.invalidate_ns + c.insert_ns) + scanned(load) * c.scan_ns
-
-
-# -- section 3.2: invalidation -------------------------------------------------------------------------------------
-
-
-def cleanings(load: Load, invalidation: str) -> float:
-    """How often per second one bucket of B is cleaned.
-
-    `probe`: by rows of A that fall into it. `probe-insert`: by rows of B too. `probe-all`: by every row of A.
-    `all`: by every row.
-    """
-    return {
-        "probe": load.lambda_a / load.n,
-        "probe-insert": (load.lambda_a + load.lambda_b) / load.n,
-        "probe-all": load.lambda_a,
-        "all": load.lambda_a + load.lambda_b,
-    }[invalidation]
-
-
-def stale_in_bucket(load: Load, invalidation: str) -> float:
-    """Section 3.2: stale rows that build up in one bucket of B between two cleanings.
-
-    Rows leave the window of a bucket at the rate `lambda_b / n` at which they came. Over the time between cleanings:
-
-        probe         lambda_b / lambda_a
-        probe-insert  lambda_b / (lambda_a + lambda_b)
-        probe-all     lambda_b / (n * lambda_a)                  not in the paper, by the same argument
-        all           lambda_b / (n * (lambda_a + lambda_b))     likewise
-    """
-    return load.lambda_b / load.n / cleanings(load, invalidation)
-
-
-def stale_rows(load: Load, invalidation: str, sweep_s: float | None = None) -> float:
-    """Stale rows of B held at an average moment, in all buckets; figure 8 shows them on top of the window's rows.
-
-    With a sweep of everything each `sweep_s` seconds, stale rows have gathered in a bucket for the shorter of two
-    times, since its last own cleaning and since the sweep. With Poisson cleanings at rate m the mean of that is
-    `1 / m - (1 - exp(-m * sweep_s)) / (m * m * sweep_s)`, at most half of `sweep_s` however small m is: a key that
-    nobody touches again does not keep its rows for long. The paper has no sweep.
-    """
-    rate = cleanings(load, invalidation)
-    unclean_s = 1 / rate if sweep_s is None else 1 / rate + expm1(-rate * sweep_s) / (rate * rate * sweep_s)
-    return load.lambda_b * unclean_s
-
-
-def checks_per_arrival(load: Load, invalidation: str) -> float:
-    """Section 3.2: comparisons made to invalidate when a row of A arrives: one per bucket and one per stale row."""
-    buckets, both_sides = {
-        "probe": (1, False),
-        "probe-insert": (1, True),
-        "probe-all": (load.n, False),
-        "all": (load.n, True),
-    }[invalidation]
-    checks = buckets * (1 + stale_in_bucket(load, invalidation))
-    if both_sides:
-        checks += buckets * (1 + stale_in_bucket(load.swapped, invalidation))
-    return checks
-
-
-def checks(load: Load, invalidation: str) -> float:
-    """Comparisons made to invalidate per second, for the rows of both streams."""
-    return sum(half.lambda_a * checks_per_arrival(half, invalidation) for half in (load, load.swapped))
-
-
-def visits(load: Load, invalidation: str) -> float:
-    """Those of the `checks` that go to buckets other than the row's own: what makes the greedy strategies dear."""
-    sides = {"probe": 0, "probe-insert": 0, "probe-all": 1, "all": 2}[invalidation]
-    return load.arrivals * sides * (load.n - 1)
-
-
-def cost(load: Load, invalidation: str, c: Constants) -> float:
-    """Equation 2 with the checks of section 3.2: nanoseconds of work per second of stream."""
-    elsewhere = visits(load, invalidation)
-    checked = (checks(load, invalidation) - elsewhere) * c.check_ns + elsewhere * c.visit_ns
-    return whj_cost(load, c) + checked

@@ -1,19 +1,19 @@
 """Which aggregate queries of a join are computed together.
 
-A *family* are the aggregate queries that differ in the sizes of their windows only: same selections, same groups, same
-difference between the windows of the two streams, and rows sent at the same instants. Its pairs are evaluated and
-aggregated once for all of them. Queries for the first pairs of groups are a family of their own where order and SELECT
-list are the same; how many they want may differ.
+A *family* is a set of aggregate queries that differ in the sizes of their windows only: they have the same selections,
+the same groups and the same difference between the windows of the two streams, and send rows at the same instants.
+Pairs are evaluated and aggregated once for the whole family. Queries for the first pairs of groups form families where
+order and SELECT list are the same; how many pairs they want may differ.
 
 With windows W_A and W_B, and `delta = W_A - W_B`, each pair has an *anchor*, the same for the whole family:
 
     anchor = min(a.ts + delta, b.ts)            it is live in [max(a.ts, b.ts), anchor + W_B)
 
-so a family is a set of *lanes*, one for each W_B, that see the same pairs come and let them go at different ages. A
-pair is in a lane when its age, `max(a.ts, b.ts) - anchor`, is less than the lane's window: the lanes are slices of age,
-as those of the join (wang2006 4).
+so all windows of a family, one for each W_B, see the same pairs come and let them go at different ages. A pair is in a
+window when its age, `max(a.ts, b.ts) - anchor`, is less than the window's size: windows are slices of age, as those of
+the join (wang2006 4).
 
-Where rows go out only every `d`, what happens between two such instants cannot be told apart, and time is counted in
+Where rows go out only every `d`, what happens between two such instants cannot be seen, and time is counted in
 panes of the greatest common divisor of d and the windows.
 """
 
@@ -25,37 +25,34 @@ from functools import cached_property
 from itertools import groupby
 from math import gcd
 
-from muntin.model import Aggregation, Call, Expr, Function, Query, Side
+from muntin.model import Aggregation, Expr, Query, Side
 from muntin.model.job import Top
-from muntin.plan.share import SharedJoin
-
-SUMMED = (Function.SUM, Function.AVG)
-EXTREMES = (Function.MIN, Function.MAX)
-TEXTS = ("string", "binary")
+from muntin.plan.functions import Measures
+from muntin.plan.joins import SharedJoin
 
 
-def aggregation(query: Query) -> Aggregation:
+def aggregation_of(query: Query) -> Aggregation:
     assert query.aggregation is not None
     return query.aggregation
 
 
 @dataclass(frozen=True)
-class Lane:
-    """Queries with the same window; `window` is in panes."""
+class FamilyWindow:
+    """The queries of a family with the same window; `size` is in panes."""
 
-    window: int
+    size: int
     queries: tuple[Query, ...]
 
     @property
     def depth(self) -> int:
         """How many of the first pairs the queries want at most."""
-        return max(top.limit if (top := aggregation(query).top) else 0 for query in self.queries)
+        return max(top.limit if (top := aggregation_of(query).top) else 0 for query in self.queries)
 
 
 @dataclass(frozen=True)
 class Family:
-    lanes: tuple[Lane, ...]
-    """By ascending window."""
+    windows: tuple[FamilyWindow, ...]
+    """By ascending size."""
     pane: int
     """Microseconds in the unit of time."""
     delta: int
@@ -64,54 +61,26 @@ class Family:
 
     @property
     def queries(self) -> Iterable[Query]:
-        return (query for lane in self.lanes for query in lane.queries)
+        return (query for window in self.windows for query in window.queries)
 
     @property
     def first(self) -> Query:
         """A query that says what all have in common."""
-        return self.lanes[0].queries[0]
+        return self.windows[0].queries[0]
 
     @property
     def groups(self) -> tuple[Expr, ...]:
-        return aggregation(self.first).groups
+        return aggregation_of(self.first).groups
 
     @property
     def top(self) -> Top | None:
-        """What the first pairs are, where queries ask for these; how many, their lanes say."""
-        return aggregation(self.first).top
+        """What the first pairs are, where queries ask for these; how many, their windows say."""
+        return aggregation_of(self.first).top
 
     @cached_property
-    def calls(self) -> tuple[Call, ...]:
-        """What the queries ask for, each function of each expression once."""
-        calls = [call for query in self.queries for call in aggregation(query).calls]
-        return tuple({(c.function, c.arg and c.arg.sql): c for c in calls}.values())
-
-    def args(self, *functions: Function) -> tuple[Expr, ...]:
-        """The distinct expressions that these functions are applied to."""
-        found = {c.arg.sql: c.arg for c in self.calls if c.arg is not None and c.function in functions}
-        return tuple(found.values())
-
-    @cached_property
-    def counted(self) -> tuple[Expr, ...]:
-        """Expressions whose values that are not NULL have to be counted."""
-        return self.args(Function.COUNT, *SUMMED, *EXTREMES)
-
-    @cached_property
-    def summed(self) -> tuple[Expr, ...]:
-        return self.args(*SUMMED)
-
-    @cached_property
-    def extremes(self) -> tuple[Call, ...]:
-        return tuple(call for call in self.calls if call.function in EXTREMES)
-
-    @cached_property
-    def texts(self) -> tuple[Expr, ...]:
-        """Expressions whose least or greatest values are wanted, and are no numbers."""
-        return tuple(arg for arg in self.args(*EXTREMES) if arg.type in TEXTS)
-
-    @cached_property
-    def distinct(self) -> tuple[Expr, ...]:
-        return self.args(Function.COUNT_DISTINCT)
+    def measures(self) -> Measures:
+        """What is kept of each group, for all queries."""
+        return Measures(call for query in self.queries for call in aggregation_of(query).calls)
 
 
 def families(join: SharedJoin) -> tuple[Family, ...]:
@@ -119,17 +88,17 @@ def families(join: SharedJoin) -> tuple[Family, ...]:
     alike: dict[tuple[object, ...], list[Query]] = {}
     for query in join.queries:
         if query.looks_at_live_pairs:
-            asked = aggregation(query)
+            own = aggregation_of(query)
             delta = query.window.left - query.window.right
-            alike.setdefault((*_signature(query), delta, asked.every_us), []).append(query)
+            alike.setdefault((*_signature(query), delta, own.every_us), []).append(query)
     return tuple(_family(same) for same in alike.values())
 
 
 def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
-    """The families of queries that are told once: their pairs have no end, so no anchor either.
+    """The families of queries with EMIT FINAL: their pairs have no end, so no anchor either.
 
-    A lane has what the one before it has if neither of its windows is smaller; each query goes to the first family
-    whose largest lane that is so for.
+    A window has what the one before it has if it is not smaller on either side; each query goes to the first family
+    whose largest window that is so for.
     """
     found: dict[tuple[object, ...], list[list[Query]]] = {}
     for query in sorted(queries, key=_sizes):
@@ -139,7 +108,7 @@ def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
             alike.append(home := [])
         home.append(query)
     return tuple(
-        Family(tuple(Lane(sizes[1], tuple(same)) for sizes, same in groupby(queries_, key=_sizes)), 1, 0, None)
+        Family(tuple(FamilyWindow(sizes[1], tuple(same)) for sizes, same in groupby(queries_, key=_sizes)), 1, 0, None)
         for alike in found.values()
         for queries_ in alike
     )
@@ -147,8 +116,8 @@ def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
 
 def _signature(query: Query) -> tuple[object, ...]:
     wheres = tuple(w and w.sql for w in (*query.where, query.residual))
-    asked = aggregation(query)
-    return wheres, tuple(g.sql for g in asked.groups), asked.top and _ranks(asked.top)
+    own = aggregation_of(query)
+    return wheres, tuple(g.sql for g in own.groups), own.top and _ranks(own.top)
 
 
 def _ranks(top: Top) -> tuple[object, ...]:
@@ -158,11 +127,12 @@ def _ranks(top: Top) -> tuple[object, ...]:
 
 
 def _family(queries: list[Query]) -> Family:
-    every_us, window = aggregation(queries[0]).every_us, queries[0].window
+    every_us = aggregation_of(queries[0]).every_us
+    delta = queries[0].window.left - queries[0].window.right
     pane = gcd(every_us, *(q.window.right for q in queries)) if every_us else 1
     ordered = sorted(queries, key=_size)
-    lanes = tuple(Lane(size // pane, tuple(same)) for size, same in groupby(ordered, key=_size))
-    return Family(lanes, pane, window.left - window.right, every_us // pane if every_us else None)
+    windows = tuple(FamilyWindow(size // pane, tuple(same)) for size, same in groupby(ordered, key=_size))
+    return Family(windows, pane, delta, every_us // pane if every_us else None)
 
 
 def _sizes(query: Query) -> tuple[int, int]:
@@ -178,11 +148,11 @@ def combined(join: SharedJoin, query: Query) -> bool:
     return not query.grouped_by_key or any(join.partitions)
 
 
-def told_apart(join: SharedJoin, query: Query) -> dict[str, bool]:
-    """For each expression of which a query counts the different values, whether shards have to tell these too.
+def distinct_values_sent(join: SharedJoin, query: Query) -> dict[str, bool]:
+    """For each expression of which a query counts the different values, whether shards have to send the values.
 
-    Their counts can simply be added up where no value is in two of them: it fixes the join key.
+    Where a value fixes the join key it is in one shard only, and the counts of the shards can simply be added up.
     """
-    groups, divided = aggregation(query).groups, any(join.partitions)
-    args = [c.arg for c in aggregation(query).calls if c.arg is not None and c.function is Function.COUNT_DISTINCT]
+    groups, divided = aggregation_of(query).groups, any(join.partitions)
+    args = [kept.arg for kept in Measures(aggregation_of(query).calls).distinct]
     return {arg.sql: combined(join, query) and (divided or not query.fixes_key((*groups, arg))) for arg in args}

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from muntin.model import Side
-from muntin.plan.share import Cuts, SharedJoin
+from muntin.plan.joins import Cuts, SharedJoin
 
 MOST = 64
 """Levels of one join; with more windows, neighbours share one."""

@@ -1,15 +1,15 @@
 """What a plan will hold and cost: rows, bytes and work of each slice, for every way of sharing.
 
-The work of a slice is that of chain.py. Beside its slices a join costs:
+The work of a slice is that of chains/edges.py. Beside its slices a join costs:
 
-    cleaning   comparisons made to find stale rows (cost.py), by the job's `invalidation`
+    cleaning   comparisons made to find stale rows (invalidations/), by the job's `invalidation`
     standing   every row of both streams is packed, sent and classified for every join that reads it, wanted or not, and
                an operator has work in each micro-batch even if no row comes: `ARRIVAL_NS` and `JOIN_NS`. Not measured;
                they keep many small joins from looking free
 
-Selections decide what is stored and who probes; pull-up stores and probes with everything. Push-down gives each join
-the rows of one part of each stream; the others are rows that no query of it wants. Numbers are averages of a steady
-state, per second of stream time where they are work.
+Selections decide what is stored and who probes, unless a join is without (`selects`). A join for a part of a stream
+gets the rows of that part; the others are rows that no query of it wants. Numbers are averages of a steady state, per
+second of stream time where they are work.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-
-from muntin.model import Axis, JobSpec, Query, Schema, Side, UsageError
+from muntin.kernels.arrays import Floats
+from muntin.model import AUTO, NO_CHAIN, Axis, JobSpec, Schema, Side, UsageError
 from muntin.model.types import decimal_parts
-from muntin.plan.chain import Edges, cpu_opt
-from muntin.plan.cost import Constants, Load, checks, resolve, visits
-from muntin.plan.share import MOST_JOINS, Cuts, Plan, SharedJoin, share, signature
-from muntin.plan.traffic import NOTHING, Floats, Knowledge, Traffic, assumed, survivors, traffic_of
+from muntin.plan.chains import CHAINS, Chain, Edges
+from muntin.plan.cost import Constants, Load
+from muntin.plan.invalidations import Invalidation, invalidation_of
+from muntin.plan.joins import Cuts, Plan, SharedJoin, signature
+from muntin.plan.strategies import STRATEGIES, QueryGroups, group_queries
+from muntin.plan.traffic import NOTHING, Knowledge, Traffic, survivors, traffic_of
 
 INDEX_BYTES = 57.0
 """What the index takes for a stored row, its share of the key's slot and of free room included."""
@@ -150,7 +151,7 @@ def row_bytes(schema: Schema) -> float:
 # -- one join ------------------------------------------------------------------------------------------------------
 
 
-def predict_join(join: SharedJoin, traffic: Traffic, constants: Constants, invalidation: str = "auto") -> JoinLoad:
+def predict_join(join: SharedJoin, traffic: Traffic, constants: Constants, invalidation: str = AUTO) -> JoinLoad:
     """A join with its own cuts, under the traffic of its group of queries."""
     edges = [Edges(state, constants) for state in survivors(join, traffic)]
     stored = [float(e.inserted(0)) for e in edges]
@@ -158,7 +159,7 @@ def predict_join(join: SharedJoin, traffic: Traffic, constants: Constants, inval
         join,
         traffic,
         (_state(join, Side.LEFT, edges[0]), _state(join, Side.RIGHT, edges[1])),
-        _cleaning_ns(stored[0], stored[1], traffic.match, constants, resolve(invalidation)),
+        _cleaning_ns(stored[0], stored[1], traffic.match, constants, invalidation_of(invalidation)),
         sum(traffic.rates) * ARRIVAL_NS + JOIN_NS,
     )
 
@@ -178,12 +179,11 @@ def _state(join: SharedJoin, side: Side, edges: Edges) -> StateLoad:
     )
 
 
-def _cleaning_ns(left: float, right: float, match: float, constants: Constants, invalidation: str) -> float:
+def _cleaning_ns(left: float, right: float, match: float, constants: Constants, invalidation: Invalidation) -> float:
     if not (left and right and match):
         return 0.0
     load = Load(left, right, 0, 0, 1 / match)
-    elsewhere = visits(load, invalidation)
-    return (checks(load, invalidation) - elsewhere) * constants.check_ns + elsewhere * constants.visit_ns
+    return invalidation.cleaning_ns(load, constants)
 
 
 def match_seen(join: SharedJoin, traffic: Traffic, comparisons: float) -> float:
@@ -195,9 +195,9 @@ def match_seen(join: SharedJoin, traffic: Traffic, comparisons: float) -> float:
 # -- a whole job ---------------------------------------------------------------------------------------------------
 
 
-def traffics_of(plan: Plan, knowledge: Knowledge = NOTHING) -> Traffics:
-    """What is known of each join of a plan in which every group of queries shares one."""
-    return {signature(join.queries[0]): traffic_of(join, knowledge) for join in plan.joins}
+def traffics_of(joins: Iterable[SharedJoin], knowledge: Knowledge = NOTHING) -> Traffics:
+    """What is known of each join, where every group of queries shares one."""
+    return {signature(join.queries[0]): traffic_of(join, knowledge) for join in joins}
 
 
 def predict(spec: JobSpec, plan: Plan, traffics: Traffics, constants: Constants) -> Prediction:
@@ -209,61 +209,34 @@ def predict(spec: JobSpec, plan: Plan, traffics: Traffics, constants: Constants)
     return Prediction(plan.strategy, plan.chain, tuple(joins))
 
 
-def with_cpu_opt(plan: Plan, traffics: Traffics, constants: Constants) -> Plan:
-    """The same joins, cut where it costs least."""
-    return replace(plan, joins=tuple(_recut(j, traffics[signature(j.queries[0])], constants) for j in plan.joins),
-                   chain="cpu-opt")  # fmt: skip
+def with_chain(plan: Plan, chain: Chain, traffics: Traffics, constants: Constants) -> Plan:
+    """The same joins, cut as a chain says."""
+    if plan.chain == chain.name:
+        return plan
+    joins = (_with_chain(join, chain, traffics[signature(join.queries[0])], constants) for join in plan.joins)
+    return replace(plan, joins=tuple(joins), chain=chain.name)
 
 
-def _recut(join: SharedJoin, traffic: Traffic, constants: Constants) -> SharedJoin:
-    left, right = (cpu_opt(Edges(state, constants)).cuts for state in survivors(join, traffic))
+def _with_chain(join: SharedJoin, chain: Chain, traffic: Traffic, constants: Constants) -> SharedJoin:
+    left, right = (chain.cuts(Edges(state, constants)) for state in survivors(join, traffic))
     return replace(join, cuts=(left, right))
 
 
 def alternatives(spec: JobSpec, knowledge: Knowledge = NOTHING) -> list[Prediction]:
-    """State slices by Mem-Opt and by CPU-Opt, pull-up, push-down and isolated queries, in this order."""
-    sliced = share(spec, "state-slice")
-    return list(alternatives_to(sliced, spec, traffics_of(sliced, knowledge), knowledge.constants))
+    """The job by every strategy, and where it has chains by every one of these, in the order of the registries."""
+    groups = group_queries(spec)
+    return list(alternatives_of(groups, traffics_of(groups.joins, knowledge), knowledge.constants))
 
 
-def alternatives_to(sliced: Plan, spec: JobSpec, traffics: Traffics, constants: Constants) -> Iterator[Prediction]:
-    """The same, where the Mem-Opt plan and the traffic are at hand."""
-    for plan in (sliced, with_cpu_opt(sliced, traffics, constants), pulled_up(sliced)):
-        yield predict(spec, plan, traffics, constants)
-    try:
-        for join in sliced.joins:
-            check_push_down(join, traffics[signature(join.queries[0])])
-        yield predict(spec, share(spec, "push-down"), traffics, constants)
-    except UsageError as error:
-        yield Prediction("push-down", "none", (), error.message)
-    yield predict(spec, Plan(tuple(alone(sliced)), "isolated", "none"), traffics, constants)
-
-
-def pulled_up(sliced: Plan) -> Plan:
-    """The plan of strategy pull-up, from that of state-slice."""
-    joins = (replace(j, cuts=(j.cuts[0][-1:], j.cuts[1][-1:]), selects=False) for j in sliced.joins)
-    return Plan(tuple(joins), "pull-up", "none", sliced.never)
-
-
-def alone(sliced: Plan) -> Iterable[SharedJoin]:
-    """Each query in a join of its own, to predict; which of them report late rows is left open."""
-
-    def cuts(query: Query) -> tuple[Cuts, Cuts]:
-        return (query.window.left,), (query.window.right,)
-
-    pairs = ((join, query) for join in sliced.joins for query in join.queries)
-    return (replace(j, index=n, queries=(q,), cuts=cuts(q)) for n, (j, q) in enumerate(pairs))
-
-
-def check_push_down(join: SharedJoin, traffic: Traffic) -> None:
-    """Refuse what `share` would refuse for its number of joins, before it makes them one by one.
-
-    The classes of a mix that was not measured are the parts of the stream, each of which meets one of the other side.
-    """
-    mixes = traffic.mixes if traffic.known != "measured" else assumed(join).mixes
-    parts = [mix.wants[mix.wants.any(axis=1)] for mix in mixes]
-    least = max(map(len, parts))
-    if least <= MOST_JOINS:
-        least = int(np.count_nonzero(parts[0].astype(np.float32) @ parts[1].astype(np.float32).T))
-    if least > MOST_JOINS:
-        raise UsageError(f"strategy push-down would make at least {least:,} joins of one; the limit is {MOST_JOINS}")
+def alternatives_of(groups: QueryGroups, traffics: Traffics, constants: Constants) -> Iterator[Prediction]:
+    """The same, where the traffic of each group of queries is at hand."""
+    for strategy in STRATEGIES:
+        try:
+            strategy.check((join, traffics[signature(join.queries[0])]) for join in groups.joins)
+            plan = strategy.plan(groups)
+        except UsageError as error:
+            yield Prediction(strategy.name, NO_CHAIN, (), error.message)
+            continue
+        chains = [with_chain(plan, c, traffics, constants) for c in CHAINS] if strategy.has_chains else [plan]
+        for chained in chains:
+            yield predict(groups.spec, chained, traffics, constants)

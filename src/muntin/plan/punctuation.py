@@ -7,20 +7,16 @@ whichever join reads the stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from muntin.model import Axis, Pattern, Side, Stream, UsageError
+from muntin.model import Axis, Pattern, Side, Stream
 from muntin.model.types import INTEGERS
-from muntin.plan.share import Plan, SharedJoin
+from muntin.plan.joins import Plan, SharedJoin
 
 FOR_GOOD = 1 << 61
 """A binding time that never ends."""
 WITHOUT_WINDOW_US = 86_400_000_000
 """How long a promise binds where only rows are counted and the stream says nothing."""
-
-
-TOLD = "is told by promises which keys are over, in one order over both streams"
-"""Why the rows of a join wait for both streams, whatever is set (see plan/ordering.py)."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +37,9 @@ def promising(join: SharedJoin, side: Side) -> Promising | None:
     return Promising(marked, unique, max(join.streams[side].binding_us or 0, _longest(join)))
 
 
-def are_used(join: SharedJoin, how: str) -> bool:
-    """Whether a join has promises to look after."""
-    return how != "off" and any(promising(join, side) for side in Side)
+def has_promises(join: SharedJoin) -> bool:
+    """Whether some stream of a join promises something about its key."""
+    return any(promising(join, side) for side in Side)
 
 
 def _longest(join: SharedJoin) -> int:
@@ -81,7 +77,7 @@ def _is_unique(join: SharedJoin, side: Side) -> bool:
     return all(columns[c] == own[c] or {columns[c], own[c]} <= set(INTEGERS) for c in stream.unique)
 
 
-def unheard(plan: Plan, stream: Stream) -> bool:
+def punctuates_no_key(plan: Plan, stream: Stream) -> bool:
     """Whether a stream has punctuations that are about no join's key."""
     readers = [(join, side) for join in plan.joins for side in Side if join.streams[side].name == stream.name]
     return stream.punctuation is not None and bool(readers) and not any(_marks(*reader) for reader in readers)
@@ -99,26 +95,8 @@ def speakers(plan: Plan) -> dict[str, tuple[int, bool]]:
     return found
 
 
-def check_promises(plan: Plan) -> None:
-    """Refuse a job whose state would grow for ever: without windows, only promises of both sides bound it."""
-    for join in plan.joins:
-        for side in Side:
-            if promising(join, side) is None:
-                stream, query = join.streams[side].name, join.queries[0].name
-                raise UsageError(
-                    f"punctuations = 'pjoin' keeps rows until a promise frees them, and {stream} promises nothing "
-                    f"about the key of query {query}",
-                    hint=f"declare PUNCTUATION WHEN or UNIQUE for {stream}, or use 'pwjoin', which has windows as well",
-                )
-
-
-def without_windows(plan: Plan) -> Plan:
-    """The same joins with rows that stay until a promise frees them: the pairs are the same, the state is PJoin's."""
-    return replace(plan, joins=tuple(replace(j, cuts=((FOR_GOOD,), (FOR_GOOD,))) for j in plan.joins))
-
-
 def is_without_windows(join: SharedJoin) -> bool:
-    """Whether rows stay until a promise frees them: nobody can foretell how many that will be."""
+    """Whether rows stay until a promise frees them: nobody can predict how many that will be."""
     return any(cuts[-1] == FOR_GOOD for cuts in join.cuts)
 
 

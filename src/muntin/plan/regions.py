@@ -18,14 +18,15 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.kernels.arrays import AnyArray, Bools, Int64s
 from muntin.kernels.evaluate import evaluate
 from muntin.model import Comparison, Expr, Op, Schema
 from muntin.model.types import INTEGERS
 
-Bools = npt.NDArray[np.bool_]
+MOST_COMBINATIONS = 4096
+"""Combinations of regions that are looked at one by one."""
 INEQUALITIES = (Op.LT, Op.LE, Op.GT, Op.GE)
 
 
@@ -93,7 +94,7 @@ class Predicates:
                 else:
                     self._tables[dimension_of[conjunct.sql]][0, n] = False
 
-    def holds(self, codes: Sequence[npt.NDArray[np.integer]]) -> Bools:
+    def holds(self, codes: Sequence[AnyArray]) -> Bools:
         """For rows given by their region in each dimension, which predicates hold."""
         rows = len(codes[0]) if codes else 1
         holds = np.ones((rows, len(self.predicates)), bool)
@@ -102,7 +103,7 @@ class Predicates:
         return holds
 
     @cached_property
-    def possible(self) -> list[npt.NDArray[np.int64]]:
+    def possible(self) -> list[Int64s]:
         """The regions of each dimension that a row can be in."""
         indexed = [np.flatnonzero(r.possible) for r in self.columns]
         return indexed + [_outcomes(expr) for expr in self.opaque]
@@ -138,7 +139,7 @@ def _columns(comparisons: list[Comparison], schema: Schema) -> tuple[Regions, ..
     return tuple(columns)
 
 
-def _outcomes(expr: Expr) -> npt.NDArray[np.int64]:
+def _outcomes(expr: Expr) -> Int64s:
     """What a predicate that is not indexed can come to: both, or the one that a constant has."""
     if expr.left or expr.right:
         return np.array([0, 1])

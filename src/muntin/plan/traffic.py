@@ -29,16 +29,13 @@ from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from muntin.kernels.arrays import Bools, Floats, Int64s
 from muntin.model import Axis, Query, Side
 from muntin.plan.cost import DEFAULT, Constants
+from muntin.plan.joins import Cuts, Partition, SharedJoin, signature
 from muntin.plan.regions import Predicates, Regions
-from muntin.plan.share import Cuts, Partition, SharedJoin, signature
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Known = Literal["assumed", "declared", "measured"]
 Selectivities = Mapping[str, tuple[float | None, float | None]]
 """For queries by name, the fraction of the left and of the right rows that they select; None where not known."""
@@ -76,7 +73,7 @@ class Mix:
         return self.weights @ self.wants
 
     def only(self, columns: Sequence[int]) -> Mix:
-        """The same rows, where only some of the queries are asked."""
+        """The same rows with only some of the queries."""
         return Mix(self.wants[:, columns], self.weights)
 
     def weight(self, wants: Bools) -> float:
@@ -108,7 +105,7 @@ class Traffic:
         """The rows of the stream as a join sees them: those of another part of the stream are wanted by no query."""
         part = join.partitions[side]
         if part is not None:
-            columns, wants = self._told_by(part, side)
+            columns, wants = self._decided_by(part, side)
             return uniform(self.mixes[side].only(columns).weight(wants), len(join.queries))
         if not join.selects:
             return uniform(1.0, len(join.queries))
@@ -123,12 +120,12 @@ class Traffic:
     def _column(self) -> dict[str, int]:
         return {q.name: n for n, q in enumerate(self.queries)}
 
-    def _told_by(self, part: Partition, side: Side) -> tuple[list[int], Bools]:
-        """The queries of which a part says whether they want its rows, and whether they do."""
+    def _decided_by(self, part: Partition, side: Side) -> tuple[list[int], Bools]:
+        """The queries for which a part decides whether they want its rows, and whether they do."""
         truth = {p.sql: holds for p, holds in zip(part.predicates, part.truths, strict=True)}
         wheres = [(n, q.where[side]) for n, q in enumerate(self.queries)]
-        told = {n: where is None or truth[where.sql] for n, where in wheres if where is None or where.sql in truth}
-        return list(told), np.array(list(told.values()), bool)
+        wants = {n: where is None or truth[where.sql] for n, where in wheres if where is None or where.sql in truth}
+        return list(wants), np.array(list(wants.values()), bool)
 
 
 @dataclass(frozen=True)
@@ -155,8 +152,7 @@ def traffic_of(join: SharedJoin, knowledge: Knowledge = NOTHING) -> Traffic:
     seen = knowledge.measured.get(signature(join.queries[0]))
     if seen is None:
         return assumed(join, knowledge.rates, knowledge.keys, knowledge.match, knowledge.selectivities)
-    asked = set(seen.queries)
-    if asked.issuperset(join.queries):
+    if set(seen.queries).issuperset(join.queries):
         return replace(seen, mixes=(seen.mix(join, Side.LEFT), seen.mix(join, Side.RIGHT)), queries=join.queries)
     left, right = (mix.fractions for mix in seen.mixes)
     known = {q.name: (float(left[n]), float(right[n])) for n, q in enumerate(seen.queries)}
@@ -165,7 +161,7 @@ def traffic_of(join: SharedJoin, knowledge: Knowledge = NOTHING) -> Traffic:
 
 
 def measured(
-    join: SharedJoin, seconds: float, wants: tuple[Bools, Bools], counts: tuple[Ints, Ints], match: float
+    join: SharedJoin, seconds: float, wants: tuple[Bools, Bools], counts: tuple[Int64s, Int64s], match: float
 ) -> Traffic:
     """The traffic of a join that ran: for each side the queries that want each class, and the rows of it that came."""
     left, right = (
@@ -317,7 +313,7 @@ def _survivors(join: SharedJoin, traffic: Traffic, mixes: tuple[Mix, Mix, Mix], 
     )
 
 
-def _reaching(mix: Mix, place: Ints, windows: int) -> Floats:
+def _reaching(mix: Mix, place: Int64s, windows: int) -> Floats:
     """For each window, counted from 1 in `place[query]`: the fraction of rows wanted for it or for a larger one."""
     if windows == 1:
         return mix.weights[mix.wants.any(axis=1)].sum(keepdims=True)

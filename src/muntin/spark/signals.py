@@ -13,7 +13,7 @@ IMPATIENT_S = 1.0
 
 
 class StopSignals:
-    """Notes what asked to stop, instead of being interrupted by it; PySpark's own handler cancels jobs.
+    """Notes the signal to stop, instead of being interrupted by it; PySpark's own handler cancels jobs.
 
     One within another notes for both: nothing is missed between the two.
     """

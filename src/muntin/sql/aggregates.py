@@ -11,23 +11,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import Aggregation, Call, Expr, Function, Output, is_numeric
-from muntin.model.types import INTEGERS, MAX_PRECISION, Field, decimal_parts
-from muntin.sql.expressions import Expressions
+from muntin.model import Aggregation, Call, Expr, Output
+from muntin.model.types import Field
+from muntin.plan.functions import AGGREGATES, AggregateFunction, function_named
+from muntin.sql.expressions import Expressions, written_name
 from muntin.sql.places import SqlText
 from muntin.sql.top import bind_top, is_ranked
 from muntin.sql.translate import called
 
-_FUNCTIONS: dict[type[exp.Expr], Function] = {
-    exp.Count: Function.COUNT,
-    exp.Sum: Function.SUM,
-    exp.Avg: Function.AVG,
-    exp.Min: Function.MIN,
-    exp.Max: Function.MAX,
+_NAMED = [function for function in AGGREGATES if function.sql_names]
+_FUNCTIONS: dict[type[exp.Expr], AggregateFunction] = {
+    exp.FUNCTION_BY_NAME[name.upper()]: function for function in _NAMED for name in function.sql_names
 }
-_ORDERED = (*INTEGERS, "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary")
-_EXACT_DIGITS = 18
-"""Decimals of so many digits are compared as 64-bit integers."""
 
 
 def is_aggregate(select: exp.Select) -> bool:
@@ -61,7 +56,7 @@ class Grouped:
         self.text = text
         self._pairs = pairs
         self._groups: list[Expr] = []
-        self._calls: dict[tuple[Function, str | None], Call] = {}
+        self._calls: dict[tuple[str, str | None], Call] = {}
         self._values = _Values()
         self._final = False
 
@@ -163,20 +158,22 @@ class Grouped:
         """The value of an aggregate; equal ones are computed once."""
         function, arg = self._function(node)
         expr = self._pairs.expression(arg) if arg is not None else None
-        key = function, expr.sql if expr is not None else None
+        key = function.name, expr.sql if expr is not None else None
         if key not in self._calls:
             kind = self._type(function, expr, node)
             self._name(f"a.{len(self._calls)}", kind)
-            self._calls[key] = Call(function, expr, kind, self.text.slice(node))
+            self._calls[key] = Call(function.name, expr, kind, self.text.slice(node))
         return f"a.{list(self._calls).index(key)}"
 
-    def _function(self, node: exp.AggFunc) -> tuple[Function, exp.Expr | None]:
-        function, arg = _FUNCTIONS.get(type(node)), node.this
+    def _function(self, node: exp.AggFunc) -> tuple[AggregateFunction, exp.Expr | None]:
+        function, arg, name = _FUNCTIONS.get(type(node)), node.this, written_name(self.text, node).upper()
         if function is None or node.args.get("count"):
-            raise self.text.refuse(f"the aggregate {called(node)}", node, "there are COUNT, SUM, AVG, MIN and MAX")
+            *names, last = (f.sql_names[0].upper() for f in _NAMED)
+            hint = f"there are {', '.join(names)} and {last}"
+            raise self.text.refuse(f"the aggregate {name}", node, hint)
         if node.args.get("expressions") or arg is None:
-            raise self.text.refuse(f"{called(node)} of several values", node, f"write {called(node)} of one expression")
-        if isinstance(arg, exp.Star) and function is Function.COUNT:
+            raise self.text.refuse(f"{name} of several values", node, f"write {name} of one expression")
+        if isinstance(arg, exp.Star) and function.counts_pairs:
             return function, None
         distinct = isinstance(arg, exp.Distinct)
         if distinct:
@@ -186,27 +183,17 @@ class Grouped:
         if (inner := arg.find(exp.AggFunc)) is not None:
             hint = "aggregate once; a query cannot read the output of another yet"
             raise self.text.error("an aggregate of an aggregate has no meaning", inner, hint)
-        if distinct and function in (Function.SUM, Function.AVG):
-            raise self.text.refuse(f"{called(node)}(DISTINCT ...)", node, "DISTINCT goes with COUNT")
-        return Function.COUNT_DISTINCT if distinct and function is Function.COUNT else function, arg
+        if not distinct:
+            return function, arg
+        if function.distinct is None:
+            raise self.text.refuse(f"{name}(DISTINCT ...)", node, "DISTINCT goes with COUNT")
+        return function_named(function.distinct), arg
 
-    def _type(self, function: Function, arg: Expr | None, node: exp.AggFunc) -> str:
-        if function in (Function.COUNT, Function.COUNT_DISTINCT) or arg is None:
+    def _type(self, function: AggregateFunction, arg: Expr | None, node: exp.AggFunc) -> str:
+        if arg is None:
             return "bigint"
-        digits = decimal_parts(arg.type)
-        if function in (Function.MIN, Function.MAX):
-            if self._final and arg.type in ("string", "binary"):
-                hint = "write EMIT CHANGES or EVERY 10 seconds"
-                raise self.text.refuse(f"{called(node)} of {arg.type} with EMIT FINAL", node, hint)
-            if arg.type in _ORDERED or (digits and digits[0] <= _EXACT_DIGITS):
-                return arg.type
-            hint = f"cast it to a decimal of at most {_EXACT_DIGITS} digits, or to double"
-            raise self.text.refuse(f"{called(node)} of {arg.type}", node, hint)
-        if not is_numeric(arg.type):
-            raise self.text.error(f"{called(node)} needs a number, this is {arg.type}", node, "aggregate a number")
-        if digits is None:
-            return "bigint" if function is Function.SUM and arg.type in INTEGERS else "double"
-        precision, scale = digits
-        if function is Function.SUM:
-            return f"decimal({min(MAX_PRECISION, precision + 10)},{scale})"
-        return f"decimal({min(MAX_PRECISION, precision + 4)},{min(MAX_PRECISION, scale + 4)})"
+        refusal = function.refusal(arg.type, self._final)
+        if refusal is not None:
+            raised = self.text.refuse if refusal.not_yet else self.text.error
+            raise raised(written_name(self.text, node).upper() + refusal.why, node, refusal.hint)
+        return function.result_type(arg.type)

@@ -335,7 +335,7 @@ class _Binder:
             return [(item.alias, item.this, item)]
         if isinstance(item, exp.Column):
             return [(names.resolve(item)[1].name, item, item)]
-        return [(output_name(item), item, item)]
+        return [(output_name(self.text, item), item, item)]
 
     @staticmethod
     def _column(source: Source, field: Field, star: exp.Expr) -> exp.Expr:

@@ -9,24 +9,23 @@
     DROP QUERY name
 
 Here is only form. What the language has but this version does not (`IF EXISTS`, ...) is recognised here when no tree
-could hold it, and refused by name. Expressions are those of Spark (sql/marking.py), the nodes for what is ours are in
-sql/tree.py.
+could hold it, and refused by name. Expressions are those of Spark (sql/marking.py), names, values and amounts are read
+by sql/values.py, and the nodes for what is ours are in sql/tree.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, ClassVar, NoReturn, TypeVar
+from collections.abc import Collection
+from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
-from muntin.model import UsageError
 from muntin.model.types import TYPES
-from muntin.sql.amounts import RATE_HINT, RATE_SECONDS, is_row_count, parse_rate, parse_rows
-from muntin.sql.duration import DURATION_HINT, parse_duration_us
-from muntin.sql.marking import GrammarError, MarkingParser, marking
+from muntin.sql.amounts import is_row_count, parse_rows
+from muntin.sql.duration import parse_duration_us
+from muntin.sql.marking import GrammarError, marking
 from muntin.sql.places import Span, mark
 from muntin.sql.tree import (
     ColumnType,
@@ -37,28 +36,27 @@ from muntin.sql.tree import (
     Emit,
     Option,
     PunctuationClause,
-    Rate,
     RowCount,
     SetOption,
     StreamRef,
     Unique,
 )
+from muntin.sql.values import ValueParser
 
 _LATER = "leave it out for now"
 WINDOW_HINT = "write WINDOW 1 min or WINDOW 100 ROWS"
-_T = TypeVar("_T")
 
 
 class UnknownStatement(GrammarError):
     """A statement that there is not; what could stand in its place, the reader of the text knows."""
 
 
-class MuntinParser(MarkingParser):
+class MuntinParser(ValueParser):
     RANGE_PARSERS: ClassVar[dict[TokenType, Any]] = {  # after a condition, FOR says what a punctuation is about
-        token: parse for token, parse in MarkingParser.RANGE_PARSERS.items() if token != TokenType.FOR
+        token: parse for token, parse in ValueParser.RANGE_PARSERS.items() if token != TokenType.FOR
     }
     QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Any]] = {
-        **MarkingParser.QUERY_MODIFIER_PARSERS,
+        **ValueParser.QUERY_MODIFIER_PARSERS,
         TokenType.WINDOW: marking(lambda self: ("windows", self._parse_window_clause())),
     }
 
@@ -130,7 +128,8 @@ class MuntinParser(MarkingParser):
         if select is None:
             self._fail("expected SELECT", f"write CREATE QUERY {name.name} AS SELECT ...")
         mark(select, start.start, self._prev.end + 1)
-        return self.expression(CreateQuery(this=name, expression=select, replace=replace))
+        node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, replace=replace))
+        return node
 
     def _parse_create_stream(self) -> CreateStream:
         name = self._parse_name("the stream's name")
@@ -153,7 +152,8 @@ class MuntinParser(MarkingParser):
             if key in clauses:
                 self._fail_since(start, f"{start.text.upper()} is given twice", "keep one of them")
             clauses[key] = clause
-        return self.expression(CreateStream(this=name, expressions=columns, **clauses))
+        node: CreateStream = self.expression(CreateStream(this=name, expressions=columns, **clauses))
+        return node
 
     def _parse_column_type(self) -> ColumnType:
         name = self._parse_name("a column's name")
@@ -163,7 +163,8 @@ class MuntinParser(MarkingParser):
             if self._curr and self._curr.token_type == TokenType.VAR:
                 self._fail(f"the type {self._curr.text} is not known", f"types are {', '.join(TYPES)} and decimal(p,s)")
             self._fail(f"expected the type of column {name.name}", hint)
-        return self.expression(ColumnType(this=name, type=kind))
+        node: ColumnType = self.expression(ColumnType(this=name, type=kind))
+        return node
 
     def _parse_unique_columns(self) -> Unique:
         start = self._curr
@@ -218,23 +219,6 @@ class MuntinParser(MarkingParser):
         )
         self._fail(f"unexpected {self._curr.text}", hint)
 
-    def _parse_rate(self) -> Rate:
-        """`n PER unit` after RATE."""
-        start = self._curr
-        _ = self._match(TokenType.DASH) or self._match(TokenType.PLUS)
-        self._match(TokenType.DOT)  # .5 is two tokens
-        if not self._match(TokenType.NUMBER):
-            self._fail("expected a number of rows after RATE", RATE_HINT, start)
-        rows = self._read(start, parse_rate, self.sql[start.start : self._prev.end + 1])
-        if not self._match_text_seq("PER"):
-            self._fail("expected PER after the number of rows", RATE_HINT)
-        if not self._is_word(*RATE_SECONDS):
-            what = f"{self._curr.text} is not a unit of a rate" if self._curr else "the rate has no unit"
-            self._fail(what, RATE_HINT)
-        seconds = RATE_SECONDS[self._curr.text.upper()]
-        self._advance()
-        return self._marked(start, Rate(per_second=rows / seconds))
-
     def _parse_option(self) -> Option:
         start = self._curr
         if self._match(TokenType.STRING):
@@ -247,72 +231,8 @@ class MuntinParser(MarkingParser):
         mark(node, start.start, self._prev.end + 1)
         if not self._match(TokenType.EQ):
             self._fail("expected = after the option's name", f"write {key} = 'value'")
-        return self.expression(Option(this=node, expression=self._parse_plain_value()))
-
-    # words, values, durations
-
-    def _parse_name(self, what: str) -> exp.Identifier:
-        """Any word may be a name where nothing else can stand, keywords too: `CREATE QUERY all AS`."""
-        token = self._curr
-        hint = "write a name: letters, digits and _"
-        if not token:
-            self._fail(f"expected {what}", hint)
-        quoted = token.token_type == TokenType.IDENTIFIER
-        if not quoted and (
-            token.token_type == TokenType.STRING or not (token.text[:1].isalpha() or token.text[:1] == "_")
-        ):
-            self._fail(f"expected {what}, found {token.text}", hint)
-        self._advance()
-        name = exp.Identifier(this=token.text, quoted=quoted)
-        mark(name, token.start, token.end + 1)
-        return name
-
-    def _parse_plain_value(self) -> exp.Literal:
-        """A string, number or word; its text as it stands, with `is_string` for what was quoted."""
-        start = self._curr
-        sign = "-" if self._match(TokenType.DASH) else ""
-        if not self._curr or self._curr.token_type in (TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA):
-            self._fail("expected a value", "write a string in quotes, a number, TRUE or FALSE", start)
-        quoted = self._curr.token_type == TokenType.STRING
-        text = self._curr.text
-        self._advance()
-        value = exp.Literal(this=sign + text, is_string=quoted)
-        mark(value, start.start, self._prev.end + 1)
-        return value
-
-    def _parse_duration(self) -> Duration:
-        start = self._curr
-        text = self._parse_amount("a duration", DURATION_HINT)
-        if is_row_count(text):
-            self._fail_since(start, "rows are no duration", DURATION_HINT)
-        return self._marked(start, Duration(us=self._read(start, parse_duration_us, text)))
-
-    def _parse_amount(self, what: str, hint: str) -> str:
-        """The text of `[INTERVAL] [-] number unit`; the tokens only bound it."""
-        start = self._curr
-        if not start:
-            self._fail(f"expected {what}", hint)
-        self._match(TokenType.INTERVAL)
-        _ = self._match(TokenType.DASH) or self._match(TokenType.PLUS)
-        glued = self._curr and self._curr.token_type == TokenType.VAR and self._curr.text[:1].isdigit()  # 1min
-        if not glued and not (self._curr and self._curr.token_type in (TokenType.NUMBER, TokenType.STRING)):
-            self._fail(f"expected {what}{', found ' + self._curr.text if self._curr else ''}", hint, start)
-        amount = self._curr
-        self._advance()
-        if self._curr and self._curr.token_type == TokenType.DCOLON and self._curr.start == amount.start:  # 5s, 5d
-            self._advance(2)
-        elif not glued and not (amount.token_type == TokenType.STRING and any(c.isalpha() for c in amount.text)):
-            if not self._curr or self._curr.token_type in (TokenType.R_BRACKET, TokenType.STRING, TokenType.NUMBER):
-                self._fail(f"{what.replace('a ', 'the ', 1)} has no unit", hint, start)
-            self._advance()
-        return self.sql[start.start : self._prev.end + 1]
-
-    def _read(self, start: Token, parse: Callable[[str], _T], text: str) -> _T:
-        """The value of a text that ends here, its faults told with its place."""
-        try:
-            return parse(text)
-        except UsageError as error:
-            self._fail_since(start, error.message, error.hint)
+        option: Option = self.expression(Option(this=node, expression=self._parse_plain_value()))
+        return option
 
     # aggregates
 
@@ -370,7 +290,8 @@ class MuntinParser(MarkingParser):
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if not (self._next and self._next.token_type == TokenType.L_BRACKET):
-            return super()._parse_table(*args, **kwargs)
+            plain: exp.Expr | None = super()._parse_table(*args, **kwargs)
+            return plain
         name = self._parse_name("a stream's name")
         start = self._curr
         self._advance()
@@ -378,7 +299,7 @@ class MuntinParser(MarkingParser):
         if not self._match(TokenType.R_BRACKET):
             self._fail("expected ] after the window", "write Stream [RANGE 12 HOURS] alias")
         mark(window, start.start, self._prev.end + 1)
-        table = self.expression(StreamRef(this=name, range=window))
+        table: StreamRef = self.expression(StreamRef(this=name, range=window))
         if not self._is_word("EMIT", "EVERY"):
             table.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
         return table

@@ -117,9 +117,17 @@ class Expressions:
         return tuple(dict.fromkeys(sorted(n[len(side.prefix) :] for n in names if n.startswith(side.prefix))))
 
 
-def output_name(node: exp.Expr) -> str:
+def written_name(text: SqlText, call: exp.AggFunc) -> str:
+    """What the user calls an aggregate function: sqlglot has one class for all names of a function."""
+    return text.slice(call).partition("(")[0].strip().lower() or call.sql_name().lower()
+
+
+def output_name(text: SqlText, node: exp.Expr) -> str:
     """What Spark calls an expression without alias: operators in parentheses, columns without their stream."""
     root = exp.Tuple(expressions=[node.copy()])
+    for call in list(root.find_all(exp.AggFunc)):
+        if (name := written_name(text, call)) != call.sql_name().lower():
+            call.replace(exp.Anonymous(this=name, expressions=[call.this]))
     for count in root.find_all(exp.Count):
         if isinstance(count.this, exp.Star):
             count.set("this", exp.Literal.number(1))

@@ -1,22 +1,25 @@
 """Spark's parser, with the extent of every expression in the text (`places.mark`), stricter where sqlglot is patient.
 
-Faults are told with their place and a hint.
+Faults are reported with their place and a hint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from muntin.sql.places import Span, mark
 
 MAX_NESTING = 25
 """How deep expressions may nest: the parser takes about 18 Python frames for each level."""
+
+
+E = TypeVar("E", bound=exp.Expr)
 
 
 class GrammarError(ParseError):
@@ -73,8 +76,8 @@ class MarkingParser(SparkParser):
         """Point from `start` to the last token that was read."""
         raise GrammarError(message, Span(start.start, self._prev.end + 1), hint)
 
-    def _marked(self, start: Token, instance: Any) -> Any:
-        node = self.expression(instance)
+    def _marked(self, start: Token, instance: E) -> E:
+        node: E = self.expression(instance)
         mark(node, start.start, self._prev.end + 1)
         return node
 

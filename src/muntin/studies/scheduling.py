@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from muntin.core.batch import Counters
-from muntin.core.memory import Heap
+from muntin.core.join import JoinState
 from muntin.core.policy import DEFAULT_POLICY
-from muntin.core.selection import Selections
-from muntin.core.state import JoinState
-from muntin.core.virtual import Costs, Measured, play
-from muntin.core.work import Work
+from muntin.core.schedule import ScheduledWork
+from muntin.core.selections import Selections
+from muntin.core.storage import Heap
 from muntin.generate.arrivals import bursts
+from muntin.kernels.arrays import Int64s
 from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
+from muntin.studies.virtual_clock import Costs, Measured, play
 
 SECOND_US = 1_000_000
 RATE, KEYS, NEW = 100.0, 500, 100_000
@@ -33,11 +33,10 @@ OUTPUTS = 0.4
 """How much of the time pairs take (3.4)."""
 LOAD = 0.5
 """How much of its time the operator works, where the study does not say."""
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Setting:
+class Scenario:
     """An experiment: windows in seconds, the queries of each, how rows come, and how busy they keep the operator.
 
     `rows` are those measured, of both streams; `keys` 1 is the nested loop.
@@ -82,17 +81,17 @@ def run(join: SharedJoin, history: Rows, rows: Rows, scheduler: str, costs: Cost
     selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
     state = JoinState(join, selections, DEFAULT_POLICY, Heap())
     state.load(history)
-    return play(Work(state, rows, Counters(), scheduler, run_length=1), costs)
+    return play(ScheduledWork(state, rows, Counters(), scheduler, run_length=1), costs)
 
 
-def costs_for(setting: Setting) -> Costs:
+def costs_for(setting: Scenario) -> Costs:
     """Costs that keep the operator busy for the load, pairs taking their part of it."""
     partners = setting.rate * max(setting.windows) / setting.keys
     each_us = setting.load * SECOND_US / (2 * setting.rate)
     return Costs(probe_us=(1 - OUTPUTS) * each_us / partners, output_us=OUTPUTS * each_us / partners)
 
 
-def measure(setting: Setting, scheduler: str) -> Measured:
+def measure(setting: Scenario, scheduler: str) -> Measured:
     """One point of figures 5 to 9."""
     rng = np.random.default_rng(setting.seed)
     reach_us, each = round(max(setting.windows) * SECOND_US), setting.rows // 2

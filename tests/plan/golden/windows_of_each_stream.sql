@@ -1,4 +1,4 @@
-SET order = 'key';
+SET output_order = 'key';
 SET invalidation = 'all';
 
 CREATE STREAM Temperature (ts TIMESTAMP, id BIGINT, LocationId BIGINT, Value DOUBLE)

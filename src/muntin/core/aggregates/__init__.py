@@ -1,0 +1,14 @@
+"""Aggregates over pairs, from the pairs of one shard to the rows of a query.
+
+`Aggregates` keeps the groups of live pairs and `Finals` those of EMIT FINAL; both send `GroupValues`, and `finish`
+makes the rows of a query of what all shards have sent. What is kept of a group for which function is not known here:
+functions say so themselves (`muntin.plan.functions`), and this room knows sums, extremes and different values.
+"""
+
+from muntin.core.aggregates.aggregates import Aggregates
+from muntin.core.aggregates.finals import NO_FINALS, Finals
+from muntin.core.aggregates.groups import GroupState, GroupValues
+from muntin.core.aggregates.key_ends import KeyEnds
+from muntin.core.aggregates.values import FAULT, finish
+
+__all__ = ["FAULT", "NO_FINALS", "Aggregates", "Finals", "GroupState", "GroupValues", "KeyEnds", "finish"]

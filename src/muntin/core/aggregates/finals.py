@@ -1,0 +1,144 @@
+"""EMIT FINAL: groups of a join key whose values go out once, when they can get no more pairs (semantics, section 7).
+
+Unlike live pairs, those of a group's whole life cannot be found again from the rows that the join keeps. So their
+totals are durable (`durable_totals.py`), and rows may be freed by promises: nobody needs them for the totals.
+
+A query that comes begins without pairs, in a family of its own (`final_state.py`); when one goes, the others of its
+family go on with the same log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.core.aggregates.final_state import FinalState, Keys
+from muntin.core.aggregates.groups import GroupValues, WantedPairs
+from muntin.core.aggregates.key_ends import KeyEnds
+from muntin.core.arrivals import key_columns
+from muntin.core.batch import Counters
+from muntin.core.results import OutputColumns, ResultBatch
+from muntin.core.selections import query_flags
+from muntin.core.storage import ChunkKind, ChunkLog, Memory
+from muntin.kernels.arrays import Bools, Int64s, UInt64s
+from muntin.kernels.hashing import hash_keys
+from muntin.model import Side
+from muntin.plan import SharedJoin
+from muntin.plan.families import Family, final_families
+
+NO_NUMBERS = np.zeros(0, np.int64)
+NO_FINALS: Mapping[str, Any] = {"next": 0, "states": ()}
+"""What is known of a shard that never had any."""
+
+
+class Finals:
+    """All families of a join with EMIT FINAL."""
+
+    def __init__(self, join: SharedJoin, memory: Memory, image: Mapping[str, Any] | None = None):
+        self._memory = memory
+        self._obsolete: list[str] = []
+        self._next: int = image["next"] if image else 0
+        if image is None:
+            found = final_families(q for q in join.queries if q.final)
+            self.states = [FinalState(join, family, memory) for family in found]
+        else:
+            self.states = [FinalState(join, _family(join, part["queries"]), memory, part) for part in image["states"]]
+
+    def __bool__(self) -> bool:
+        return bool(self.states)
+
+    @property
+    def image(self) -> dict[str, Any]:
+        return {"next": self._next, "states": [state.image for state in self.states]}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(state.nbytes for state in self.states)
+
+    @property
+    def groups(self) -> int:
+        return sum(state.groups.live for state in self.states)
+
+    def change(self, join: SharedJoin, new: Mapping[str, Any]) -> None:
+        """Go on with other queries; those that are `new` begin without pairs, each on its own.
+
+        Each on its own: promises of the time before may bind for a shorter time than its window.
+        """
+        states, there = [], {q.name for q in join.queries}
+        for state in self.states:
+            names = [q.name for q in state.family.queries]
+            stay = [name for name in names if name not in new and name in there]
+            if not stay:
+                self._obsolete += state.discard()
+            elif stay == names:
+                state.join, state.family = join, _family(join, stay)
+                states.append(state)
+            else:
+                narrowed, obsolete = state.narrowed(join, _family(join, stay))
+                self._obsolete += obsolete
+                states.append(narrowed)
+        begun = [q for q in join.queries if q.final and q.name in new]
+        self.states = states + [FinalState(join, family, self._memory) for q in begun for family in final_families([q])]
+
+    def open_keys(self) -> list[tuple[pa.ChunkedArray, Int64s, Int64s]]:
+        """The keys of groups that are not final yet, where the key is one column: its value and both halves."""
+        return [state.open_keys() for state in self.states]
+
+    def wanted(self, join: SharedJoin, side: Side, wants: UInt64s) -> list[Bools]:
+        """For each family, which classes of rows of a side it wants; `wants` are the queries of each class, as bits."""
+        flags = query_flags(wants, len(join.queries)).astype(bool)
+        numbers = {q.name: n for n, q in enumerate(join.queries)}
+        return [np.ascontiguousarray(flags[:, numbers[state.family.first.name]]) for state in self.states]
+
+    def advance(
+        self, batch: ResultBatch, ends: Sequence[KeyEnds], end: int | None, counters: Counters
+    ) -> list[GroupValues]:
+        """Take in pairs; the values of the groups that are over, of all where the streams have come to their `end`."""
+        columns, found = OutputColumns(batch), dict[str, list[pa.Table]]()
+        wanted, keys = (WantedPairs(batch), _keys(batch)) if len(batch) else (None, (NO_NUMBERS, NO_NUMBERS))
+        for state, own in zip(self.states, ends, strict=True):
+            chosen = wanted.places(state.family.first) if wanted else NO_NUMBERS
+            for values in state.advance(columns, chosen, keys, own, end, counters):
+                found.setdefault(values.query, []).append(values.table)
+        return [GroupValues(name, pa.concat_tables(tables)) for name, tables in found.items()]
+
+    # -- durability -----------------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return {"next": self._next, "states": [state.meta for state in self.states]}
+
+    def log(self, chunks: ChunkLog) -> None:
+        """Write what has changed, and remove the chunks that are needed no more."""
+        obsolete, self._obsolete = self._obsolete, []
+        for state in self.states:
+            for log, render in state.logs:
+                obsolete += log.log(chunks, self._next, render)
+                self._next += 1
+        chunks.remove(obsolete)
+
+    def restore(self, join: SharedJoin, meta: Mapping[str, Any], chunks: ChunkLog, tables: Mapping[str, Any]) -> None:
+        """Everything again from the chunks; those that belong to nobody go with the next micro-batch."""
+        self._next = meta["next"]
+        self.states = []
+        for part in meta["states"]:
+            state = FinalState(join, _family(join, part["queries"]), self._memory)
+            state.restore(part, tables)
+            self.states.append(state)
+        known = {segment.name for state in self.states for log, _ in state.logs for segment in log.segments}
+        self._obsolete = [name for kind, _, _, name in chunks if kind is ChunkKind.TOTALS and name not in known]
+
+
+def _keys(batch: ResultBatch) -> Keys:
+    """The join key of each pair as 128 bits."""
+    h1, h2, _ = hash_keys(key_columns(batch.join, Side.LEFT, batch.rows[Side.LEFT]))
+    at = batch.pairs[Side.LEFT]
+    return h1[at], h2[at]
+
+
+def _family(join: SharedJoin, names: Sequence[str]) -> Family:
+    (family,) = final_families(q for q in join.queries if q.name in names)
+    return family

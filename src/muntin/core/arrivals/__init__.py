@@ -1,0 +1,48 @@
+"""Rows between their arrival and the join.
+
+`sharding` gives each shard its rows, with time and key; `sort_out` turns away what is late or too far ahead.
+`Intake` numbers the others, writes them to the log and holds them until their time.
+`JoinProgress` knows how far the streams have come, and with them the join.
+`RowNumbering` counts the rows of a stream where a window does; `ArrivalTimes` are for response times only.
+"""
+
+from muntin.core.arrivals.acceptance import FRONTIER, IDLE, LIMIT, sort_out
+from muntin.core.arrivals.arrival_times import ArrivalTimes
+from muntin.core.arrivals.frontiers import FOREVER, is_event_time, united
+from muntin.core.arrivals.intake import Intake, IntakeImage, IntakeMeta
+from muntin.core.arrivals.progress import JoinProgress, ProgressMeta
+from muntin.core.arrivals.row_numbers import NumberedRows, RowNumberingImage
+from muntin.core.arrivals.sharding import (
+    data_of,
+    key_columns,
+    marked,
+    outside_calendar,
+    range_ends,
+    shard_rows,
+    spans_of,
+)
+
+__all__ = [
+    "FOREVER",
+    "FRONTIER",
+    "IDLE",
+    "LIMIT",
+    "ArrivalTimes",
+    "Intake",
+    "IntakeImage",
+    "IntakeMeta",
+    "JoinProgress",
+    "NumberedRows",
+    "ProgressMeta",
+    "RowNumberingImage",
+    "data_of",
+    "is_event_time",
+    "key_columns",
+    "marked",
+    "outside_calendar",
+    "range_ends",
+    "shard_rows",
+    "sort_out",
+    "spans_of",
+    "united",
+]

@@ -1,0 +1,203 @@
+"""How far a join has come, on the clock of its streams and on the axes of its sides.
+
+    R            the release point: results up to here have left
+    J[side]      how far the rows of a side have been joined,  R <= J[side] <= the frontier of its stream
+    now[side]    the place that the axis of a side has come to: a time, or a number where rows are counted
+
+Everything that is forgotten, rows, chunks and numbers, is so by R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.arrivals.frontiers import FOREVER, FrontierMeta, Frontiers
+from muntin.core.arrivals.row_numbers import NumberedRows, RowCounts, RowNumbering, RowNumberingImage
+from muntin.core.batch import ARRIVAL, TS, Arrivals
+from muntin.core.storage import ChunkKind, ChunkLog, Memory
+from muntin.kernels.arrays import Int64s
+from muntin.model import Axis, Query, Side
+from muntin.plan import SharedJoin
+
+
+@dataclass(frozen=True)
+class ProgressMeta:
+    """What is durable of the progress of a join; times and numbers of its rows are in chunks."""
+
+    streams: FrontierMeta = field(default_factory=FrontierMeta)
+    release: int = -FOREVER
+    joined: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
+    row_counts: list[RowCounts | None] = field(default_factory=lambda: [None, None])
+    complete_from: dict[str, int | None] = field(default_factory=dict)
+    """Queries that were added while the job ran, and from when on they get all their rows."""
+
+
+class JoinProgress:
+    def __init__(
+        self,
+        join: SharedJoin,
+        max_ahead_us: int | None,
+        memory: Memory,
+        meta: ProgressMeta,
+        image: Sequence[RowNumberingImage | None] = (None, None),
+    ):
+        left, right = (stream.lateness_us for stream in join.streams)
+        self.streams = Frontiers((left, right), max_ahead_us, meta.streams)
+        self.release = meta.release
+        self.joined = list(meta.joined)
+        self._complete_from = dict(meta.complete_from)
+        self._numberings = [
+            RowNumbering(join.reach(side), memory, meta.row_counts[side], image[side])
+            if join.axes[side] is Axis.ROWS
+            else None
+            for side in Side
+        ]
+        self._follow(join)
+
+    def _follow(self, join: SharedJoin) -> None:
+        self._join = join
+        self._lags = any(query.looks_at_live_pairs for query in join.queries)
+        """Aggregates have come to the last instant before the release point only: pairs that go at it are live."""
+        for side in Side:
+            if (numbering := self._numberings[side]) is not None:
+                numbering.window = join.reach(side)
+
+    @property
+    def meta(self) -> ProgressMeta:
+        counts = [numbering.counts if numbering else None for numbering in self._numberings]
+        return ProgressMeta(self.streams.meta, self.release, self.joined, counts, self._complete_from)
+
+    @property
+    def image(self) -> list[RowNumberingImage | None]:
+        """What another process needs, beside `meta` and the memory."""
+        return [numbering.image if numbering else None for numbering in self._numberings]
+
+    # -- forward --------------------------------------------------------------------------------------------------
+
+    def begin(self, max_ts: Sequence[int]) -> dict[str, int | None]:
+        """Start in the middle of streams that have come to `max_ts`; from when on queries get all their rows."""
+        self.streams.begin(max_ts)
+        self.release = self._release_point()
+        self.joined = self.passed
+        self._complete_from = {query.name: self._filled_from(query) for query in self._join.queries}
+        return dict(self._complete_from)
+
+    def change(self, join: SharedJoin, kept: Mapping[str, bool]) -> dict[str, int | None]:
+        """Go on with other queries over the same streams; from when on those that are new get all their rows.
+
+        `kept` names these, and says whether the rows that they want have been kept.
+        """
+        at_once = max([self.release + 1, *(ts for ts in self._complete_from.values() if ts is not None)])
+        new = {q.name: at_once if kept[q.name] else self._filled_from(q) for q in join.queries if q.name in kept}
+        known = {**self._complete_from, **new}
+        self._complete_from = {q.name: known[q.name] for q in join.queries if q.name in known}
+        self._follow(join)
+        return new
+
+    def advance(self, arrivals: Arrivals, limits: Sequence[int]) -> None:
+        """A micro-batch has come, rows beyond `limits` left out: the release point follows."""
+        self.streams.note(arrivals, limits)
+        self.release = self._release_point()
+
+    def _release_point(self) -> int:
+        """Results up to here can leave. Numbers depend on the order of ties over both streams: those must be
+        complete."""
+        return min(self.streams.frontiers) - any(self._numberings)
+
+    @property
+    def passed(self) -> list[int]:
+        """How far rows can be joined under Sync-Filter."""
+        return [self.release, self.release]
+
+    def joined_until(self, bounds: Sequence[int]) -> None:
+        """Rows have been joined as far as their streams have come to these bounds."""
+        seen = self.streams.max_ts
+        self.joined = [max(self.joined[side], self.release, min(bounds[side], seen[side])) for side in Side]
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether rows have been joined beyond the release point."""
+        return max(self.joined) > self.release
+
+    # -- rows that are counted ------------------------------------------------------------------------------------
+
+    def number_arrivals(
+        self,
+        side: Side,
+        rows: pa.Table,
+        clock: Int64s | None,
+        limit: int,
+        chunks: ChunkLog,
+    ) -> pa.Table:
+        """On an axis of rows: note the whole stream's times, and give own rows their place in the order of arrival."""
+        numbering = self._numberings[side]
+        if numbering is None or clock is None or not len(clock):
+            return rows
+        base, ts, arrivals = numbering.receive(clock, self.streams.frontier(side), limit)
+        if len(ts):
+            times = pa.table({TS: ts, ARRIVAL: arrivals})
+            chunks.write(ChunkKind.CLOCK, side, base, times, int(ts[-1]), self._join.reach(side))
+        at = rows.column_names.index(ARRIVAL)
+        return rows.set_column(at, ARRIVAL, pc.add(rows[ARRIVAL], base))
+
+    def number(self) -> list[NumberedRows | None]:
+        """The numbers of the rows that the release point has passed, where rows are counted."""
+        return [s.release(self.release) if s else None for s in self._numberings]
+
+    def recount(self, chunks: ChunkLog, tables: Mapping[str, pa.Table]) -> list[NumberedRows | None]:
+        """After a restart: the numbers that rows had, from the chunks."""
+        for kind, side, _, name in chunks:
+            numbering = self._numberings[side]
+            if kind is ChunkKind.CLOCK and numbering is not None:
+                numbering.hold(*(tables[name][c].to_numpy() for c in (TS, ARRIVAL)))
+        return [s.recount(self.release) if s else None for s in self._numberings]
+
+    # -- what follows from it -------------------------------------------------------------------------------------
+
+    def now(self, side: Side) -> int:
+        """How far the axis of a side has come; past everything once both streams have ended."""
+        numbering = self._numberings[side]
+        return numbering.numbered if numbering and not all(self.streams.ended) else self.release - self._lags
+
+    @property
+    def places(self) -> list[int]:
+        return [self.now(side) for side in Side]
+
+    def stale_before(self, side: Side, age: int) -> int:
+        """Rows of a side with an earlier event time have reached an age."""
+        numbering = self._numberings[side]
+        if numbering is not None and not all(self.streams.ended):
+            return numbering.stale_before(age)
+        return self.now(side) - age + 1
+
+    @property
+    def behind(self) -> Side:
+        """The side whose stream holds the other one back."""
+        left, right = self.streams.frontiers
+        return Side.LEFT if left <= right else Side.RIGHT
+
+    @property
+    def end(self) -> int | None:
+        """The last event time, once both streams have ended."""
+        return max(self.streams.max_ts) if all(self.streams.ended) else None
+
+    def span(self, before: int) -> tuple[int, int] | None:
+        """The event times, both included, between which results lie that leave from a release point up to this one."""
+        low, high = max(before, self.streams.min_ts), min(self.release, max(self.streams.max_ts))
+        return (low, high) if low <= high else None
+
+    def _filled_from(self, query: Query) -> int | None:
+        """The event time from which a query gets all its rows if it has to wait until its windows have filled.
+
+        Nobody knows when the last group is over that had pairs before.
+        """
+        seen = max(self.streams.max_ts)
+        if seen == -FOREVER:
+            return self.release + 1
+        if query.final:
+            return None
+        return None if Axis.ROWS in query.window.axes else seen + 1 + max(query.window.left, query.window.right)

@@ -1,0 +1,154 @@
+"""The parts of one shard's operator: how they are opened, what they take, and what they leave behind."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+from muntin.core import limits
+from muntin.core.aggregates import Aggregates, Finals
+from muntin.core.arrivals import Intake, JoinProgress
+from muntin.core.join import JoinState, QueryRequirements
+from muntin.core.operator_state import OperatorImage, OperatorMeta
+from muntin.core.order import HoldBuffer
+from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
+from muntin.core.punctuations import JoinView, open_promises
+from muntin.core.selections import Selections
+from muntin.core.storage import ChunkLog, Heap, Memory, StoredRows
+from muntin.model import Side
+from muntin.plan import SharedJoin
+
+
+@dataclass(frozen=True)
+class Milestones:
+    """How far a join has come."""
+
+    release: int
+    joined: list[int]
+    frontiers: list[int]
+
+
+class OperatorParts:
+    changed = False
+    """Whether queries have changed: rows that nobody wanted then may be missing that somebody wants now."""
+    restored = False
+    """Whether the state was built again from its chunks: rows that a probe had taken out early are there again."""
+    milestones: Milestones | None = None
+    """How far the join had come when it was checked last."""
+
+    def __init__(
+        self,
+        join: SharedJoin,
+        memory: Memory | None = None,
+        policy: Policy = DEFAULT_POLICY,
+        meta: OperatorMeta | None = None,
+        image: OperatorImage | None = None,
+    ):
+        """Go on from an image, or begin: anew, or with what `meta` says and `restore` adds."""
+        memory = memory or Heap()
+        meta = image.meta if image else meta or OperatorMeta()
+        self.join = join
+        self.policy = policy
+        self.filter_order = policy.ordering.joins_ahead(meta.filter_order)
+        """Whether rows are joined as soon as their own stream has passed them, and results wait."""
+        self.counters = deepcopy(meta.counters)
+        self.chunks = ChunkLog(meta.chunks)
+        self.requirements = QueryRequirements(join, meta.classes, image.classes if image else ())
+        numberings = image.row_numberings if image else (None, None)
+        self.progress = JoinProgress(join, policy.max_ahead_us, memory, meta.progress, numberings)
+        self.intake = Intake(join, self.selections, self.chunks, memory, meta.intake, image.intake if image else None)
+        self.state = JoinState(join, self.selections, policy, memory, image.state if image else None)
+        held_pairs = image.held_pairs if image else ()
+        self.held_pairs = HoldBuffer(memory, self.requirements.judges, meta.early_release, held_pairs)
+        self.aggregates = Aggregates(join, memory, image.aggregates if image else None, policy.every_rows)
+        self.finals = Finals(join, memory, image.finals if image else None)
+        families, promises = len(self.finals.states), image.promises if image else None
+        self.promises = open_promises(join, policy.punctuations, memory, families, meta.promises, promises)
+
+    @property
+    def release(self) -> int:
+        """Results up to here have left."""
+        return self.progress.release
+
+    @property
+    def joined(self) -> list[int]:
+        """How far the rows of each side have been joined."""
+        return self.progress.joined
+
+    @property
+    def selections(self) -> tuple[Selections, Selections]:
+        return self.requirements.selections
+
+    @property
+    def payload(self) -> tuple[StoredRows, ...]:
+        """The rows themselves, by number."""
+        return self.intake.payload
+
+    @property
+    def view(self) -> JoinView:
+        """What promises may read."""
+        return JoinView(self.join, self.state, self.payload, self.selections, self.finals, self.release)
+
+    # -- what it takes --------------------------------------------------------------------------------------------
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of what waits: rows that have not been joined, and pairs."""
+        return self.intake.held_bytes + self.held_pairs.nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the state takes in memory: index, expiry lists, and the rows themselves."""
+        others = self.aggregates.nbytes + self.finals.nbytes + self.promises.nbytes
+        return self.state.nbytes + sum(p.nbytes for p in self.payload) + others
+
+    def slice_rows(self, side: Side) -> list[int]:
+        """Live rows per slice of one side, from young to old, as of the release point."""
+        now = min(self.progress.now(side), max(self.progress.streams.max_ts))
+        rows = self.state.rows_by_age if self.promises.frees_rows else self.state.expiry.rows_by_age
+        return rows(side, now)
+
+    def fullest_key(self, side: Side) -> limits.FullestKey | None:
+        """The key with the most rows of a side; None where it has no rows."""
+        return limits.fullest_key(self.join, side, self.state, self.payload)
+
+    def too_many_pairs(self, error: LimitError) -> LimitError:
+        """A limit of the join, with the query and the key that take most of it."""
+        return limits.too_many_pairs(self.join, error, self._fullest_keys)
+
+    @property
+    def _fullest_keys(self) -> list[limits.FullestKey]:
+        return [key for side in Side if (key := self.fullest_key(side)) is not None]
+
+    # -- durability -----------------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> OperatorMeta:
+        """All that `restore` needs beside the chunks."""
+        return OperatorMeta(
+            progress=self.progress.meta,
+            intake=self.intake.meta,
+            filter_order=self.filter_order,
+            early_release=self.held_pairs.early_release,
+            chunks=self.chunks.live,
+            classes=self.requirements.tallies,
+            counters=self.counters,
+            promises=self.promises.meta,
+            finals=self.finals.meta,
+        )
+
+    @property
+    def image(self) -> OperatorImage:
+        """All that another process needs, beside the memory, to go on from here."""
+        return OperatorImage(
+            meta=self.meta,
+            cuts=[list(cuts) for cuts in self.join.cuts],
+            state=self.state.image,
+            intake=self.intake.image,
+            classes=self.requirements.image,
+            held_pairs=self.held_pairs.image,
+            row_numberings=self.progress.image,
+            promises=self.promises.image,
+            aggregates=self.aggregates.image,
+            finals=self.finals.image,
+        )

@@ -1,0 +1,55 @@
+"""What an operator leaves behind, as records that become plain JSON (`muntin.model.records`).
+
+`OperatorMeta` is durable beside the chunks of the log: an operator can be restored from both. `OperatorImage` is what
+another process needs beside the memory of the operator: it goes on from there without a look at the chunks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from muntin.core.aggregates import NO_FINALS
+from muntin.core.arrivals import IntakeImage, IntakeMeta, ProgressMeta, RowNumberingImage
+from muntin.core.batch import Counters
+from muntin.core.join import StateImage
+from muntin.core.order import EarlyRelease
+from muntin.core.punctuations import PromisesImage, PromisesMeta
+from muntin.core.selections import ClassTally
+from muntin.core.storage import Chunk, QueueImage
+from muntin.plan import SharedJoin
+
+
+@dataclass(frozen=True)
+class OperatorMeta:
+    """What is durable; by default, that of a shard that has met nothing."""
+
+    progress: ProgressMeta = field(default_factory=ProgressMeta)
+    intake: IntakeMeta = field(default_factory=IntakeMeta)
+    filter_order: bool = False
+    early_release: EarlyRelease | None = None
+    chunks: dict[str, Chunk] = field(default_factory=dict)
+    classes: list[list[ClassTally]] = field(default_factory=lambda: [[], []])
+    counters: Counters = field(default_factory=Counters)
+    promises: PromisesMeta | None = None
+    finals: Any = field(default_factory=lambda: NO_FINALS)
+
+
+@dataclass(frozen=True)
+class OperatorImage:
+    """What another process needs to go on."""
+
+    meta: OperatorMeta
+    cuts: list[list[int]]
+    state: StateImage
+    intake: IntakeImage
+    classes: list[list[str]]
+    held_pairs: list[QueueImage]
+    row_numberings: list[RowNumberingImage | None]
+    promises: PromisesImage | None
+    aggregates: Any
+    finals: Any
+
+    def fits(self, join: SharedJoin) -> bool:
+        """Whether it was made with the same cuts: its expiry lists are those of slices."""
+        return self.cuts == [list(cuts) for cuts in join.cuts]

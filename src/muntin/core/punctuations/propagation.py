@@ -1,0 +1,240 @@
+"""When the output is over for a key: punctuations for those who read it (ding2004, theorems 3.1 and 4.1).
+
+After a promise of side S at tp for key v, with `last` the last row of S that has v, a query with window W on S can
+bring pairs with v up to the time
+
+    early   max(tp, last + W - 1)      its last row has left its window
+    both    max(tp, tp')               the other side has promised the same at tp'
+
+whichever is earlier. At that time, as soon as the join has come past it, the query's output is punctuated for v. Both
+times are event times: a query gets the same punctuations however the input is cut, and after every restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.arrivals import FOREVER
+from muntin.core.batch import CLASS, TS
+from muntin.core.storage import Memory, SidesImage, StoredRows
+from muntin.kernels.arrays import Bools, Int64s
+from muntin.kernels.evaluate import arrow_type
+from muntin.kernels.promises import NONE, Table, finish
+from muntin.model import Side
+from muntin.plan import SharedJoin
+
+Over = tuple[Int64s, Int64s, Int64s, Int64s]
+RULE, EARLY, BOTH = "rule", "early", "both"
+FIELDS = 6
+NUMBER, AT, LAST, OTHER, KEY1, KEY2 = range(FIELDS)
+"""Of pending promises: number, time, last row (NONE: there is none), since when the other side has promised the same
+(FOREVER: it has not), both halves of the key; after them the last rows of each family of finals."""
+
+
+@dataclass(frozen=True)
+class NewPromises:
+    """Promises of one side that have just come into force, in order of event time."""
+
+    tp: Int64s
+    until: Int64s
+    h1: Int64s
+    h2: Int64s
+    number: Int64s
+    last: Int64s
+    partner: Int64s
+    """The number of the other side's promise for the same key; NONE where it has none."""
+    lasts: Int64s
+    """For each family of finals, what `last` would be if only its rows counted."""
+
+    def chosen(self, which: Bools) -> NewPromises:
+        """Some of them."""
+        return NewPromises(
+            self.tp[which],
+            self.until[which],
+            self.h1[which],
+            self.h2[which],
+            self.number[which],
+            self.last[which],
+            self.partner[which],
+            self.lasts[:, which],
+        )
+
+    @property
+    def quiet(self) -> Bools:
+        """Where nobody has rows of the side with the key: its output is over at once."""
+        return self.number < 0
+
+
+def key_names(join: SharedJoin) -> list[str]:
+    """How the columns of a join's key are called in its punctuations: as on the left stream, or by a number where they
+    are expressions, occur twice, or are called as the rule is."""
+    wanted = [pair.left.column[1] if pair.left.column else None for pair in join.keys]
+    names: list[str] = []
+    for name in wanted:
+        taken = {RULE, *(other.lower() for other in names)}
+        if name is None or name.lower() in taken:
+            taken |= {other.lower() for other in wanted if other is not None}
+            name = next(number for n in count(len(names) + 1) if (number := f"key{n}") not in taken)
+        names.append(name)
+    return names
+
+
+def punctuation_schema(join: SharedJoin) -> pa.Schema:
+    """The columns of the punctuations of a query's output: the key, the event time, and the rule."""
+    keys = [pa.field(name, arrow_type(pair.type)) for name, pair in zip(key_names(join), join.keys, strict=True)]
+    return pa.schema([*keys, pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False), pa.field(RULE, pa.string())])
+
+
+class PendingPunctuations:
+    """Promises after which some query can still bring rows with the key; each as one column of an array."""
+
+    def __init__(self, memory: Memory, image: SidesImage | None, early: bool, families: int):
+        self._memory = memory
+        self._early = early
+        self._rows = [np.zeros((FIELDS + families, 0), np.int64) for _ in Side]
+        self._name: str | None = None
+        if image:
+            self._name = image.name
+            layout = [((FIELDS + families, n), "int64") for n in image.sizes]
+            self._rows = [a.copy() for a in memory.arrays(image.name, layout)]
+
+    @property
+    def image(self) -> SidesImage:
+        """What another process needs to go on with them; they are few beside the rows, and copied each time."""
+        if self._name is not None:
+            self._memory.discard(self._name)
+        self._name = self._memory.name("pending")
+        sizes = [rows.shape[1] for rows in self._rows]
+        layout = [(rows.shape, "int64") for rows in self._rows]
+        for array, rows in zip(self._memory.allocate(self._name, layout), self._rows, strict=True):
+            array[:] = rows
+        return SidesImage(self._name, sizes)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(rows.nbytes for rows in self._rows)
+
+    def add(self, new_promises: Sequence[NewPromises]) -> None:
+        """Take in new promises; one that is the second for its key ends the waiting of the first.
+
+        Of a quiet promise (kernels/promises.py) nothing is said; a second one after it speaks for both.
+        """
+        for side in Side:
+            new = new_promises[side]
+            quiet = (new.partner != NONE) & (new.partner < 0)
+            alone = ((new.partner == NONE) | quiet) & (new.number >= 0)
+            other = np.where(quiet, new.tp, FOREVER)[alone]
+            columns = [new.number[alone], new.tp[alone], new.last[alone], other, new.h1[alone], new.h2[alone]]
+            columns += list(new.lasts[:, alone])
+            self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)], axis=1)
+        for side in Side:
+            second, first = new_promises[side], self._rows[side.other]
+            paired = second.partner >= 0
+            if not paired.any() or not first.shape[1]:
+                continue
+            order = np.argsort(first[NUMBER])
+            at = np.searchsorted(first[NUMBER], second.partner[paired], sorter=order).clip(max=len(order) - 1)
+            found = first[NUMBER, order[at]] == second.partner[paired]
+            first[OTHER, order[at[found]]] = second.tp[paired][found]
+
+    def due(
+        self, join: SharedJoin, keys: Sequence[StoredRows], tables: Sequence[Table], before: int, release: int
+    ) -> dict[str, pa.Table]:
+        """For each query, the punctuations of its output with times from `before` on that lie before `release`."""
+        parts: dict[str, list[pa.Table]] = {}
+        for side in Side:
+            rows = self._rows[side]
+            if not rows.shape[1]:
+                continue
+            for window in join.windows[side]:
+                early, both = self._ends(rows, window)
+                ends = np.minimum(early, both)
+                chosen = np.flatnonzero((ends >= before) & (ends < release))
+                if len(chosen):
+                    sooner = early[chosen] < both[chosen]
+                    table = _rendered(join, keys[side], rows[NUMBER, chosen], ends[chosen], sooner)
+                    for query in join.queries:
+                        if query.window.side(side) == window:
+                            parts.setdefault(query.name, []).append(table)
+        self.settle(join, tables, release)
+        return {name: in_order(tables_) for name, tables_ in parts.items()}
+
+    def over(self, family: int, windows: Sequence[Sequence[int]], before: int, release: int) -> Iterator[Over]:
+        """The same for a family of finals, with the windows of its lanes on both sides: key, time, lane."""
+        for side in Side:
+            rows = self._rows[side]
+            for lane, window in enumerate(windows):
+                ends = np.minimum(*self._ends(rows, window[side], rows[FIELDS + family]))
+                due = np.flatnonzero((ends >= before) & (ends < release))
+                yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), lane)
+
+    def find_last_rows(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s]) -> None:
+        """Ask anew for the last rows of families: by side, both halves of the key, and time.
+
+        Where there is none any more, the output has been punctuated for the key, or a promise of the other side has
+        freed it and will punctuate.
+        """
+        for side in Side:
+            rows = self._rows[side][:FIELDS]
+            lasts = last(side, rows[KEY1], rows[KEY2], rows[AT])
+            self._rows[side] = np.concatenate([rows, np.where(lasts == NONE, FOREVER, lasts)])
+
+    def settle(self, join: SharedJoin, tables: Sequence[Table], release: int) -> None:
+        """Let go of promises that every query's output has been punctuated for.
+
+        Rows of the other side that come after such an end need not even probe (ding2004 4.4, `propagated`).
+        """
+        for side in Side:
+            rows = self._rows[side]
+            if rows.shape[1]:
+                early, both = self._ends(rows, join.reach(side))
+                over = np.minimum(early, both) < release
+                done = rows[:, over]
+                finish(tables[side], done[KEY1], done[KEY2], done[NUMBER], early[over])
+                self._rows[side] = rows[:, ~over]
+
+    def _ends(self, rows: Int64s, window: int, last: Int64s | None = None) -> tuple[Int64s, Int64s]:
+        """When the output of a query with this window is over, by either rule."""
+        last = rows[LAST] if last is None else last
+        both = np.where(rows[OTHER] == FOREVER, FOREVER, np.maximum(rows[AT], rows[OTHER]))
+        if not self._early:
+            return np.full_like(both, FOREVER), both
+        gone = np.where(last == NONE, NONE, np.minimum(last, FOREVER - window) + window - 1)
+        return np.maximum(rows[AT], np.where(last == FOREVER, FOREVER, gone)), both
+
+
+def _rendered(join: SharedJoin, keys: StoredRows, numbers: Int64s, ends: Int64s, early: Bools) -> pa.Table:
+    found, places = keys.fetch(numbers)
+    schema = punctuation_schema(join)
+    values = [c.take(pa.array(places)) for c in found.drop_columns([TS, CLASS]).columns]
+    rules = pa.array(np.where(early, EARLY, BOTH).tolist(), pa.string())
+    return pa.Table.from_arrays([*values, pa.array(ends).cast(schema.field("_ts").type), rules], schema=schema)
+
+
+def in_order(tables: Sequence[pa.Table]) -> pa.Table:
+    """Punctuations of one output by event time."""
+    table = pa.concat_tables(tables)
+    return table.take(pa.array(np.argsort(table["_ts"].cast(pa.int64()).to_numpy(), kind="stable")))
+
+
+def spoken_by(
+    join: int, found: Mapping[str, pa.Table], speakers: Mapping[str, tuple[int, bool]]
+) -> dict[str, pa.Table]:
+    """The punctuations of outputs that a join may publish (`plan.punctuation.speakers`).
+
+    Of a query that several joins feed, one of them speaks, and says only what holds for all: that both inputs are over.
+    """
+    tables = {}
+    for name, table in found.items():
+        speaker, alone = speakers[name]
+        if not alone:
+            table = table.filter(pc.equal(table[RULE], BOTH))
+        if speaker == join and table.num_rows:
+            tables[name] = table
+    return tables

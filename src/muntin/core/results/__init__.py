@@ -1,0 +1,25 @@
+"""Pairs on their way to the queries: each pair once, each row of it once.
+
+`FoundPairs` are the pairs of one step by row numbers, while the operator still has the rows.
+`ResultBatch` stands alone: the rows that occur, and the pairs as positions in them.
+`route` and its kin say which query receives which pairs, at the very end.
+`OutputColumns` computes the SELECT lists: what concerns one side once per row, not once per pair.
+"""
+
+from muntin.core.results.found_pairs import FoundPairs
+from muntin.core.results.output_columns import OUTPUT_TS, OutputColumns, output_schema, unite
+from muntin.core.results.result_batch import ResultBatch
+from muntin.core.results.routing import count, counted, route, routed
+
+__all__ = [
+    "OUTPUT_TS",
+    "FoundPairs",
+    "OutputColumns",
+    "ResultBatch",
+    "count",
+    "counted",
+    "output_schema",
+    "route",
+    "routed",
+    "unite",
+]

@@ -1,0 +1,84 @@
+"""The pairs of one step, by the numbers of their rows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from muntin.core.arrivals import ArrivalTimes
+from muntin.core.batch import CLASS
+from muntin.core.results.result_batch import ResultBatch
+from muntin.core.selections import query_bits, routes
+from muntin.core.storage import StoredRows, distinct
+from muntin.kernels.arrays import Int32s, Int64s, UInt64s
+from muntin.kernels.join import Pairs
+from muntin.model import Side
+from muntin.plan import SharedJoin
+
+
+class FoundPairs:
+    """The pairs of one step, by row numbers; valid until the operator gives the rows back (`Operator.tidy`)."""
+
+    def __init__(
+        self,
+        join: SharedJoin,
+        payload: tuple[StoredRows, ...],
+        wants: tuple[UInt64s, UInt64s, UInt64s],
+        pairs: Pairs,
+        arrival_times: ArrivalTimes,
+    ):
+        self.join = join
+        self.payload = payload
+        self.wants = wants
+        self.pairs = pairs
+        self.arrival_times = arrival_times
+
+    def __len__(self) -> int:
+        return len(self.pairs.ts)
+
+    @property
+    def tags(self) -> Int32s:
+        return self.pairs.tag
+
+    @property
+    def verdicts(self) -> Int32s:
+        return self.pairs.verdict
+
+    def classes(self, side: Side) -> Int32s:
+        """The class of each pair's row of a side."""
+        return self.payload[side].class_by_number()(self.pairs.rows[side])
+
+    def whole(self) -> ResultBatch:
+        return self.pick(slice(None))
+
+    def split(self, parts: int, span: tuple[int, int] | None) -> list[ResultBatch]:
+        """The pairs cut at `parts` equal ranges of `span`, the same cuts in every shard; each part stands alone."""
+        if parts == 1 or len(self) == 0 or span is None:
+            return [self.whole(), *(self.pick(slice(0)) for _ in range(parts - 1))]
+        low, high = span
+        cuts = [low + (high + 1 - low) * n // parts for n in range(1, parts)]
+        ends = [0, *np.searchsorted(self.pairs.ts, cuts), len(self)]
+        return [self.pick(slice(a, b)) for a, b in pairwise(ends)]
+
+    def without_aggregates(self, batch: ResultBatch) -> FoundPairs:
+        """The pairs that some query wants as they are; `batch` is all of them."""
+        plain = query_bits(np.array([[q.aggregation is None for q in self.join.queries]]))
+        wants = (self.wants[0] & plain, self.wants[1] & plain, self.wants[2] & plain)
+        left, right = (wants[side][batch.rows[side][CLASS].to_numpy()][batch.pairs[side]] for side in Side)
+        wanted = left & right & routes(self.join, wants[:2]).readers[batch.tags & 1, batch.tags >> 1]
+        if len(batch.verdicts):
+            wanted &= wants[2][batch.verdicts]
+        kept = wanted.any(axis=1)
+        verdict = self.pairs.verdict[kept] if len(self.pairs.verdict) else self.pairs.verdict
+        pairs = Pairs(self.pairs.rows[:, kept], self.pairs.ts[kept], self.pairs.tag[kept], verdict)
+        return FoundPairs(self.join, self.payload, wants, pairs, self.arrival_times)
+
+    def pick(self, part: slice | Int64s) -> ResultBatch:
+        """Some of the pairs, which then stand alone."""
+        (left, lefts), (right, rights) = (distinct(self.pairs.rows[side, part]) for side in Side)
+        rows = self.payload[0].take(left), self.payload[1].take(right)
+        verdicts = self.pairs.verdict[part].copy() if len(self.pairs.verdict) else self.pairs.verdict
+        tags = self.pairs.tag[part].copy()
+        arrived = self.arrival_times.of(Side.LEFT, left), self.arrival_times.of(Side.RIGHT, right)
+        return ResultBatch(self.join, rows, self.wants, (lefts, rights), tags, verdicts, arrived)

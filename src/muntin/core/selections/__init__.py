@@ -1,0 +1,13 @@
+"""Which queries want which rows: all selections, evaluated once for each row.
+
+`Classes` number the sets of queries that want the same; a row carries the number of its class.
+`Selections` are the classes of one side, with how long rows of a class stay and how far they probe.
+`slicing` and `routes` give the kernels the slices of the state and the readers of each.
+Predicates over both sides are classified in the same way, for each pair that is found.
+"""
+
+from muntin.core.selections.classes import Classes, query_bits, query_flags
+from muntin.core.selections.selections import ClassTally, Selections
+from muntin.core.selections.slice_tables import per_class, routes, slicing
+
+__all__ = ["ClassTally", "Classes", "Selections", "per_class", "query_bits", "query_flags", "routes", "slicing"]

@@ -1,0 +1,28 @@
+"""What a correct answer is, in plain Python: slow, obvious, and the judge of everything else.
+
+`join` says which rows count and which pairs a query has, `punctuations` what promises do, `aggregates` what groups
+show. A row maps column names to values; its event time is in int microseconds, None for NULL. Keys, selections and
+conditions are callables, so nothing here needs the engine. Sections are those of docs/semantics.md.
+"""
+
+from muntin.oracle.aggregates import By, aggregate, final, first
+from muntin.oracle.join import DeadLetter, Key, Pair, Promise, Row, admit, answer, columns, same_key
+from muntin.oracle.punctuations import ends, promised
+
+__all__ = [
+    "By",
+    "DeadLetter",
+    "Key",
+    "Pair",
+    "Promise",
+    "Row",
+    "admit",
+    "aggregate",
+    "answer",
+    "columns",
+    "ends",
+    "final",
+    "first",
+    "promised",
+    "same_key",
+]

@@ -1,0 +1,63 @@
+"""Section 6: what a stream promises, which rows break a promise, and when the output is over for a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from muntin.model import Side, Window
+from muntin.oracle.join import Key, Promise, Row, Selection, same_key
+
+
+def promised(
+    rows: Sequence[Row], marks: Sequence[Row], key: Key, binding_us: int, unique: bool = False, time: str = "ts"
+) -> tuple[list[Row], list[Row], list[Promise]]:
+    """The rows of a stream that count, those that broke a promise, and the promises.
+
+    Rows come in (time, arrival) order, punctuations (`marks`) after all rows of their time. With `unique` each row
+    is a promise as well, at once. A punctuation for a key that is promised already makes that promise bind longer.
+    """
+    kept: list[Row] = []
+    broken: list[Row] = []
+    promises: list[Promise] = []
+    events = [(row[time], 0, n, row) for n, row in enumerate(rows)] + [(m[time], 1, n, m) for n, m in enumerate(marks)]
+    for ts, is_mark, _, row in sorted(events, key=lambda event: event[:3]):
+        mine = [n for n, p in enumerate(promises) if same_key(p.key, key(row)) and ts <= p.until]
+        if is_mark and mine:
+            promises[mine[0]] = promises[mine[0]]._replace(until=ts + binding_us)
+        elif any(unique or promises[n].ts < ts for n in mine):
+            broken.append(row)
+        else:
+            if not is_mark:
+                kept.append(row)
+            if (is_mark or unique) and not mine and same_key(key(row), key(row)):
+                promises.append(Promise(key(row), ts, ts + binding_us))
+    return kept, broken, promises
+
+
+def ends(
+    window: Window,
+    key: Sequence[Any],
+    rows: tuple[Sequence[Row], Sequence[Row]],
+    keys: tuple[Key, Key],
+    promises: tuple[Sequence[Promise], Sequence[Promise]],
+    keeps: tuple[Selection | None, Selection | None] = (None, None),
+    times: tuple[str, str] = ("ts", "ts"),
+) -> list[int]:
+    """The times at which a query's output is over for a key.
+
+    Both streams have promised the key, or one has, and its last row with the key has left its window. Of two
+    promises that hold together the first one counts.
+    """
+    found = []
+    mine = [[p for p in promises[side] if same_key(p.key, key)] for side in Side]
+    for side in Side:
+        others, keep = mine[side.other], keeps[side]
+        for promise in mine[side]:
+            if any(p.ts <= promise.ts <= p.until and (p.ts < promise.ts or side == Side.RIGHT) for p in others):
+                continue
+            wanted = [r for r in rows[side] if same_key(keys[side](r), key) and (keep is None or keep(r) is True)]
+            last = [r[times[side]] + window.side(side) - 1 for r in wanted if r[times[side]] <= promise.ts]
+            both = [p.ts for p in others if promise.ts <= p.ts <= promise.until]
+            found.append(min([max([promise.ts, *last]), *both]))
+    return sorted(found)

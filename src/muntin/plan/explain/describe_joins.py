@@ -1,0 +1,271 @@
+"""The joins of a plan, as the tree of `description`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import starmap
+
+from muntin.model import AUTO, Aggregation, Axis, Query, Settings, Side, Stream
+from muntin.plan.choose import Choice
+from muntin.plan.cost import Constants
+from muntin.plan.explain.description import (
+    AggregatesUse,
+    FirstPairs,
+    FixedOrdering,
+    JoinDescription,
+    KeyEquality,
+    OrderingForecast,
+    PromiseUse,
+    QueryUse,
+    RateUse,
+    SchedulingForecast,
+    StateSliceUse,
+    StateUse,
+    StreamPart,
+    TrafficUse,
+    WindowSpan,
+    Work,
+)
+from muntin.plan.families import combined, distinct_values_sent
+from muntin.plan.joins import Partition, SharedJoin, Slice, signature
+from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
+from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
+from muntin.plan.punctuation import promising, rows_after
+from muntin.plan.punctuation_modes import PUNCTUATION_MODES, PunctuationMode
+from muntin.plan.response_times import burst_of
+from muntin.plan.schedulers import SCHEDULERS
+from muntin.plan.traffic import Knowledge, Traffic
+
+NUMBER_BYTES = 8
+"""What each shard receives of each row of a stream whose rows are counted: its event time."""
+Pipelines = Sequence[Collection[str]]
+"""The streams that each streaming query of a job reads."""
+Fractions = Mapping[str, Sequence[float]]
+"""For queries by name, the fraction of the left and of the right rows that they select."""
+
+
+def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelines: Pipelines) -> list[JoinDescription]:
+    """The joins of the plan, each with its prediction."""
+    loads = choice.prediction.joins
+    of_group = {load.traffic: load for load in loads}
+    fractions = _fractions(of_group)
+    traffics = {traffic: _traffic(load, known) for traffic, load in of_group.items()}
+    mode = PUNCTUATION_MODES[settings.punctuations]
+    described = []
+    for load in loads:
+        join = load.join
+        left, right = (stream.name for stream in join.streams)
+        described.append(
+            JoinDescription(
+                join=join.index + 1,
+                left=left,
+                right=right,
+                algorithm="hash" if join.keys else "nested loops",
+                on=[KeyEquality(k.left.text, k.right.text, k.type) for k in join.keys],
+                parts=[_part(part) for part in join.partitions],
+                selections_checked_on="rows" if join.selects else "pairs",
+                queries=[_query(join, query, fractions[query.name], mode) for query in join.queries],
+                state=[_state(load, side) for side in Side],
+                traffic=traffics[load.traffic],
+                predicted=work(load),
+                order=_order(load, settings, mode),
+                scheduling=_scheduling(join, load.traffic, settings, known.constants),
+                streaming_query=pipeline_of(join, pipelines),
+                promises=[use for side in Side if (use := _promise(load, side, mode)) is not None],
+            )
+        )
+    return described
+
+
+def work(load: SliceLoad | JoinLoad | Prediction) -> Work:
+    return Work(
+        rows=round(load.rows, 3),
+        bytes=round(load.bytes),
+        comparisons_per_second=round(load.comparisons, 3),
+        routed_by_age_per_second=round(load.routed, 3),
+        cpu_ms_per_second=round(load.cpu_ns / 1e6, 6),
+    )
+
+
+def pipeline_of(join: SharedJoin, pipelines: Pipelines) -> int:
+    """The number of the streaming query that runs a join: the first that reads both of its streams, or one more."""
+    names = {stream.name for stream in join.streams}
+    return next((n for n, reads in enumerate(pipelines, 1) if names <= set(reads)), len(pipelines) + 1)
+
+
+def _fractions(traffics: Collection[Traffic]) -> Fractions:
+    met: dict[str, Sequence[float]] = {}
+    for traffic in traffics:
+        left, right = (mix.fractions.tolist() for mix in traffic.mixes)
+        met |= {query.name: both for query, both in zip(traffic.queries, zip(left, right, strict=True), strict=True)}
+    return met
+
+
+# -- order, schedule, promises ---------------------------------------------------------------------------------------
+
+
+def _order(load: JoinLoad, settings: Settings, mode: PunctuationMode) -> FixedOrdering | OrderingForecast:
+    join = load.join
+    reason = reason_to_wait(join, mode.uses(join), settings.eager)
+    if reason is not None:
+        return FixedOrdering(SYNC_FILTER.name, reason)
+    left, right = (join.reach(side) / 1e6 for side in Side)
+    pace, ordering = pace_of((left, right), load.traffic.rates, load.cpu_ns / 1e9), ORDERINGS[settings.ordering]
+    responses = {o.name: o.response_s(pace) for o in ORDERINGS}
+    return OrderingForecast(
+        ordering=ordering.for_load(pace.load, settings.alpha).name,
+        alpha=settings.alpha if ordering.adapts else None,
+        load=round(pace.load, 6),
+        keeps_up=pace.keeps_up,
+        response_s={name: round(seconds, 6) for name, seconds in responses.items() if seconds is not None},
+        gain=round(gain(pace.load), 6),
+    )
+
+
+def _scheduling(join: SharedJoin, traffic: Traffic, settings: Settings, constants: Constants) -> SchedulingForecast:
+    burst, chosen = burst_of(join, traffic), settings.scheduler
+    response = {
+        query.name: {s.name: round(burst.response(s, n, constants.scan_ns) / 1e6, 6) for s in SCHEDULERS}
+        for n, query in enumerate(join.queries)
+    }
+    return SchedulingForecast(
+        delivery=settings.delivery,
+        scheduler=burst.best.name if chosen == AUTO else chosen,
+        scheduler_by=AUTO if chosen == AUTO else "set",
+        burst_rows=round(burst.rows),
+        response_ms=response,
+    )
+
+
+def _promise(load: JoinLoad, side: Side, mode: PunctuationMode) -> PromiseUse | None:
+    """What one stream promises of the join's key; None where it promises nothing, or nobody listens.
+
+    How many rows are left follows from equation 1 of ding2004 where each row is a promise; how many punctuations come
+    nobody knows.
+    """
+    join, said = load.join, promising(load.join, side)
+    if said is None or not mode.listens:
+        return None
+    freed, rate, left = side.other, load.traffic.rates[side], None
+    if said.unique and join.axes[freed] is Axis.TIME:
+        left = rows_after(load.traffic.rates[freed], join.reach(freed) / 1e6, rate, 1.0, rate)
+    return PromiseUse(
+        stream=join.streams[side].name,
+        unique=said.unique,
+        punctuated=said.marked,
+        binding_us=None if mode.binds_for_good else said.binding_us,
+        frees_rows_of=join.streams[freed].name,
+        rows_left=left,
+    )
+
+
+# -- queries ---------------------------------------------------------------------------------------------------------
+
+
+def _part(part: Partition | None) -> StreamPart | None:
+    if part is None:
+        return None
+    pairs = list(zip(part.predicates, part.truths, strict=True))
+    return StreamPart(
+        holds=[p.text for p, holds in pairs if holds], does_not_hold=[p.text for p, holds in pairs if not holds]
+    )
+
+
+def _query(join: SharedJoin, query: Query, fractions: Sequence[float], mode: PunctuationMode) -> QueryUse:
+    return QueryUse(
+        name=query.name,
+        streams=[query.stream(side) for side in Side],
+        window=[WindowSpan(str(query.window.axes[side]), 0, query.window.side(side)) for side in Side],
+        selections=[None if w is None else w.text for w in query.where],
+        selectivities=[round(fraction, 6) for fraction in fractions],
+        condition=None if query.residual is None else query.residual.text,
+        aggregates=None if query.aggregation is None else _aggregates(join, query, query.aggregation, mode),
+    )
+
+
+def _aggregates(join: SharedJoin, query: Query, wanted: Aggregation, mode: PunctuationMode) -> AggregatesUse:
+    sent, ends_by_promises = distinct_values_sent(join, query), wanted.final and mode.listens
+    top = None if wanted.top is None else FirstPairs(wanted.top.limit, [by.text for by in wanted.top.order])
+    return AggregatesUse(
+        calls=[call.text for call in wanted.calls],
+        groups=[group.text for group in wanted.groups],
+        top=top,
+        having=None if wanted.having is None else wanted.having.text,
+        every_us=wanted.every_us,
+        final=wanted.final,
+        over_by=[join.streams[side].name for side in Side if ends_by_promises and promising(join, side)],
+        second_exchange=combined(join, query),
+        distinct_values=[c.arg.text for c in wanted.calls if c.arg is not None and sent.get(c.arg.sql)],
+    )
+
+
+# -- states ----------------------------------------------------------------------------------------------------------
+
+
+def _state(load: JoinLoad, side: Side) -> StateUse:
+    join = load.join
+    queries = {query.name: query for query in join.queries}
+
+    def one(piece: Slice, held: SliceLoad) -> StateSliceUse:
+        return StateSliceUse(
+            start=piece.lo,
+            end=piece.hi,
+            readers=list(piece.readers),
+            merged=len(piece.windows) > 1,
+            windows=list(piece.windows),
+            selection=_admits(join, side, queries, piece),
+            predicted=work(held),
+        )
+
+    return StateUse(
+        stream=join.streams[side].name,
+        axis=str(join.axes[side]),
+        reach=join.reach(side),
+        slices=list(starmap(one, zip(join.slices(side), load.states[side].slices, strict=True))),
+        sequencing_bytes_per_row_and_shard=NUMBER_BYTES if join.axes[side] is Axis.ROWS else 0,
+    )
+
+
+def _admits(join: SharedJoin, side: Side, queries: Mapping[str, Query], piece: Slice) -> list[str] | None:
+    """The selections of which a row must satisfy one to be in a slice (wang2006 6.1, cond'); None: every row is.
+
+    They are those of the queries that read the slice. Who reads a later one reads this one too.
+    """
+    wheres = {where.sql: where.text for name in piece.readers if (where := queries[name].where[side])}
+    everything = not join.selects or join.partitions[side] or any(not queries[n].where[side] for n in piece.readers)
+    return None if everything else list(wheres.values())
+
+
+# -- what predictions rest on ----------------------------------------------------------------------------------------
+
+
+def _traffic(load: JoinLoad, known: Knowledge) -> TrafficUse:
+    join, traffic = load.join, load.traffic
+    seen = signature(join.queries[0]) in known.measured
+    declared = known.keys is not None or known.match is not None
+    return TrafficUse(
+        rates=[
+            RateUse(stream.name, rate, "measured" if seen else _rate_known(stream, known))
+            for stream, rate in zip(join.streams, traffic.rates, strict=True)
+        ],
+        match=traffic.match if join.keys else None,
+        match_known="measured" if seen else "declared" if declared else "assumed",
+        selectivities_known=_selectivities_known(traffic, seen, known),
+    )
+
+
+def _rate_known(stream: Stream, known: Knowledge) -> str:
+    return "declared" if stream.name in known.rates or stream.rate is not None else "assumed"
+
+
+def _selectivities_known(traffic: Traffic, seen: bool, known: Knowledge) -> str | None:
+    """None where no query has a selection."""
+    selective = [(query, side) for query in traffic.queries for side in Side if query.where[side] is not None]
+    if not selective:
+        return None
+    if traffic.known == "measured":
+        return "measured"
+    if seen:
+        return "partly measured"
+    declared = [known.selectivities.get(query.name, (None, None))[side] is not None for query, side in selective]
+    return "declared" if all(declared) else "partly declared" if any(declared) else "assumed"

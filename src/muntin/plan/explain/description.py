@@ -1,0 +1,267 @@
+"""The tree that EXPLAIN shows, as plain values. Its JSON has the same names, but where a field says another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from muntin.plan.cost import Constants
+
+KEY = "key"
+FROM, TO = {KEY: "from"}, {KEY: "to"}
+
+
+def to_json(value: Any) -> Any:
+    """A description as what the json module can write."""
+    if is_dataclass(value):
+        return {f.metadata.get(KEY, f.name): to_json(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {name: to_json(item) for name, item in value.items()}
+    return [to_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rows and bytes held on average, and what is done per second of stream time."""
+
+    rows: float
+    bytes: int
+    comparisons_per_second: float
+    routed_by_age_per_second: float
+    cpu_ms_per_second: float
+
+
+@dataclass(frozen=True)
+class DecidedBy:
+    """Who chose: `auto`, `set` or `checkpoint`; None where there is nothing to choose."""
+
+    strategy: str
+    chain: str | None
+
+
+@dataclass(frozen=True)
+class StreamUse:
+    name: str
+    time: str
+    lateness_us: int
+    idle_us: int | None
+    read: bool
+    only_in_vain: bool = field(metadata={KEY: "asked_in_vain"})
+    """Whether all queries that use it can have no rows."""
+    joins: list[int]
+    readers: int
+
+
+@dataclass(frozen=True)
+class NeverTrue:
+    """A query that can have no rows, with the selection that is never true."""
+
+    name: str
+    selection: str
+    planned_away: bool
+
+
+@dataclass(frozen=True)
+class KnownConstants(Constants):
+    known: str = "assumed"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    strategy: str
+    chain: str
+    chosen: bool
+    joins: int
+    rows: float
+    bytes: int
+    comparisons_per_second: float
+    routed_by_age_per_second: float
+    cpu_ms_per_second: float
+
+
+@dataclass(frozen=True)
+class ImpossibleAlternative:
+    strategy: str
+    chain: str
+    chosen: bool
+    impossible: str
+
+
+@dataclass(frozen=True)
+class KeyEquality:
+    left: str
+    right: str
+    type: str
+
+
+@dataclass(frozen=True)
+class StreamPart:
+    """The selections that hold for a part of a stream, and those that do not."""
+
+    holds: list[str]
+    does_not_hold: list[str]
+
+
+@dataclass(frozen=True)
+class WindowSpan:
+    axis: str
+    start: int = field(metadata=FROM)
+    end: int = field(metadata=TO)
+
+
+@dataclass(frozen=True)
+class FirstPairs:
+    limit: int
+    order: list[str]
+
+
+@dataclass(frozen=True)
+class AggregatesUse:
+    """What is made of the pairs, and where groups are put together.
+
+    Groups of EMIT FINAL are over for a key by the promises of the streams `over_by`, or when both streams end.
+    """
+
+    calls: list[str]
+    groups: list[str]
+    top: FirstPairs | None
+    having: str | None
+    every_us: int | None
+    final: bool
+    over_by: list[str]
+    second_exchange: bool
+    distinct_values: list[str] = field(metadata={KEY: "values_told"})
+    """Expressions whose different values the shards send one by one."""
+
+
+@dataclass(frozen=True)
+class QueryUse:
+    name: str
+    streams: list[str]
+    window: list[WindowSpan]
+    selections: list[str | None]
+    selectivities: list[float]
+    condition: str | None
+    aggregates: AggregatesUse | None
+
+
+@dataclass(frozen=True)
+class StateSliceUse:
+    """One slice; `selection` lists the selections of which a row in it satisfies one, None: every row is in it."""
+
+    start: int = field(metadata=FROM)
+    end: int = field(metadata=TO)
+    readers: list[str]
+    merged: bool
+    windows: list[int]
+    selection: list[str] | None
+    predicted: Work
+
+
+@dataclass(frozen=True)
+class StateUse:
+    stream: str
+    axis: str
+    reach: int
+    slices: list[StateSliceUse]
+    sequencing_bytes_per_row_and_shard: int
+
+
+@dataclass(frozen=True)
+class RateUse:
+    stream: str
+    rows_per_second: float
+    known: str
+
+
+@dataclass(frozen=True)
+class TrafficUse:
+    """What is taken to come to a join, and how that is known."""
+
+    rates: list[RateUse]
+    match: float | None
+    match_known: str
+    selectivities_known: str | None
+
+
+@dataclass(frozen=True)
+class FixedOrdering:
+    """The ordering of a join that has no choice, and why."""
+
+    ordering: str
+    since_the_join: str
+
+
+@dataclass(frozen=True)
+class OrderingForecast:
+    """What waits for a stream that is behind, and how long a row of the faster stream takes to be answered."""
+
+    ordering: str
+    alpha: float | None
+    load: float
+    keeps_up: bool
+    response_s: dict[str, float]
+    gain: float
+
+
+@dataclass(frozen=True)
+class SchedulingForecast:
+    """How long each query waits for its rows after a burst under each scheduler (hammad2003 3), were delivery eager."""
+
+    delivery: str
+    scheduler: str
+    scheduler_by: str
+    burst_rows: int
+    response_ms: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class PromiseUse:
+    """What one stream of a join promises of its key, and whose rows that frees."""
+
+    stream: str
+    unique: bool
+    punctuated: bool
+    binding_us: int | None
+    frees_rows_of: str
+    rows_left: float | None
+
+
+@dataclass(frozen=True)
+class JoinDescription:
+    join: int
+    left: str
+    right: str
+    algorithm: str
+    on: list[KeyEquality]
+    parts: list[StreamPart | None]
+    selections_checked_on: str
+    queries: list[QueryUse]
+    state: list[StateUse]
+    traffic: TrafficUse
+    predicted: Work
+    order: FixedOrdering | OrderingForecast
+    scheduling: SchedulingForecast
+    streaming_query: int
+    promises: list[PromiseUse]
+
+
+@dataclass(frozen=True)
+class PlanDescription:
+    settings: dict[str, str | int]
+    decided_by: DecidedBy
+    streams: list[StreamUse]
+    joins: list[JoinDescription]
+    never: list[NeverTrue]
+    constants: KnownConstants
+    alternatives: list[Alternative | ImpossibleAlternative]
+
+    @property
+    def queries(self) -> list[QueryUse]:
+        """The queries of all joins, each once."""
+        return list({query.name: query for join in self.joins for query in join.queries}.values())
+
+    @property
+    def without_rows(self) -> set[str]:
+        """Queries that can have no rows and are in a join all the same."""
+        return {query.name for query in self.never if not query.planned_away}

@@ -1,0 +1,166 @@
+"""The joins of a job: which queries share one, which streams they join, and where the state of each stream is cut.
+
+The state of each stream of a join is cut into slices of age. Where every window is a cut (wang2006 5.1):
+
+    age    0 ------ w1 ------------ w2 ------------------ w3
+    slice  [   0   )[      1       )[         2          )
+    w1 reads 0;  w2 reads 0, 1;  w3 reads 0, 1, 2
+
+A pair whose earlier row has an age in slice i belongs to every query whose window on that stream reaches past i: it
+is found once and routed by construction. A merged slice (5.2) has windows inside; its pairs are routed by their age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Side, Stream
+from muntin.model.plain import to_plain
+from muntin.plan.regions import Predicates
+
+Cuts = tuple[int, ...]
+"""Ends of the slices of one stream's state, ascending; the last is the largest window."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows of one stream with an age in `[lo, hi)` on its axis.
+
+    `readers` are the queries that read it; `windows` the ages up to `hi` at which some of them stop reading. More
+    than one: the slice is merged, and its pairs are routed by their age.
+    """
+
+    lo: int
+    hi: int
+    readers: tuple[str, ...]
+    windows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The rows of a stream for which exactly some of the predicates hold."""
+
+    predicates: tuple[Expr, ...]
+    truths: tuple[bool, ...]
+
+
+Parts = tuple[Partition | None, Partition | None]
+"""The part of each stream that a join is for; None where it is for all of it."""
+
+
+@dataclass(frozen=True)
+class SharedJoin:
+    """One operator: two streams, one key, many queries. `index` numbers the joins of a job."""
+
+    index: int
+    streams: tuple[Stream, Stream]
+    keys: tuple[KeyPair, ...]
+    queries: tuple[Query, ...]
+    reports: tuple[bool, bool]
+    """For each side, whether this join is the one that reports the stream's late rows (a stream may feed several)."""
+    cuts: tuple[Cuts, Cuts]
+    selects: bool = True
+    """Whether the selections decide what is stored and for how long, or only who receives a pair."""
+    partitions: Parts = (None, None)
+    """For each side, the part of the stream that this join is for."""
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        return self.queries[0].window.axes
+
+    @cached_property
+    def windows(self) -> tuple[Cuts, Cuts]:
+        """The distinct windows of each side, ascending."""
+        return distinct_windows(self.queries, Side.LEFT), distinct_windows(self.queries, Side.RIGHT)
+
+    def slices(self, side: Side) -> tuple[Slice, ...]:
+        """Slices of one stream's state from young to old; the last one ends at the largest window."""
+        return self._slices[side]
+
+    @cached_property
+    def _slices(self) -> tuple[tuple[Slice, ...], tuple[Slice, ...]]:
+        left, right = (tuple(self._cut(side)) for side in Side)
+        return left, right
+
+    def _cut(self, side: Side) -> Iterator[Slice]:
+        ordered = sorted(self.queries, key=lambda q: q.window.side(side))
+        ends = np.array([q.window.side(side) for q in ordered], np.int64)
+        windows = np.array(self.windows[side], np.int64)
+        position = {q.name: n for n, q in enumerate(self.queries)}
+        for lo, hi in zip((0, *self.cuts[side]), self.cuts[side], strict=False):
+            readers = [q.name for q in ordered[int(np.searchsorted(ends, lo, "right")) :]]
+            inside = windows[np.searchsorted(windows, lo, "right") : np.searchsorted(windows, hi, "right")]
+            yield Slice(lo, hi, tuple(sorted(readers, key=position.__getitem__)), tuple(map(int, inside)))
+
+    def reach(self, side: Side) -> int:
+        """How long a row of this side can still find a partner."""
+        return self.windows[side][-1]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The joins of a job. `strategy` and `chain` are the names of what was chosen; `never` are the queries that can
+    have no rows, planned away."""
+
+    joins: tuple[SharedJoin, ...]
+    strategy: str
+    chain: str
+    never: tuple[Query, ...] = ()
+    unused: int = 0
+    """The first number that no join has had, where queries have come and gone."""
+
+    @property
+    def next_join(self) -> int:
+        return max([self.unused, *(join.index + 1 for join in self.joins)])
+
+    def join(self, index: int) -> SharedJoin | None:
+        return next((join for join in self.joins if join.index == index), None)
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams that some query reads, each once, in the order in which the joins name them."""
+        return tuple({s.name: s for join in self.joins for s in join.streams}.values())
+
+    @property
+    def queries(self) -> dict[str, Query]:
+        """All queries of the job by name, those that can have no rows included."""
+        return {q.name: q for q in (*(q for join in self.joins for q in join.queries), *self.never)}
+
+
+def signature(query: Query) -> tuple[object, ...]:
+    """What two queries must have in common to share a join; the order of the equalities does not matter."""
+    keys = tuple(sorted((k.left.sql, k.right.sql, k.type) for k in query.keys))
+    return (query.left, query.right, keys, query.window.axes)
+
+
+def never_true(spec: JobSpec, query: Query) -> Expr | None:
+    """A selection of the query that no row can satisfy."""
+    for side in Side:
+        where = query.where[side]
+        if where is not None:
+            for expr in Predicates([where], spec.streams[query.stream(side)].schema).never():
+                return expr
+    return None
+
+
+def meaning(query: Query) -> object:
+    """What a query means, however it was typed."""
+    return _untyped(to_plain(query))
+
+
+def _untyped(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return [_untyped(item) for item in plain]
+    if isinstance(plain, dict):
+        return {name: _untyped(item) for name, item in plain.items() if name != "text"}
+    return plain
+
+
+def distinct_windows(queries: Iterable[Query], side: Side) -> Cuts:
+    """The windows of some queries on one side, ascending."""
+    return tuple(sorted({q.window.side(side) for q in queries}))

@@ -1,0 +1,130 @@
+"""What a sharing strategy is, and what is the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+from muntin.model import NO_CHAIN, JobSpec, Query, Side
+from muntin.plan.joins import Cuts, Parts, Plan, SharedJoin, distinct_windows, never_true, signature
+from muntin.plan.traffic import Traffic
+
+JoinPart = tuple[Sequence[Query], Parts]
+"""One join to be: its queries, and the part of each stream that it is for."""
+WHOLE: Parts = (None, None)
+
+
+@dataclass(frozen=True)
+class QueryGroups:
+    """The queries of a job, by groups that could share one join; `never` are those that can have no rows."""
+
+    spec: JobSpec
+    groups: tuple[tuple[Query, ...], ...]
+    never: tuple[Query, ...]
+
+    @property
+    def queries(self) -> Iterator[Query]:
+        """The queries that can have rows, in the order of the text."""
+        away = {q.name for q in self.never}
+        return (q for q in self.spec.queries.values() if q.name not in away)
+
+    @cached_property
+    def joins(self) -> tuple[SharedJoin, ...]:
+        """One join for each group, with a cut at every window: what is known of the streams is known by these."""
+        return tuple(make_joins(self.spec, ((group, WHOLE) for group in self.groups), distinct_windows))
+
+
+def group_queries(spec: JobSpec) -> QueryGroups:
+    """The queries of a job by what they have in common; those that can have no rows are planned away."""
+    never = [q for q in spec.queries.values() if never_true(spec, q)]
+    if len(never) == len(spec.queries):
+        never = []  # an operator that keeps no rows is simpler than a job without one
+    away, groups = {q.name for q in never}, dict[tuple[object, ...], list[Query]]()
+    for query in spec.queries.values():
+        if query.name not in away:
+            groups.setdefault(signature(query), []).append(query)
+    return QueryGroups(spec, tuple(map(tuple, groups.values())), tuple(never))
+
+
+def make_joins(
+    spec: JobSpec, parts: Iterable[JoinPart], cuts: Callable[[Sequence[Query], Side], Cuts], selects: bool = True
+) -> Iterator[SharedJoin]:
+    """The joins of a plan, numbered from 0; the first that reads a stream reports its late rows."""
+    reported: set[str] = set()
+    for index, (queries, partitions) in enumerate(parts):
+        left, right = (spec.streams[queries[0].stream(side)] for side in Side)
+        reports = left.name not in reported, right.name not in reported | {left.name}
+        reported |= {left.name, right.name}
+        yield SharedJoin(
+            index=index,
+            streams=(left, right),
+            keys=tuple(sorted(queries[0].keys, key=lambda k: (k.left.sql, k.right.sql))),
+            queries=tuple(queries),
+            reports=reports,
+            cuts=(cuts(queries, Side.LEFT), cuts(queries, Side.RIGHT)),
+            selects=selects,
+            partitions=partitions,
+        )
+
+
+class Strategy:
+    """One way to share: it has no state, so there is one object of each."""
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    summary: ClassVar[str]
+    explanation: ClassVar[tuple[str, ...]]
+    """What EXPLAIN says that it does, line by line."""
+    chain: ClassVar[str] = NO_CHAIN
+    """The name of the chain by which it cuts states; others are then possible too."""
+    selects: ClassVar[bool] = True
+    """Whether selections decide what is stored and for how long, or only who receives a pair."""
+    divides_queries: ClassVar[bool] = False
+    """Whether a query may be fed by several joins."""
+
+    @property
+    def has_chains(self) -> bool:
+        return self.chain != NO_CHAIN
+
+    def parts(self, groups: QueryGroups) -> Iterable[JoinPart]:
+        """The queries of each join, and the parts of the streams that it is for: one join for each group, of all."""
+        return ((group, WHOLE) for group in groups.groups)
+
+    def headline(self, joins: str) -> str:
+        """How EXPLAIN counts the joins; `joins` is such as `3 joins`."""
+        return joins.replace(" join", " shared join")
+
+    def cuts(self, queries: Sequence[Query], side: Side) -> Cuts:
+        """Where a join with these queries cuts its state: at its largest window only."""
+        return distinct_windows(queries, side)[-1:]
+
+    def joins(self, spec: JobSpec, parts: Iterable[JoinPart]) -> Iterator[SharedJoin]:
+        return make_joins(spec, parts, self.cuts, self.selects)
+
+    def plan(self, groups: QueryGroups) -> Plan:
+        """The joins of a job; raises UsageError where the strategy cannot have them."""
+        return Plan(tuple(self.joins(groups.spec, self.parts(groups))), self.name, self.chain, groups.never)
+
+    def check(self, groups: Iterable[tuple[SharedJoin, Traffic]]) -> None:
+        """Refuse what `plan` would refuse, where that can be seen sooner from the joins of whole groups."""
+        return None
+
+    def identity(self, join: SharedJoin) -> tuple[object, ...]:
+        """What makes two joins the same one over time: their streams and key."""
+        return signature(join.queries[0])
+
+    def change(self, plan: Plan, spec: JobSpec, fresh: Callable[[], Plan]) -> Plan:
+        """From a plan in force to that for other queries: a join that was there keeps its number, and so its state.
+
+        `fresh` makes the plan as if the job began now.
+        """
+        numbers = {self.identity(join): join.index for join in plan.joins}
+        target, unused, joins = fresh(), plan.next_join, []
+        for join in target.joins:
+            index = numbers.get(self.identity(join))
+            if index is None:
+                index, unused = unused, unused + 1
+            joins.append(replace(join, index=index))
+        return replace(target, joins=tuple(joins), unused=unused)

@@ -1,0 +1,161 @@
+"""Our durable files of JSON: each is there whole or not at all, and says what it is.
+
+    {"checksum": "1c291ca3", "file": {"kind": "manifest", "format": 2, "job": "5f", "name": "0000000003", "content": .}}
+
+The checksum is the CRC32 of the bytes of `file`. Kind, job and name are part of what it covers: a whole file of
+another kind, of another checkpoint or of another number is recognised, also where it was copied over this one.
+`docs/state-format.md` says what each holds, `docs/durable-files.md` what damage in them does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from muntin.model import MuntinError
+from muntin.model.records import Record, from_json, to_json
+
+FORMAT = 2
+_BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
+_BODY = len(_BEGIN) + 8 + len(_MIDDLE)
+_RESTORE = "restore checkpoint and output from one back-up, or begin anew with another --checkpoint and --output"
+
+
+class FileKind(StrEnum):
+    JOB = "job"
+    MANIFEST = "manifest"
+    PLAN = "plan"
+    CONTROL = "control message"
+    STATUS = "status"
+    CONSTANTS = "constants"
+    REQUEST = "request"
+    ANSWER = "answer"
+    OWNER = "owner of an output"
+    PUBLISHED = "last published"
+    COLUMNS = "columns of a query"
+
+
+WHAT_TO_DO = {
+    FileKind.JOB: _RESTORE,
+    FileKind.MANIFEST: _RESTORE,
+    FileKind.PLAN: _RESTORE,
+    FileKind.CONTROL: _RESTORE,
+    FileKind.STATUS: "it is only a report: run the job, and it is written anew",
+    FileKind.CONSTANTS: "run muntin calibrate again, or remove the file",
+    FileKind.REQUEST: "send it again with `muntin query`",
+    FileKind.ANSWER: "`muntin query list` shows whether the change is in force",
+    FileKind.OWNER: "remove the file if the folder is this job's: the next start writes it anew",
+    FileKind.PUBLISHED: "remove the file if no file here is newer than the checkpoint: the next start writes it anew",
+    FileKind.COLUMNS: "remove the file: the next start writes it anew",
+}
+
+
+class DamageError(MuntinError):
+    """A durable file is not what was written there; the message names it."""
+
+
+class MissingError(DamageError):
+    """A durable file that must be there is not."""
+
+
+def write_json(file: Path, kind: FileKind, content: Any, job: str | None = None) -> None:
+    """Write a file whole. `job` is the id of the checkpoint that it belongs to, None for one that fits any."""
+    write_atomically(file, to_line(kind, file.stem, content, job) + "\n")
+
+
+def read_json(file: Path, kind: FileKind, job: str | None = None) -> Any:
+    """The content of a file of this kind and of this name; with a `job`, of this checkpoint."""
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise MissingError(f"{file} is missing", hint=WHAT_TO_DO[kind]) from None
+    return from_line(data.removesuffix(b"\n"), kind, file.stem, job, str(file))
+
+
+def write_record(file: Path, kind: FileKind, record: Any, job: str | None = None) -> None:
+    """Write a dataclass as a whole file."""
+    write_json(file, kind, to_json(record), job)
+
+
+def read_record(file: Path, kind: FileKind, made: type[Record], job: str | None = None) -> Record:
+    """The dataclass that `write_record` wrote."""
+    return as_record(read_json(file, kind, job), kind, made, str(file))
+
+
+def as_record(content: Any, kind: FileKind, made: type[Record], where: str) -> Record:
+    """The content of a file as a dataclass; `where` says in the message which file it was."""
+    try:
+        return from_json(made, content)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise _damaged(where, kind, f"it does not have the fields of a {kind} ({error})") from None
+
+
+def job_of(file: Path, kind: FileKind) -> str | None:
+    """The id of the checkpoint that a file belongs to."""
+    found: str | None = _opened(file.read_bytes().removesuffix(b"\n"), kind, str(file))["job"]
+    return found
+
+
+def to_line(kind: FileKind, name: str, content: Any, job: str | None = None) -> str:
+    """A file as one line of text."""
+    body = json.dumps({"kind": kind, "format": FORMAT, "job": job, "name": name, "content": content})
+    crc = f"{zlib.crc32(body.encode()):08x}"
+    return f"{_BEGIN.decode()}{crc}{_MIDDLE.decode()}{body}{_END.decode()}"
+
+
+def from_line(data: bytes, kind: FileKind, name: str | None, job: str | None, where: str) -> Any:
+    """What `to_line` was given; `name` None where nobody knows it. `where` says in the message which file it was."""
+    found = _opened(data, kind, where)
+    if name is not None and found["name"] != name:
+        raise _damaged(where, kind, f"it is the {kind} {found['name']}, copied here")
+    if job is not None and found["job"] != job:
+        raise _damaged(where, kind, f"it is of checkpoint {found['job']}, job.json says {job}: one was copied here")
+    return found["content"]
+
+
+def _opened(data: bytes, kind: FileKind, where: str) -> dict[str, Any]:
+    if not data:
+        raise _damaged(where, kind, "it is empty")
+    body = data[_BODY : -len(_END)]
+    if data[: len(_BEGIN)] != _BEGIN or data[_BODY - len(_MIDDLE) : _BODY] != _MIDDLE:
+        raise _damaged(where, kind, "it does not begin as one of Muntin's files, or is from before these had checksums")
+    if data[-len(_END) :] != _END or data[len(_BEGIN) : len(_BEGIN) + 8] != b"%08x" % zlib.crc32(body):
+        raise _damaged(where, kind, "its checksum does not match")
+    found: dict[str, Any] = json.loads(body)
+    if found["format"] != FORMAT:
+        raise _damaged(where, kind, f"it has format {found['format']}, this Muntin reads format {FORMAT}")
+    if found["kind"] != kind:
+        raise _damaged(where, kind, f"it is not a {kind}, but a {found['kind']}")
+    return found
+
+
+def _damaged(where: str, kind: FileKind, what: str) -> DamageError:
+    return DamageError(f"{where} is damaged: {what}", hint=WHAT_TO_DO[kind])
+
+
+def write_atomically(target: Path, text: str) -> None:
+    """Write aside (a name that Spark's file sources skip), fsync, rename."""
+    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, target)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,277 @@
+"""Which job a checkpoint belongs to, which checkpoint an output belongs to, and who is running on it now."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
+from muntin.model.job import Top
+from muntin.model.records import to_json
+from muntin.spark.checkpoint.durable import (
+    FileKind,
+    MissingError,
+    as_record,
+    job_of,
+    read_json,
+    write_json,
+    write_record,
+)
+
+STATE_FORMAT = 6
+"""The number of the format of a checkpoint, state store and files; one of another format is refused."""
+FOLDER = "muntin"
+PIPELINES = "pipelines"
+OWNER = "_muntin.json"
+RATE_LIMITS = (
+    "maxfilespertrigger",
+    "maxbytespertrigger",
+    "maxoffsetspertrigger",
+    "minoffsetspertrigger",
+    "maxtriggerdelay",
+    "maxcachedfiles",
+)
+"""Options that decide how much a micro-batch takes, not what the rows are: they may change between runs."""
+
+
+@dataclass(frozen=True)
+class StreamIdentity:
+    """What must stay the same of a stream."""
+
+    columns: str
+    time: str
+    lateness_us: int
+    format: str
+    promises: str
+    options: dict[str, str]
+
+    @classmethod
+    def of(cls, stream: Stream) -> StreamIdentity:
+        return cls(
+            columns=", ".join(f"{f.name} {f.type}" for f in stream.schema),
+            time=stream.time,
+            lateness_us=stream.lateness_us,
+            format=stream.format,
+            promises=_promises(stream),
+            options={k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
+        )
+
+
+@dataclass(frozen=True)
+class FixedSettings:
+    """The settings that must stay the same."""
+
+    strategy: str
+    output_order: str
+    shards: int
+    punctuations: str
+
+
+@dataclass(frozen=True)
+class JobIdentity:
+    """`job.json`: all that must stay the same for a checkpoint to stay valid; `streams` are those that it reads.
+
+    Queries may come and go (`changes.py`).
+    """
+
+    streams: dict[str, StreamIdentity]
+    settings: FixedSettings
+    output: str
+    state_format: int = STATE_FORMAT
+
+    @classmethod
+    def of(cls, streams: Iterable[Stream], strategy: str, settings: Settings, shards: int, output: str) -> JobIdentity:
+        fixed = FixedSettings(strategy, settings.output_order, shards, settings.punctuations)
+        return cls({stream.name: StreamIdentity.of(stream) for stream in streams}, fixed, output)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a pipeline has ended for good: it reads nothing any more. Its folder stays, so that no number comes
+        twice."""
+        return not self.streams
+
+
+def _promises(stream: Stream) -> str:
+    """What a stream promises, in one canonical line."""
+    said = [f"unique {', '.join(stream.unique)}"] if stream.unique else []
+    if stream.punctuation is not None:
+        values = ", ".join(v.sql for v in stream.punctuation.values)
+        about = f"{', '.join(stream.punctuation.columns) or 'the key'} {stream.punctuation.pattern} {values}".strip()
+        said.append(f"punctuated for {about} when {stream.punctuation.when.sql}")
+    if stream.binding_us is not None:
+        said.append(f"binding {stream.binding_us}")
+    return "; ".join(said)
+
+
+def canonical(query: Query) -> str:
+    """A query in one canonical line: what it means, not how it was typed."""
+    keys = " AND ".join(f"{k.left.sql} = {k.right.sql} ({k.type})" for k in query.keys)
+    wheres = [w.sql for w in (*query.where, query.residual) if w is not None]
+    select = ", ".join(f"{o.expr.sql} AS {o.name} ({o.expr.type})" for o in query.select)
+    units = [axis.name.lower() for axis in query.window.axes]
+    windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} of {units[side]}" for side in Side)
+    joined = f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
+    return joined + (_canonical_aggregation(query.aggregation) if query.aggregation else "")
+
+
+def _canonical_aggregation(aggregation: Aggregation) -> str:
+    groups = ", ".join(group.sql for group in aggregation.groups)
+    calls = ", ".join(f"{call.function}({call.arg.sql if call.arg else '*'})" for call in aggregation.calls)
+    having = f" HAVING {aggregation.having.sql}" if aggregation.having else ""
+    said = f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}{' FINAL' * aggregation.final}"
+    return said + (_canonical_top(aggregation.top) if aggregation.top else "")
+
+
+def _canonical_top(top: Top) -> str:
+    order = ", ".join(f"{by.expr.sql} {by.descending} {by.nulls_first}" for by in top.order)
+    return f" FIRST {top.limit} OF {', '.join(column.sql for column in top.columns)} BY {order}"
+
+
+def check_names(queries: Iterable[str]) -> None:
+    """Refuse names that cannot be those of folders."""
+    for name in queries:
+        if name.startswith((".", "_")) or "/" in name or "\0" in name:
+            raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
+
+
+def differences(stored: JobIdentity, wanted: JobIdentity) -> list[str]:
+    """What differs between two identities, one line each."""
+    return _differences(to_json(stored), to_json(wanted), "")
+
+
+def _differences(stored: Any, wanted: Any, where: str) -> list[str]:
+    if stored == wanted:
+        return []
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        keys = list(dict.fromkeys([*stored, *wanted]))
+        return [d for k in keys for d in _differences(stored.get(k), wanted.get(k), f"{where} {k}".strip())]
+    if stored is None:
+        return [f"{where}: new"]
+    if wanted is None:
+        return [f"{where}: gone"]
+    return [f"{where}: was {stored}, is {wanted}"]
+
+
+def claim_checkpoint(checkpoint: Path, job: JobIdentity) -> str:
+    """Bind a new checkpoint to a job, or check that it is this job's; returns the checkpoint's id."""
+    file = _job_file(checkpoint)
+    if not file.exists():
+        if any((file.parent / name).exists() for name in ("commits", "plans")):
+            raise MissingError(f"{file} is missing", hint="restore it from a back-up of this checkpoint")
+        if (checkpoint / "offsets").exists():
+            raise UsageError(f"{checkpoint} is the checkpoint of something else", hint="name another --checkpoint")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_record(file, FileKind.JOB, job, uuid.uuid4().hex)
+    found = differences(_read_job(file), job)
+    if found:
+        raise UsageError(
+            f"{checkpoint} is the checkpoint of another job:\n" + "\n".join(f"  {line}" for line in found),
+            hint="run the job it belongs to, or start anew with another --checkpoint and --output",
+        )
+    return checkpoint_id(checkpoint)
+
+
+def _read_job(file: Path) -> JobIdentity:
+    """The identity in a file; refuses one of another format by its number."""
+    content = read_json(file, FileKind.JOB)
+    written = content.get("state_format", content.get("state format"))  # up to format 5 the key had a space
+    if written != STATE_FORMAT:
+        raise UsageError(
+            f"{file.parent.parent} is a checkpoint of format {written}, this Muntin reads format {STATE_FORMAT}",
+            hint="finish it with the Muntin that wrote it, or start with another --checkpoint and --output",
+        )
+    return as_record(content, FileKind.JOB, JobIdentity, str(file))
+
+
+def _job_file(folder: Path) -> Path:
+    return folder / FOLDER / "job.json"
+
+
+def checkpoint_id(folder: Path) -> str:
+    """The id of a pipeline's folder, that of the job for the first."""
+    return str(job_of(_job_file(folder), FileKind.JOB))
+
+
+def id_if_claimed(folder: Path) -> str | None:
+    """The id of a pipeline's folder; None for one that no job has claimed."""
+    return checkpoint_id(folder) if _job_file(folder).exists() else None
+
+
+def pipeline_folder(checkpoint: Path, number: int) -> Path:
+    """The folder of a pipeline, one of the streaming queries of a job: the first has the checkpoint itself."""
+    return checkpoint if number == 0 else checkpoint / PIPELINES / f"{number:03d}"
+
+
+def pipeline_prefix(number: int) -> str:
+    """How the names of files begin that a pipeline publishes; nothing for the first."""
+    return f"p{number:03d}-" if number else ""
+
+
+def pipeline_numbers(checkpoint: Path) -> list[int]:
+    """The pipelines that a job has had."""
+    return [0, *sorted(int(p.name) for p in (checkpoint / PIPELINES).glob("*") if p.name.isdigit())]
+
+
+def retire(folder: Path) -> None:
+    """Mark a pipeline as ended."""
+    file = _job_file(folder)
+    write_record(file, FileKind.JOB, replace(_read_job(file), streams={}), checkpoint_id(folder))
+
+
+def stored_job(checkpoint: Path) -> JobIdentity | None:
+    """The identity that a checkpoint was made with, None for a new one."""
+    file = _job_file(checkpoint)
+    return _read_job(file) if file.exists() else None
+
+
+def check_checkpoint(checkpoint: Path, job: JobIdentity) -> None:
+    """The same check without writing anything, for a checkpoint that exists."""
+    if any((checkpoint / name).exists() for name in (f"{FOLDER}/job.json", f"{FOLDER}/commits", "offsets")):
+        claim_checkpoint(checkpoint, job)
+
+
+def check_output(output: Path, checkpoint_id: str) -> None:
+    """Refuse an output folder that is bound to another checkpoint: two jobs must not mix their files."""
+    owner = output / OWNER
+    if owner.exists() and job_of(owner, FileKind.OWNER) != checkpoint_id:
+        message = f"{output} holds the output of another checkpoint, as its {OWNER} says"
+        raise UsageError(message, hint="name another --output")
+
+
+def claim_output(output: Path, checkpoint_id: str) -> None:
+    """Bind an output folder to a checkpoint, or check that it is."""
+    check_output(output, checkpoint_id)
+    if not (output / OWNER).exists():
+        output.mkdir(parents=True, exist_ok=True)
+        write_json(output / OWNER, FileKind.OWNER, {}, checkpoint_id)
+
+
+class Lock:
+    """At most one process runs on a checkpoint. The lock goes with the process, however it ends."""
+
+    def __init__(self, checkpoint: Path):
+        self._path = checkpoint / FOLDER / "lock"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self._path, "a+")  # noqa: SIM115 (held as long as the run)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise UsageError(
+                f"process {holder} is running on {checkpoint}", hint="stop it first, or name another --checkpoint"
+            ) from None
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        if not self._file.closed:
+            self._file.truncate(0)
+            self._file.close()

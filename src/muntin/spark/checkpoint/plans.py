@@ -1,0 +1,191 @@
+"""The plans of a job over its life: one immutable file per epoch, that driver and workers read.
+
+    CHECKPOINT/muntin/plans/0000000003.json   strategy, chain, the joins with their cuts, the queries
+
+Queries stand there as they were understood, not as text: a worker that had to parse SQL in the middle of a micro-batch
+would take as long for that as for the micro-batch.
+
+Epoch 0 is what the job began with; a change of queries or chains writes the next epoch and then a message in the
+control stream that names it. Each shard goes over to it in the micro-batch that brings the message, and remembers its
+epoch in the durable state; a replay finds the same files and does the same. Epochs that no replay can need are removed,
+all but the first, which says what is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from muntin.model import Expr, JobSpec, Query, Side
+from muntin.model.plain import from_plain, to_plain
+from muntin.plan import Partition, Plan, SharedJoin
+from muntin.spark.checkpoint.durable import FileKind, read_record, write_record
+from muntin.spark.checkpoint.identity import id_if_claimed
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A plan in force from some point of the input on; `covered` are its new queries (see `Operator.change`)."""
+
+    number: int
+    plan: Plan
+    covered: Mapping[str, bool] = field(default_factory=dict)
+    name: str | None = None
+    kind: str | None = None
+    request: str | None = None
+    """Which query the change was about, what happened to it, and the request; None where the chains alone changed."""
+
+
+@dataclass(frozen=True)
+class StoredChange:
+    """Which query a change was about, what happened to it, and the request that brought it."""
+
+    name: str | None
+    kind: str | None
+    request: str | None
+
+
+@dataclass(frozen=True)
+class StoredJoin:
+    """A shared join in a plan file. A part is a list of (number of a predicate, its truth)."""
+
+    index: int
+    queries: list[str]
+    cuts: tuple[tuple[int, ...], tuple[int, ...]]
+    reports: tuple[bool, bool]
+    selects: bool
+    parts: tuple[list[tuple[int, bool]] | None, list[tuple[int, bool]] | None]
+
+    @classmethod
+    def of(cls, join: SharedJoin, predicates: Mapping[str, int]) -> StoredJoin:
+        left, right = (
+            None if p is None else [(predicates[e.sql], t) for e, t in zip(p.predicates, p.truths, strict=True)]
+            for p in join.partitions
+        )
+        names = [query.name for query in join.queries]
+        return cls(join.index, names, join.cuts, join.reports, join.selects, (left, right))
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """The content of a plan file; queries and predicates are values of the model (`model/plain.py`)."""
+
+    strategy: str
+    chain: str
+    unused: int
+    queries: dict[str, Any]
+    never: list[str]
+    covered: dict[str, bool]
+    change: StoredChange
+    predicates: list[Any]
+    joins: list[StoredJoin]
+
+    @classmethod
+    def of(cls, epoch: Epoch) -> StoredPlan:
+        plan = epoch.plan
+        dividing = {e.sql: e for join in plan.joins for part in join.partitions if part for e in part.predicates}
+        numbers = {sql: n for n, sql in enumerate(dividing)}
+        return cls(
+            strategy=plan.strategy,
+            chain=plan.chain,
+            unused=plan.unused,
+            queries={name: to_plain(query) for name, query in plan.queries.items()},
+            never=[query.name for query in plan.never],
+            covered=dict(epoch.covered),
+            change=StoredChange(epoch.name, epoch.kind, epoch.request),
+            predicates=[to_plain(e) for e in dividing.values()],
+            joins=[StoredJoin.of(join, numbers) for join in plan.joins],
+        )
+
+
+class PlanLog:
+    """The epochs of one checkpoint; `spec` has the streams that their queries are over."""
+
+    def __init__(self, checkpoint: Path, spec: JobSpec):
+        self.folder = checkpoint / "muntin" / "plans"
+        self._checkpoint = checkpoint
+        self._spec = replace(spec, queries={})
+        self._read: dict[int, Epoch] = {}
+        self._known: dict[tuple[str, str], Query] = {}
+
+    def numbers(self) -> list[int]:
+        """The epochs that are kept."""
+        return sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit())
+
+    def check(self, number: int) -> None:
+        """Refuse a file that is not what was written, also where its streams are declared no more."""
+        self._stored(number)
+
+    def latest(self) -> int | None:
+        """The number of the last epoch, None for a job that has none."""
+        return max(self.numbers(), default=None)
+
+    def write(self, epoch: Epoch) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stored = StoredPlan.of(epoch)
+        write_record(self._file(epoch.number), FileKind.PLAN, stored, id_if_claimed(self._checkpoint))
+        self._read[epoch.number] = epoch
+
+    def _file(self, number: int) -> Path:
+        return self.folder / f"{number:010d}.json"
+
+    def names(self) -> list[str]:
+        """The names of the last epoch's queries, also where their streams are declared no more."""
+        latest = self.latest()
+        return [] if latest is None else list(self._stored(latest).queries)
+
+    def forget(self, before: int) -> None:
+        """Remove the epochs before one, but for the first."""
+        for number in self.numbers():
+            if 0 < number < before:
+                self._read.pop(number, None)
+                self._file(number).unlink(missing_ok=True)
+
+    def read(self, number: int) -> Epoch:
+        """An epoch; each is read once, and each query made once, in a process."""
+        if number not in self._read:
+            self._read[number] = self._epoch(number, self._stored(number))
+        return self._read[number]
+
+    def _stored(self, number: int) -> StoredPlan:
+        return read_record(self._file(number), FileKind.PLAN, StoredPlan, id_if_claimed(self._checkpoint))
+
+    def _epoch(self, number: int, stored: StoredPlan) -> Epoch:
+        queries = {name: self._query(name, query) for name, query in stored.queries.items()}
+        predicates = [from_plain(e) for e in stored.predicates]
+        joins = tuple(self._join(join, queries, predicates) for join in stored.joins)
+        never = tuple(queries[name] for name in stored.never)
+        plan = Plan(joins, stored.strategy, stored.chain, never, stored.unused)
+        change = stored.change
+        return Epoch(number, plan, stored.covered, change.name, change.kind, change.request)
+
+    def _query(self, name: str, stored: Mapping[str, Any]) -> Query:
+        key = name, stored["text"]
+        if key not in self._known:
+            self._known[key] = from_plain(stored)
+        return self._known[key]
+
+    def _join(self, stored: StoredJoin, queries: Mapping[str, Query], predicates: Sequence[Expr]) -> SharedJoin:
+        mine = tuple(queries[name] for name in stored.queries)
+        left, right = (self._spec.streams[mine[0].stream(side)] for side in Side)
+        keys = tuple(sorted(mine[0].keys, key=lambda k: (k.left.sql, k.right.sql)))
+        parts = _partition(stored.parts[0], predicates), _partition(stored.parts[1], predicates)
+        return SharedJoin(stored.index, (left, right), keys, mine, stored.reports, stored.cuts, stored.selects, parts)
+
+
+def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]) -> Partition | None:
+    if stored is None:
+        return None
+    return Partition(tuple(predicates[n] for n, _ in stored), tuple(truth for _, truth in stored))
+
+
+_LOGS: dict[str, PlanLog] = {}
+
+
+def plan_log(checkpoint: str, checkpoint_id: str, spec: JobSpec) -> PlanLog:
+    """The log of a checkpoint, one per process, so that what was read once stays read."""
+    if checkpoint_id not in _LOGS:
+        _LOGS[checkpoint_id] = PlanLog(Path(checkpoint), spec)
+    return _LOGS[checkpoint_id]

@@ -1,0 +1,71 @@
+"""What a shard reports after every micro-batch; the manifest keeps the last report of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from muntin.core.batch import Counters
+from muntin.core.selections import ClassTally
+
+
+@dataclass(frozen=True)
+class ShardChange:
+    """What a change of plan did to one shard (`muntin.core.step.ChangeOutcome`), and the epoch that brought it."""
+
+    epoch: int
+    applied_from: int
+    complete_from: dict[str, int | None]
+    freed_rows: int
+    freed_bytes: int
+
+
+@dataclass(frozen=True)
+class TopKey:
+    """The key with the most rows of one side, its values as text."""
+
+    rows: int = 0
+    key: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class ShardReport:
+    """One shard of one join after a micro-batch. A list of two has a value for the left and for the right stream."""
+
+    join: int
+    shard: int
+    epoch: int
+    changes: list[ShardChange] = field(default_factory=list)
+    """What the changes of plan in this micro-batch did."""
+    gone: bool = False
+    """Whether the join is no more; the fields below say nothing then."""
+    streams: list[str] = field(default_factory=list)
+    max_ts: list[int] = field(default_factory=list)
+    rebuilt: bool = False
+    """Whether the operator was built anew from the durable state."""
+    counters: Counters = field(default_factory=Counters)
+    slices: list[list[int]] = field(default_factory=list)
+    """The rows of each slice."""
+    frontiers: list[int | None] = field(default_factory=lambda: [None, None])
+    """None before the first row; `FOREVER` after the end of the stream."""
+    keyless: list[int] = field(default_factory=lambda: [0, 0])
+    bytes: int = 0
+    matches: int = 0
+    release: int = 0
+    filter_order: bool = False
+    ahead: bool = False
+    """Whether rows were joined that may not leave yet."""
+    idle: list[bool] = field(default_factory=lambda: [False, False])
+    behind: int = 0
+    """The side that the other waits for."""
+    span: list[int] = field(default_factory=list)
+    """The earliest and the latest event time."""
+    classes: list[list[ClassTally]] = field(default_factory=lambda: [[], []])
+    """The rows of each class of the selections."""
+    top_keys: list[TopKey] = field(default_factory=lambda: [TopKey(), TopKey()])
+    seconds: float = 0.0
+    """Of one core, that the operator took."""
+
+    @property
+    def name(self) -> str:
+        """The key under which a manifest has the report."""
+        return f"{self.join}/{self.shard}"

@@ -1,0 +1,51 @@
+"""What the driver decides while a job runs, and how the shards learn of it.
+
+`changes` and `routing` bring queries in and out. `adapting` follows the traffic with other chains, `watch` looks for
+silent streams and chooses orderings, and `admission` slows down a stream that is far ahead. Each decision is a plan
+file or a message of `control_stream`, which is part of the checkpointed input, so that a replay decides the same.
+`measured_traffic` and `calibration` read what a checkpoint has measured.
+"""
+
+from muntin.spark.control import control_stream
+from muntin.spark.control.adapting import Adapter
+from muntin.spark.control.admission import Admission
+from muntin.spark.control.calibration import constants_json, keep_constants, load_constants
+from muntin.spark.control.changes import ChangeRequest, Changes
+from muntin.spark.control.measured_traffic import (
+    Reports,
+    expected_load,
+    knowledge_of,
+    plan_for,
+    reports_of,
+    strategy_of,
+    streams_per_pipeline,
+    traffic_of_pipeline,
+)
+from muntin.spark.control.routing import QueryRouter, assign_queries, query_differences, with_pending_changes
+from muntin.spark.control.watch import Orderings, OrderingSwitch, Watch
+
+__all__ = [
+    "Adapter",
+    "Admission",
+    "ChangeRequest",
+    "Changes",
+    "OrderingSwitch",
+    "Orderings",
+    "QueryRouter",
+    "Reports",
+    "Watch",
+    "assign_queries",
+    "constants_json",
+    "control_stream",
+    "expected_load",
+    "keep_constants",
+    "knowledge_of",
+    "load_constants",
+    "plan_for",
+    "query_differences",
+    "reports_of",
+    "strategy_of",
+    "streams_per_pipeline",
+    "traffic_of_pipeline",
+    "with_pending_changes",
+]

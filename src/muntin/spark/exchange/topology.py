@@ -1,0 +1,89 @@
+"""What every task of a job must know: its plans, and how they are laid out over Spark's partitions."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+
+from muntin.core.policy import DEFAULT_POLICY, Policy
+from muntin.model import JobSpec, Side, Stream
+from muntin.plan import Plan, SharedJoin
+from muntin.spark.checkpoint import Epoch, plan_log
+from muntin.spark.exchange.address import Address
+from muntin.spark.exchange.partitions import group_id
+
+
+@dataclass(frozen=True)
+class Topology:
+    """One operator per (join, shard). `checkpoint_id` tells the jobs of one worker process apart.
+
+    `plan` is that of epoch 0; with a `checkpoint`, later epochs are found there.
+
+    It goes to the workers with every task, so it is packed once, and unpacked once in each of them: with a thousand
+    queries that takes a tenth of a second, and Spark runs no stateful operator that takes more than a megabyte.
+    """
+
+    plan: Plan
+    shards: int
+    global_order: bool
+    checkpoint_id: str
+    policy: Policy = DEFAULT_POLICY
+    checkpoint: str | None = None
+    spec: JobSpec | None = None
+    counting: bool = False
+    """Results are counted where they are found and go no further."""
+    hub: Address | None = None
+    """Where shards deliver results while they are at work; None where the sink gets them after."""
+    ahead_of_clock_us: int | None = None
+    """How far ahead of the clock of the micro-batch a row may be, in a run without end."""
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Topology], tuple[bytes]]:
+        return _unpacked, (self._packed,)
+
+    @cached_property
+    def _packed(self) -> bytes:
+        return zlib.compress(pickle.dumps(tuple(getattr(self, field.name) for field in fields(self))))
+
+    def epoch(self, number: int) -> Epoch:
+        if number == 0 or self.checkpoint is None or self.spec is None:
+            return Epoch(0, self.plan)
+        return plan_log(self.checkpoint, self.checkpoint_id, self.spec).read(number)
+
+    def latest(self) -> int:
+        """The last epoch, whether or not it is in force yet."""
+        if self.checkpoint is None or self.spec is None:
+            return 0
+        return plan_log(self.checkpoint, self.checkpoint_id, self.spec).latest() or 0
+
+    def group(self, index: int, shard: int) -> int:
+        """The key of one shard of the join with this number."""
+        return group_id(index, shard, self.shards)
+
+    def groups(self, epochs: Iterable[int]) -> Iterator[int]:
+        """The keys of all joins of some epochs."""
+        for index in sorted({join.index for number in epochs for join in self.epoch(number).plan.joins}):
+            for shard in range(self.shards):
+                yield self.group(index, shard)
+
+    def readers(self, stream: Stream) -> Iterator[tuple[SharedJoin, Side]]:
+        """The joins that read a stream, and on which side; a self-join reads it on both.
+
+        A join that is to come gets rows from the moment its plan is written; it takes none before its time.
+        """
+        for join in self.epoch(self.latest()).plan.joins:
+            for side in Side:
+                if join.streams[side].name == stream.name:
+                    yield join, side
+
+    def reporter(self, stream: Stream) -> SharedJoin | None:
+        """The join that reports the stream's dead letters; None where no query reads the stream any more."""
+        return next((join for join, side in self.readers(stream) if join.reports[side]), None)
+
+
+@lru_cache(maxsize=8)
+def _unpacked(packed: bytes) -> Topology:
+    """The same object for all tasks of a job in one worker."""
+    return Topology(*pickle.loads(zlib.decompress(packed)))

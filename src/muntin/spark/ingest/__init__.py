@@ -1,0 +1,12 @@
+"""The way in: from a stream's source to frames for the shards.
+
+`sources` makes streaming DataFrames of streams. `packing` turns the rows of an input partition into one frame for each
+(join, side, shard). `dead_letters` makes the tables of rows that were turned away.
+"""
+
+from muntin.spark.ingest import dead_letters, packing, sources
+from muntin.spark.ingest.dead_letters import event_time, iso
+from muntin.spark.ingest.packing import Packed, as_batches
+from muntin.spark.ingest.sources import FILE_FORMATS
+
+__all__ = ["FILE_FORMATS", "Packed", "as_batches", "dead_letters", "event_time", "iso", "packing", "sources"]

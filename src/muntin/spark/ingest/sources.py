@@ -1,0 +1,75 @@
+"""From a stream of the model to a streaming DataFrame, and back from a DataFrame to a stream."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from muntin.model import Field, Schema, Stream, UsageError
+from muntin.model.types import TYPES, column_name_fault, decimal_parts
+from muntin.spark.ingest.packing import CORRUPT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILE_FORMATS = ("parquet", "json", "csv", "text", "orc", "avro", "xml")
+TEXT_FORMATS = ("json", "csv")
+"""Formats in which a line can be malformed; Spark then puts it into a column of its own."""
+
+
+def read_stream(spark: SparkSession, stream: Stream) -> DataFrame:
+    """The source of a stream, with the columns that it declares (and the malformed lines of a text format)."""
+    options = {name: _absolute(value) if name.lower() == "path" else value for name, value in stream.options.items()}
+    fields = [f"`{f.name}` {f.type}" for f in stream.schema]
+    if stream.format.lower() in TEXT_FORMATS and stream.schema.find(CORRUPT) is None:
+        fields.append(f"`{CORRUPT}` string")
+        options["columnNameOfCorruptRecord"] = CORRUPT
+    reader = spark.readStream.format(stream.format).options(**options)
+    try:
+        return reader.schema(", ".join(fields)).load()
+    except Exception as error:
+        raise UsageError(f"stream {stream.name}: Spark cannot read it: {_first_line(error)}") from error
+
+
+def check_source(stream: Stream) -> None:
+    """Refuse what Spark would find out only while running."""
+    if not stream.format:
+        raise UsageError(
+            f"stream {stream.name} does not say where it comes from",
+            hint="CREATE STREAM ... WITH (format = 'parquet', path = '...')",
+        )
+    path = next((v for k, v in stream.options.items() if k.lower() == "path"), None)
+    if stream.format.lower() not in FILE_FORMATS:
+        return
+    if path is None:
+        raise UsageError(f"stream {stream.name}: format {stream.format} needs a path", hint="WITH (path = '...')")
+    local = path.removeprefix("file://")
+    if "://" not in local and not any(c in local for c in "*?[{") and not os.path.exists(local):
+        raise UsageError(f"stream {stream.name}: there is no {local}", hint="the path is relative to where you are")
+
+
+def schema_of(name: str, frame: DataFrame) -> Schema:
+    """The columns of a user's DataFrame in the model's types."""
+    fields = tuple(Field(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+    for n, field in enumerate(fields):
+        fault = column_name_fault(field.name, [other.name for other in fields[:n]])
+        if fault is not None:
+            raise UsageError(
+                f"stream {name}: {fault[0]}",
+                hint=f"{fault[1]}; rename it first, for example df.withColumnRenamed({field.name!r}, ...)",
+            )
+        if field.type not in TYPES and decimal_parts(field.type) is None:
+            raise UsageError(
+                f"stream {name}: column {field.name} has type {field.type}, which a stream cannot carry",
+                hint="select plain columns first, for example df.select('a.b')",
+            )
+    return Schema(fields)
+
+
+def _absolute(path: str) -> str:
+    """Relative paths are relative to where the user is now; Java knows only where it was started."""
+    return os.path.abspath(path) if os.path.exists(path) else path
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,52 @@
+"""The claim of a run on its checkpoint and its output: both are this job's, whole, and nobody else runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from muntin.model import Settings, Stream
+from muntin.spark.checkpoint import JobIdentity, identity, stored_job
+from muntin.spark.run import verify
+from muntin.spark.run.output_place import OutputPlace
+
+
+@dataclass(frozen=True)
+class CheckpointClaim:
+    """What a checkpoint is compared with: the streams of the job, its strategy, settings and shards, and the place."""
+
+    place: OutputPlace
+    streams: Mapping[str, Stream]
+    strategy: str
+    settings: Settings
+    shards: int
+
+    def identity_of(self, streams: Iterable[Stream]) -> JobIdentity:
+        """The identity of a pipeline that reads these streams."""
+        return JobIdentity.of(streams, self.strategy, self.settings, self.shards, self.place.sink.description)
+
+    def identity_now(self, stored: JobIdentity) -> JobIdentity:
+        """The identity of a pipeline that has begun, with its streams as the job declares them now."""
+        return self.identity_of([self.streams[name] for name in stored.streams if name in self.streams])
+
+    def check(self, streams: Iterable[Stream]) -> JobIdentity:
+        """The identity of the job, which reads `streams` where its checkpoint is new; refuses that of another job."""
+        stored = stored_job(self.place.checkpoint)
+        wanted = self.identity_of(streams) if stored is None else self.identity_now(stored)
+        identity.check_checkpoint(self.place.checkpoint, wanted)
+        return wanted
+
+    def take(self, wanted: JobIdentity, truncate_output: bool) -> list[str]:
+        """Bind checkpoint and output to the job, and refuse what is damaged or not of one moment; warnings, one line
+        each. With `truncate_output` what is newer than the checkpoint is removed from the output."""
+        checkpoint, output = self.place.checkpoint, self.place.sink.folder
+        checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
+        verify.verify_checkpoint(checkpoint)
+        if output is None:
+            return []
+        identity.check_output(output, checkpoint_id)
+        removed = verify.truncate_output(checkpoint, output) if truncate_output else []
+        warnings = [f"removed, being newer than the checkpoint: {output / name}" for name in removed]
+        warnings += verify.verify_output(checkpoint, output)
+        identity.claim_output(output, checkpoint_id)
+        return warnings

@@ -1,0 +1,61 @@
+"""The one streaming query of a job, however many joins it has.
+
+    stream A --ingest--\\
+    stream B --ingest---+--> exchange by (join, shard) --> operator --> [exchange by time range] --> sink
+    control ---copies--/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muntin.spark.control import control_stream
+from muntin.spark.exchange import Topology
+from muntin.spark.ingest import packing
+from muntin.spark.shard import processor
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+IDLE_POLL = "200 milliseconds"
+"""How often an endless job looks for new input; a job that is behind does not wait."""
+
+
+def build(spark: SparkSession, topology: Topology, frames: Mapping[str, DataFrame], checkpoint: Path) -> DataFrame:
+    """From the streams' DataFrames (in the plan's order) to the frames for the sink."""
+    packed = [
+        _clocked(frames[stream.name], topology).mapInArrow(packing.Ingest(topology, stream).run, packing.DDL)
+        for stream in topology.plan.streams
+    ]
+    folder = control_stream.make_folder(checkpoint)
+    messages = spark.readStream.format("text").load(str(folder))
+    packed.append(messages.mapInArrow(control_stream.ControlIngest(topology).run, packing.DDL))
+    joined = (
+        reduce(lambda a, b: a.union(b), packed)
+        .groupBy("gid")
+        .transformWithState(processor.JoinProcessor(topology), processor.DDL, "Append", "None")
+    )
+    merged = topology.global_order and not topology.counting
+    return joined.repartition(topology.shards, "part") if merged else joined
+
+
+def _clocked(frame: DataFrame, topology: Topology) -> DataFrame:
+    """Rows with the clock of their micro-batch, where it is needed: Spark keeps it with the offsets."""
+    if topology.ahead_of_clock_us is None:
+        return frame
+    from pyspark.sql.functions import current_timestamp
+
+    return frame.withColumn(packing.CLOCK, current_timestamp())
+
+
+def start(
+    frame: DataFrame, write: Callable[[Any, int], None], checkpoint: Path, name: str, available_now: bool
+) -> StreamingQuery:
+    writer = frame.writeStream.foreachBatch(write).outputMode("append").queryName(name)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    triggered = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=IDLE_POLL)
+    return triggered.start()

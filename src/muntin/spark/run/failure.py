@@ -1,0 +1,97 @@
+"""One sentence about why a streaming query failed, out of what Spark throws."""
+
+from __future__ import annotations
+
+import re
+
+from muntin.model import MuntinError
+from muntin.spark.session import java_failure
+
+_FILE = re.compile(r"(?:[Ee]ncountered error while reading file|[Ee]rror reading file|file path:?)\s+(\S+?)\.?(?:\s|$)")
+_FILE_FALLBACK = re.compile(r"(file:/\S+?\.(?:parquet|json|csv|txt|orc|avro|gz)\b)")
+_PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit)): (.*)$", re.MULTILINE)
+_OURS = re.compile(r"^muntin\.[\w.]+Error: (.*)(?:\n +hint: (.*))?$", re.MULTILINE)
+"""Our own errors, raised in a worker: a message, and a hint on the next line."""
+_WORKER = re.compile(r"Error from python worker:\n(.*?)\nPYTHONPATH was:\n\s*(\S*)", re.DOTALL)
+"""What a Python process of Spark's said before it could begin, and where it looked for packages."""
+_PROGRAM = re.compile(r'Cannot run program "([^"]+)"[^:\n]*: (?:error=\d+, )?([^\n]*)')
+_CODE = re.compile(r"^\[[A-Z_.]+\]\s*")
+_NOISE = ("Py4JJavaError", "Py4JError", "PythonException", "StreamingQueryException", "SparkException")
+
+
+def explain_failure(error: BaseException) -> MuntinError:
+    """A MuntinError for whatever ended a run, with that as its cause."""
+    if isinstance(error, MuntinError):
+        return error
+    found = java_failure() or _explained(error)
+    found.__cause__ = error
+    return found
+
+
+def _explained(error: BaseException) -> MuntinError:
+    texts = list(_texts(error))
+    whole = "\n".join(texts)
+    unreadable = _unreadable_file(whole)
+    if unreadable:
+        return MuntinError(
+            f"cannot read {unreadable}: it is damaged, not of the declared format, or not what the columns say",
+            hint="mend or remove the file and run again: everything before it is safe in the checkpoint",
+        )
+    if (unstarted := _unstarted_worker(whole)) is not None:
+        return unstarted
+    ours = _OURS.search(whole)
+    if ours:
+        return MuntinError(ours[1].strip(), hint=ours[2])
+    python = [m for m in _PYTHON.finditer(whole) if m[1] not in _NOISE]
+    if python:
+        return MuntinError(f"the job failed: {python[-1][2].strip() or python[-1][1]}")
+    return MuntinError(f"the job failed: {_sentence(texts)}")
+
+
+def _texts(error: BaseException) -> list[str]:
+    """The messages of an error and of its causes, the outermost first."""
+    texts: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None and len(texts) < 20:
+        texts.append(str(seen))
+        java = getattr(seen, "java_exception", None) or getattr(seen, "_origin", None)
+        while java is not None and len(texts) < 20:
+            texts.append(str(java.toString()))
+            java = java.getCause()
+        seen = seen.__cause__
+    return texts
+
+
+def _unstarted_worker(text: str) -> MuntinError | None:
+    """Where the Python of Spark's workers does not run, or lacks what they need."""
+    if (program := _PROGRAM.search(text)) is not None:
+        return MuntinError(
+            f"Spark cannot start its Python process: {program[1]}: {program[2].strip()}",
+            hint="name a Python that has Muntin installed in spark.pyspark.python, the same on every machine",
+        )
+    worker = _WORKER.search(text)
+    if worker is None:
+        return None
+    said = [line.strip() for line in worker[1].splitlines() if line.strip()]
+    return MuntinError(
+        f"Spark's Python process ended before it began: {said[-1] if said else 'it gave no reason'}",
+        hint="its Python (spark.pyspark.python) needs Muntin and its packages, on every machine; "
+        f"it looked in {worker[2] or 'no PYTHONPATH'}",
+    )
+
+
+def _unreadable_file(text: str) -> str | None:
+    if "FAILED_READ_FILE" not in text and "is not a Parquet file" not in text and "reading file" not in text:
+        return None
+    found = _FILE.search(text) or _FILE_FALLBACK.search(text)
+    return re.sub(r"^file:/+", "/", found[1]) if found else None
+
+
+def _sentence(texts: list[str]) -> str:
+    """The innermost message, without class names and stack."""
+    for text in reversed(texts):
+        line = next((ln.strip() for ln in text.splitlines() if ln.strip()), "")
+        line = re.sub(r"^(?:\w+\.)+\w+: ", "", line)
+        if line:
+            return _CODE.sub("", line)
+    return "Spark gave no reason"

@@ -1,0 +1,330 @@
+"""A pipeline: one Spark streaming query of a job, with sources, joins, plans and a checkpoint folder of its own.
+
+A job begins with one. Another is added where a query comes over streams that no pipeline reads, since Spark settles the
+sources of a streaming query with its checkpoint. Pipelines share the process, the output folder and the mailbox; each
+commits its own micro-batches, and what they publish bears their number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muntin.core.policy import Policy
+from muntin.model import JobSpec, MuntinError, Stream
+from muntin.plan.traffic import Knowledge
+from muntin.spark.checkpoint import KEPT_MANIFESTS, PlanLog, Publisher, identity
+from muntin.spark.control import Adapter, Admission, Changes, Watch, control_stream, traffic_of_pipeline
+from muntin.spark.exchange import Topology
+from muntin.spark.run import dataflow
+from muntin.spark.run.failure import explain_failure
+from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.status_board import StatusBoard
+from muntin.spark.session import weigh_rows
+from muntin.spark.shard import forget_hot
+from muntin.spark.sink import BatchWriter, EagerHub, Hub
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
+"""What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
+TURN_S = 60.0
+"""How long at most one streaming query waits for another to begin."""
+
+
+class StartQueue:
+    """Streaming queries start one after the other: each begins with a Python process, which Spark gives ten seconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: Callable[[], bool] = lambda: True
+
+    def start(self, launch: Callable[[], None], begun: Callable[[], bool]) -> None:
+        """Launch one as soon as the one before has begun."""
+        with self._lock:
+            until = time.monotonic() + TURN_S
+            while not self._begun() and time.monotonic() < until:
+                time.sleep(0.05)
+            launch()
+            self._begun = begun
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """What the pipelines of a run have in common, and what they call."""
+
+    spark: SparkSession
+    spec: JobSpec
+    place: OutputPlace
+    mode: str
+    shards: int
+    board: StatusBoard
+    start_queue: StartQueue
+    source: Callable[[Stream], DataFrame]
+    """The rows of a stream."""
+    after_batch: Callable[[], None]
+    after_end: Callable[[Pipeline], None]
+
+
+class Pipeline:
+    """One streaming query. A thread of its own drives it through its phases; its first epoch is written already."""
+
+    def __init__(self, context: RunContext, number: int):
+        checkpoint, spec = context.place.checkpoint, context.spec
+        self._context = context
+        self.number = number
+        self.folder = identity.pipeline_folder(checkpoint, number)
+        self.id = identity.checkpoint_id(self.folder)
+        self.publisher = Publisher(self.folder, context.place.sink.folder, identity.pipeline_prefix(number))
+        self._sink = context.place.sink.attached(number, self.publisher)
+        self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge)
+        self.state = "stopped"
+        self.error = None
+        self._frame: DataFrame | None = None
+        self._query: StreamingQuery | None = None
+        self._stopping = threading.Event()
+        self._begun = threading.Event()
+        self._restarts = threading.Event()
+        """Set where Spark must start the query again, since sources are to be read at another speed."""
+        self._writing = threading.Lock()
+        self._failure: MuntinError | None = None
+        self._writer: BatchWriter | None = None
+        self._prepared: int | None = None
+
+    state: str
+    """"stopped", "ended" or "failed", once it is over."""
+    error: MuntinError | None
+
+    def _knowledge(self) -> Knowledge:
+        measured = traffic_of_pipeline(self.folder, self.changes.log, self._context.spec)
+        return Knowledge(measured=measured, constants=self._context.board.constants)
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_built(self) -> bool:
+        return self._frame is not None
+
+    def build(self, joins: int) -> None:
+        """Put the streaming query together, without starting it; `joins` is how many the whole job has."""
+        context, first = self._context, self.changes.log.read(0).plan
+        settings = context.spec.settings
+        policy = Policy.of(settings, context.shards * max(1, joins))
+        in_order, ahead_us = settings.in_global_order, None
+        if context.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
+            ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
+        topology = Topology(
+            plan=first,
+            shards=context.shards,
+            global_order=in_order,
+            checkpoint_id=self.id,
+            policy=policy,
+            checkpoint=str(self.folder),
+            spec=context.spec,
+            counting=self._sink.counts_in_shards,
+            ahead_of_clock_us=ahead_us,
+        )
+        self._sink.recover()
+        hub = Hub()
+        if policy.eager:
+            hub = eager = self._open_hub(topology)
+            topology = dataclasses.replace(topology, hub=eager.address)
+        self._writer = BatchWriter(topology, self._sink, hub)
+        self._topology = topology
+        self._admission = Admission(first.streams)
+        self._frame = self._read()
+        names = [*(s.name for s in first.streams), control_stream.NAME]
+        self.status = context.board.add(self.number, topology, names, self.publisher.last)
+        self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
+        self._watch = Watch(self.folder, first.streams, settings, context.mode == "endless")
+        self._was_ended = control_stream.is_ended(self.folder)
+        self.prepare_output()
+
+    def _read(self) -> DataFrame:
+        """The streaming query over its sources, as fast as they are to be read."""
+        context, streams = self._context, self._topology.plan.streams
+        frames = {stream.name: context.source(self._admission.source(stream)) for stream in streams}
+        context.spark.conf.set("spark.sql.shuffle.partitions", str(context.shards))
+        return dataflow.build(context.spark, self._topology, frames, self.folder)
+
+    def _open_hub(self, topology: Topology) -> EagerHub:
+        """Listen for results that shards deliver while they are at work."""
+        return EagerHub(
+            host=self._context.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"),
+            in_order=topology.global_order,
+            shards=topology.shards,
+            deliver=self._sink.deliver,
+            plan_of=lambda epoch: topology.epoch(epoch).plan,
+        )
+
+    def prepare_output(self) -> None:
+        """Give each query its folder, once for each epoch."""
+        latest = self.changes.log.latest()
+        if latest != self._prepared:
+            self._sink.prepare(self.changes.plan, self._context.spec.settings)
+            self._prepared = latest
+
+    def start(self) -> None:
+        self._launch()
+        threading.Thread(target=self._drive, name=f"muntin-pipeline-{self.number}", daemon=True).start()
+
+    def _launch(self) -> None:
+        assert self._frame is not None
+        name = f"muntin-{self._context.place.checkpoint.name}" + (f"-{self.number}" if self.number else "")
+        frame, available_now = self._frame, self._context.mode != "endless"
+
+        def launch() -> None:
+            self._begun.clear()
+            weigh_rows(self._context.spark, self._topology.plan.streams)
+            self._query = dataflow.start(frame, self._write, self.folder, name, available_now)
+
+        self._context.start_queue.start(launch, self._has_begun)
+
+    def _has_begun(self) -> bool:
+        """Whether it runs a micro-batch, waits for one, or is over."""
+        query = self._query
+        return self._begun.is_set() or query is None or not query.isActive or "Waiting" in query.status["message"]
+
+    # -- while it runs --------------------------------------------------------------------------------------------
+
+    def _write(self, frame: DataFrame, batch: int) -> None:
+        """Called by Spark for every micro-batch."""
+        self._begun.set()
+        with self._writing:
+            began = time.monotonic()
+            try:
+                self._note_progress()
+                assert self._writer is not None
+                manifest = self._writer.write(frame, batch)
+                self.status.committed(manifest, self._writer.latency)
+                self.changes.committed(manifest)
+                if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
+                    self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
+                self._adapter.committed(manifest)
+                plan = self.changes.log.read(manifest.epoch).plan
+                if self._context.mode == "endless" and self._admission.look(plan, manifest):
+                    self._restarts.set()
+                self.status.slowed(self._admission.slowed)
+                if self._watch.committed(plan, manifest):
+                    self.status.ordered(self._watch.orderings)
+                self._watch.exclude(time.monotonic() - began)
+            except BaseException as error:
+                self._failure = self._failure or explain_failure(error)
+                if isinstance(error, Exception):
+                    raise
+                raise self._failure from error  # Spark hears of ordinary exceptions only, and waits for others
+
+    def note_progress(self) -> None:
+        """Report a micro-batch that is over also if none follows."""
+        if self._writing.acquire(blocking=False):
+            try:
+                self._note_progress()
+                self._watch.report_idle(self.status.rows_read())
+            finally:
+                self._writing.release()
+            if self._restarts.is_set() and self._query is not None and self._query.isActive:
+                self._query.stop()
+
+    def _note_progress(self) -> None:
+        """Take in Spark's report of the micro-batch before; called once per micro-batch and at the end.
+
+        The last report is usually it; all that Spark remembers are fetched only where it was about an idle moment.
+        """
+        if self._query is None or (last := self._query.lastProgress) is None:
+            return
+        reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress
+        if any([self.status.progressed(json.loads(report.json)) for report in reports]):
+            self._context.after_batch()
+
+    def _drive(self) -> None:
+        try:
+            self._wait()
+            while self._restarts.is_set() and not self._stopping.is_set():
+                self._restarts.clear()
+                self._failure, self._frame = None, self._read()
+                self._launch()
+                if self._stopping.is_set() and self._query is not None:  # stop() came while there was none to stop
+                    self._query.stop()
+                self._wait()
+            if self._context.mode == "bounded" and not self._stopping.is_set():
+                if not self._was_ended:
+                    names = [stream.name for stream in self.changes.plan.streams]
+                    control_stream.send(self.folder, control_stream.EndMessage(names))
+                    self._launch()
+                    self._wait()
+                self.state = "stopped" if self._stopping.is_set() else "ended"
+        except Exception as failure:
+            if not self._stopping.is_set():
+                self.state, self.error = "failed", self._failure or explain_failure(failure)
+        finally:
+            self._context.after_end(self)
+
+    def _wait(self, tries: int = TRIES) -> None:
+        """Wait for the end; where Spark's Python process did not come up in time, start once more."""
+        assert self._query is not None
+        try:
+            self._query.awaitTermination()
+        except Exception as failure:
+            if self._restarts.is_set() and not self._stopping.is_set():
+                return  # what was interrupted is done again by the next start
+            reason = (self._failure or explain_failure(failure)).message
+            if tries <= 1 or self._stopping.is_set() or NOT_UP not in reason:
+                raise
+            self._failure = None
+            self._launch()
+            self._wait(tries - 1)
+        finally:
+            with self._writing:
+                self._note_progress()
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether a change of the running job began it, and it has committed nothing: others can do without it."""
+        return self.changes.log.read(0).kind is not None and self.publisher.last.batch < 0
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop after what is committed; a later run goes on from there."""
+        self._stopping.set()
+        if self._query is not None and self._query.isActive:
+            try:
+                self._query.stop()
+            except Exception as error:
+                raise explain_failure(error) from error
+
+    def remove_local_files(self) -> None:
+        """Remove what lies on this machine only."""
+        if self._writer is not None:
+            self._writer.close()
+        forget_hot(self.id)
+
+    def discard(self) -> None:
+        """Leave no trace: it has published nothing."""
+        self.remove_local_files()
+        self.publisher.recover()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def retire(self) -> None:
+        """End for good: mark the folder, and remove all but the mark and the totals."""
+        identity.retire(self.folder)
+        self.remove_local_files()
+        remove_state(self.folder)
+
+
+def remove_state(folder: Path) -> None:
+    """Remove what a pipeline that has ended for good needs no more."""
+    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER, f"{identity.FOLDER}/plans"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in ("metadata", ".metadata.crc"):
+        (folder / name).unlink(missing_ok=True)
+    Publisher(folder, None).forget(1)

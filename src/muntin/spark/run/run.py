@@ -1,0 +1,354 @@
+"""A running job: its pipelines, the requests that change it, and its end."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
+from muntin.plan import Plan, reporting
+from muntin.spark.checkpoint import Answer, Epoch, PlanLog, Publisher, identity, last_manifest, stored_job
+from muntin.spark.control import (
+    ChangeRequest,
+    Changes,
+    QueryRouter,
+    assign_queries,
+    plan_for,
+    query_differences,
+    with_pending_changes,
+)
+from muntin.spark.ingest import sources
+from muntin.spark.run.claim import CheckpointClaim
+from muntin.spark.run.failure import explain_failure
+from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
+from muntin.spark.run.status_board import StatusBoard
+from muntin.spark.session import default_shards, java_failure, prepare_session
+from muntin.spark.signals import StopSignals
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GIVE_UP_S = 3.0
+"""How long a run may take to end by itself after Java has."""
+LISTEN_S = 0.1
+"""How often a run looks for requests."""
+Progress = Callable[[dict[str, Any]], None]
+"""Called with the status after every micro-batch."""
+
+
+def check_sources(plan: Plan, frames: Collection[str]) -> None:
+    """Refuse a plan over streams that cannot be read; `frames` names those that come from DataFrames."""
+    for stream in plan.streams:
+        if stream.name not in frames:
+            sources.check_source(stream)
+
+
+class Run:
+    """A running job: its pipelines, and a thread that carries out requests. Any thread may use this object."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        spec: JobSpec,
+        plan: Plan,
+        place: OutputPlace,
+        mode: str,
+        progress: Progress | None,
+        frames: Mapping[str, DataFrame],
+    ):
+        self.place = place
+        self.mode = mode
+        self._spark = spark
+        self._spec = spec
+        self._plan = plan
+        self._progress = progress
+        self._frames = frames
+        self._pipelines: list[Pipeline] = []
+        self._active: set[Pipeline] = set()
+        self._changing = threading.RLock()
+        """Held while queries and pipelines come and go, and while the run ends."""
+        self._running = False
+        self._stopping = threading.Event()
+        self._done = threading.Event()
+        self._error: MuntinError | None = None
+        self.differences: list[str] = []
+        """What the job has otherwise than the run before on this checkpoint, one line each."""
+        self.warnings: list[str] = []
+        """What was published and is not there any more, and what was removed from the output, one line each."""
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    def _begin(self, truncate_output: bool) -> None:
+        spec, checkpoint = self._spec, self.place.checkpoint
+        prepare_session(self._spark)
+        self._claim = CheckpointClaim(self.place, spec.streams, self._plan.strategy, spec.settings, self._shards())
+        wanted = self._claim.check(self._plan.streams)
+        self._lock = identity.Lock(checkpoint)
+        try:
+            self.warnings += self._claim.take(wanted, truncate_output)
+            for query in spec.queries.values():
+                self.place.sink.check(query)
+            with self._changing:  # a pipeline that is over at once waits until all have been started
+                self._open()
+                for pipeline in self._pipelines:
+                    self._start(pipeline)
+                self._running = True
+        except BaseException as error:
+            for pipeline in self._pipelines:
+                pipeline.stop()
+            self._lock.release()
+            if isinstance(error, Exception) and not isinstance(error, MuntinError):
+                raise explain_failure(error) from error
+            raise
+        threading.Thread(target=self._listen, name="muntin-requests", daemon=True).start()
+
+    def _shards(self) -> int:
+        """As many as the checkpoint was made with, wherever the job is run again."""
+        stored = stored_job(self.place.checkpoint)
+        before = None if stored is None else stored.settings.shards
+        return self._spec.settings.shards or before or default_shards(self._spark)
+
+    def _start(self, pipeline: Pipeline) -> None:
+        pipeline.start()
+        self._active.add(pipeline)
+
+    def _source(self, stream: Stream) -> DataFrame:
+        return self._frames.get(stream.name) or sources.read_stream(self._spark, stream)
+
+    def _open(self) -> None:
+        """Begin the first pipeline, or go on with those of the run before, and with the queries of the job file."""
+        spec, checkpoint = self._spec, self.place.checkpoint
+        self.board = StatusBoard(checkpoint, spec.settings, self.mode)
+        self._context = RunContext(
+            spark=self._spark,
+            spec=spec,
+            place=self.place,
+            mode=self.mode,
+            shards=self._claim.shards,
+            board=self.board,
+            start_queue=StartQueue(),
+            source=self._source,
+            after_batch=self._report_progress,
+            after_end=self._pipeline_ended,
+        )
+        self._router = QueryRouter(checkpoint, spec, self._begin_pipeline, self.place.sink.check, self._changing)
+        log, stored = PlanLog(checkpoint, spec), stored_job(checkpoint)
+        assert stored is not None
+        if log.latest() is None and not stored.is_over:
+            log.write(Epoch(0, self._plan))
+            self._pipelines = [Pipeline(self._context, 0)]
+            self._router.pipelines = [self._pipelines[0].changes]
+        else:
+            self._resume()
+        joins = sum(len(pipeline.changes.plan.joins) for pipeline in self._pipelines)
+        for pipeline in self._pipelines:
+            if not pipeline.is_built:
+                pipeline.build(joins)
+
+    def _resume(self) -> None:
+        """Open the pipelines that have queries still, and end the others; then do what waits to come into force."""
+        pipelines, old = self._reopen()
+        pending = [epoch for p in pipelines for epoch in p.changes.pending(p.publisher.last)]
+        spec = with_pending_changes(self._spec, pending)
+        self.differences = query_differences(old, spec.queries)
+        homes = assign_queries(spec, [(p.changes.sources, p.changes.plan.queries) for p in pipelines])
+        kept = [pipeline for n, pipeline in enumerate(pipelines) if n in homes.values()]
+        for pipeline in kept:
+            stored = stored_job(pipeline.folder)
+            assert stored is not None
+            identity.claim_checkpoint(pipeline.folder, self._claim.identity_now(stored))
+        for pipeline in pipelines:
+            pipeline.publisher.recover()
+            if pipeline in kept:
+                pipeline.changes.resume(pipeline.publisher.last)
+            else:
+                pipeline.changes.close(pipeline.publisher.last)
+                self.board.close(pipeline.publisher.last)
+                pipeline.retire()
+        self._pipelines = kept
+        self._router.pipelines = [pipeline.changes for pipeline in kept]
+        self._router.follow_job_file(spec)
+
+    def _reopen(self) -> tuple[list[Pipeline], dict[str, Query | None]]:
+        """The pipelines of the run before whose streams are declared still, and all queries of that run."""
+        checkpoint = self.place.checkpoint
+        queries: dict[str, Query | None] = {}
+        pipelines: list[Pipeline] = []
+        for number in identity.pipeline_numbers(checkpoint):
+            folder = identity.pipeline_folder(checkpoint, number)
+            stored, log = stored_job(folder), PlanLog(folder, self._spec)
+            if stored is None or (log.latest() is None and not stored.is_over):
+                shutil.rmtree(folder, ignore_errors=True)  # its process died before it began
+            elif stored.is_over:
+                self.board.close(last_manifest(folder))
+                remove_state(folder)
+            elif not set(stored.streams) <= set(self._spec.streams):  # declared no more, so no query can be over them
+                queries |= dict.fromkeys(log.names())
+                self._retire(folder)
+            else:
+                pipelines.append(Pipeline(self._context, number))
+                queries |= pipelines[-1].changes.plan.queries
+        return pipelines, queries
+
+    def _retire(self, folder: Path) -> None:
+        """End a pipeline that cannot even be opened."""
+        publisher = Publisher(folder, self.place.sink.folder)
+        publisher.recover()
+        self.board.close(publisher.last)
+        identity.retire(folder)
+        remove_state(folder)
+
+    def _begin_pipeline(self, spec: JobSpec, reported_elsewhere: Collection[str], request: ChangeRequest) -> Changes:
+        """Begin a pipeline for queries over streams that none reads; nothing of it is left where that fails."""
+        with self._changing:
+            if self._done.is_set() or self._stopping.is_set():
+                raise UsageError("the run is over", hint="change the job and start it again")
+            checkpoint = self.place.checkpoint
+            plan = plan_for(spec, checkpoint)
+            check_sources(plan, self._frames)
+            number = max(identity.pipeline_numbers(checkpoint)) + 1
+            folder = identity.pipeline_folder(checkpoint, number)
+            try:
+                identity.claim_checkpoint(folder, self._claim.identity_of(plan.streams))
+                plan = reporting(plan, reported_elsewhere)
+                first = Epoch(0, plan, {}, request.name, request.kind, request.request_id)
+                PlanLog(folder, self._spec).write(first)
+                pipeline = Pipeline(self._context, number)
+                pipeline.build(sum(len(other.changes.plan.joins) for other in (*self._pipelines, pipeline)))
+                if request.kind:
+                    pipeline.changes.send(first)
+                if self._running:
+                    self._start(pipeline)
+            except BaseException as error:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise error if isinstance(error, MuntinError) else explain_failure(error) from error
+            self._pipelines.append(pipeline)
+            return pipeline.changes
+
+    # -- while it runs --------------------------------------------------------------------------------------------
+
+    def _report_progress(self) -> None:
+        if self._progress:
+            self._progress(self.board.snapshot())
+
+    def _listen(self) -> None:
+        """Carry out the requests of other processes while the job runs, and end pipelines that have no queries any
+        more."""
+        while not self._done.wait(LISTEN_S):
+            for pipeline in list(self._pipelines):
+                pipeline.note_progress()
+                if pipeline.changes.has_ended:
+                    pipeline.stop()
+            self._router.poll()
+            self._prepare_output()
+
+    def _prepare_output(self) -> None:
+        """Give each query its folder as soon as it is accepted."""
+        for pipeline in list(self._pipelines):
+            pipeline.prepare_output()
+
+    def _pipeline_ended(self, pipeline: Pipeline) -> None:
+        """A pipeline has stopped, for whatever reason. The last one takes the run along, and one that failed all
+        others, unless it was just tried."""
+        with self._changing:
+            self._active.discard(pipeline)
+            if pipeline.error is not None and pipeline.is_on_trial and self._active:
+                self._remove(pipeline)
+                pipeline.discard()
+                pipeline.changes.refuse(pipeline.error)
+            elif pipeline.error is not None:
+                self._error = self._error or pipeline.error
+                for other in self._active:
+                    other.stop()
+            elif pipeline.changes.has_ended:  # for good: its last query has gone
+                self._remove(pipeline)
+                pipeline.retire()
+            if not self._active:
+                self._finish()
+
+    def _remove(self, pipeline: Pipeline) -> None:
+        self._router.remove(pipeline.changes)
+        self._pipelines.remove(pipeline)
+        self.board.close(pipeline.publisher.last, pipeline.status)
+
+    def _finish(self) -> None:
+        states = {pipeline.state for pipeline in self._pipelines}
+        state = "failed" if self._error else "ended" if states == {"ended"} else "stopped"
+        try:
+            self.board.finish(state, self._error.message if self._error else None)
+            for pipeline in self._pipelines:
+                pipeline.remove_local_files()
+        finally:
+            self._lock.release()
+            if self.place.temporary:
+                shutil.rmtree(self.place.checkpoint, ignore_errors=True)
+            self._done.set()
+
+    # -- for users ------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What `muntin status --json` shows."""
+        return self.board.snapshot()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the run is over (False: not yet, after `timeout` seconds); a failed run raises its reason.
+
+        Ctrl-C and SIGTERM stop the run cleanly and then raise KeyboardInterrupt.
+        """
+        with StopSignals() as signals:
+            until = None if timeout is None else time.monotonic() + timeout
+            while not self._done.wait(0.1):
+                if signals.caught:
+                    self.stop()
+                    raise KeyboardInterrupt(signals.caught)
+                if (failure := java_failure()) is not None:
+                    self._give_up(failure)
+                if until is not None and time.monotonic() >= until:
+                    return False
+        if self._error is not None and not self._stopping.is_set():
+            raise self._error
+        return True
+
+    def stop(self) -> None:
+        """Stop after what is committed; a later run goes on from there."""
+        self._stopping.set()
+        with self._changing:  # a pipeline that is about to begin is there then
+            pipelines = list(self._active)
+        for pipeline in pipelines:
+            pipeline.stop()
+        while not self._done.wait(0.1):
+            if (failure := java_failure()) is not None:
+                self._give_up(failure)
+
+    def _give_up(self, failure: MuntinError) -> None:
+        """Java has ended: what waits for it in this process may wait for ever, so the run ends without it."""
+        if self._done.wait(GIVE_UP_S):
+            self._error = failure
+            return
+        self._error = failure
+        self._finish()
+
+    def add(self, sql: str) -> Answer:
+        """Add or replace a query: `CREATE [OR REPLACE] QUERY name AS ...`; returns when it is in force."""
+        return self._change(sql)
+
+    def drop(self, name: str) -> Answer:
+        """Drop a query; returns when its output has stopped."""
+        return self._change(f"DROP QUERY {name}")
+
+    def _change(self, sql: str) -> Answer:
+        if self._done.is_set():
+            raise UsageError("the run is over", hint="change the job and start it again")
+        change = self._router.submit(sql)
+        self._prepare_output()
+        answer = change.pipeline.wait(change.epoch, lambda: not self._done.is_set())
+        if answer.state == "refused":
+            raise MuntinError(answer.error or "the change was refused", hint=answer.hint)
+        if answer.state != "in force":
+            raise MuntinError("the run ended before the change was in force", hint="it takes effect with the next run")
+        return answer

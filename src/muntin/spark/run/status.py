@@ -1,0 +1,236 @@
+"""`CHECKPOINT/muntin/status.json`: what a job has done and where it stands, written after every micro-batch.
+
+The dataclasses below are its JSON, field by field. Fields marked `LEFT_OUT` are absent where they are None.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from muntin.model import UsageError
+from muntin.model.records import LEFT_OUT, to_json
+from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, read_record
+from muntin.spark.control import OrderingSwitch
+
+FILE = "status.json"
+
+
+@dataclass
+class SourceStatus:
+    """Rows of a stream in the last micro-batch and in all, as the first pipeline counts them that reads it.
+
+    A stream that is read slowly has the seconds of event time by which it is ahead of another.
+    """
+
+    rows: int = 0
+    total_rows: int = 0
+    seconds_ahead: float | None = field(default=None, metadata=LEFT_OUT)
+
+
+@dataclass
+class QueryStatus:
+    """Rows of a query in the last micro-batch and in all; the response time in this run, from ingest to delivery (mean,
+    median, 99%, maximum). A query that came while the job ran has the event times from which it applies and is
+    complete."""
+
+    rows: int = 0
+    total_rows: int = 0
+    text: str | None = field(default=None, metadata=LEFT_OUT)
+    applied_from: str | None = field(default=None, metadata=LEFT_OUT)
+    complete_from: str | None = field(default=None, metadata=LEFT_OUT)
+    response: dict[str, float] | None = field(default=None, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class DroppedQueries:
+    """How many queries have gone, and the rows that they had in all."""
+
+    queries: int
+    total_rows: int
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A change of chains while the job ran; `gain` is predicted, or measured where one was undone."""
+
+    batch: int
+    kind: str
+    chain: str
+    gain: float
+    slices: dict[str, list[int]]
+    """How many slices each side of each join has now."""
+    pipeline: int
+
+
+@dataclass
+class SliceStatus:
+    """A slice of a state: its ages, and the rows in it, measured and predicted."""
+
+    lo: int
+    hi: int
+    rows: int
+    predicted_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class FullestKey:
+    """The key with the most rows of a side, and its share of them."""
+
+    rows: int
+    key: dict[str, str]
+    share: float
+
+
+@dataclass
+class OrderingStatus:
+    """Which rule is in force (or that one hands over), and what Adaptive decided from which load."""
+
+    in_force: str
+    out_of_order: int
+    setting: str = ""
+    decision: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The stream that holds results of a join back, since when it has not moved, and how much is held for it."""
+
+    stream: str
+    since: float
+    held_rows: int
+    held_pairs: int
+    held_bytes: int
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Comparisons per second of stream time, in the last micro-batch and predicted."""
+
+    measured: float | None = None
+    predicted: float | None = None
+
+
+@dataclass
+class JoinStatus:
+    """A shared join: the reports of its shards, added up. Lists of two have the left and the right stream."""
+
+    join: int
+    streams: list[str]
+    queries: list[str]
+    frontiers: list[str | None]
+    slices: list[list[SliceStatus]]
+    axes: list[str]
+    bytes: int
+    fullest_keys: list[FullestKey | None]
+    held_rows: list[int]
+    held_pairs: int
+    idle: list[bool]
+    ordering: OrderingStatus
+    counters: dict[str, Any]
+    rebuilt: int
+    pipeline: int = 0
+    waits_for: Waiting | None = None
+    predicted_bytes: int | None = None
+    comparisons_per_second: Comparisons = field(default_factory=Comparisons)
+
+
+@dataclass(frozen=True)
+class PipelineSummary:
+    """One streaming query of the job; there are more than one where queries came over streams not read before."""
+
+    pipeline: int
+    queries: list[str]
+    batch: int | None
+    batches: int
+    epoch: int
+    chain: str
+    sources: dict[str, SourceStatus]
+
+
+@dataclass
+class PipelineStatus:
+    """What is known of one pipeline; the status of the job is made of these."""
+
+    number: int
+    sources: dict[str, SourceStatus]
+    batch: int | None = None
+    batches: int = 0
+    epoch: int = 0
+    strategy: str = ""
+    chain: str = ""
+    never: list[str] = field(default_factory=list)
+    queries: dict[str, QueryStatus] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Rows of queries that have gone."""
+    joins: list[JoinStatus] = field(default_factory=list)
+    migrations: list[Migration] = field(default_factory=list)
+    switches: list[OrderingSwitch] = field(default_factory=list)
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    progressed: float = 0.0
+    """When Spark last reported a micro-batch, as a Unix time."""
+
+    @property
+    def summary(self) -> PipelineSummary:
+        names = list(self.queries)
+        return PipelineSummary(self.number, names, self.batch, self.batches, self.epoch, self.chain, self.sources)
+
+
+@dataclass
+class JobStatus:
+    """The whole file. `state` is "running", "stopped", "failed" or "ended"; times are Unix times."""
+
+    mode: str
+    state: str
+    pid: int
+    started: float
+    updated: float = 0.0
+    batch: int | None = None
+    """The last committed micro-batch of the first pipeline."""
+    batches: int = 0
+    """How many micro-batches this run has done."""
+    epoch: int | None = None
+    strategy: str | None = None
+    chain: str | None = None
+    sources: dict[str, SourceStatus] = field(default_factory=dict)
+    queries: dict[str, QueryStatus] = field(default_factory=dict)
+    dropped: DroppedQueries = DroppedQueries(0, 0)
+    never: list[str] = field(default_factory=list)
+    """Queries that can have no rows, planned away."""
+    joins: list[JoinStatus] = field(default_factory=list)
+    migrations: list[Migration] = field(default_factory=list)
+    switches: list[OrderingSwitch] = field(default_factory=list)
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    """Rows per class of reason, in all."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Of the last micro-batch: whole, and Spark's phases."""
+    pipelines: list[PipelineSummary] = field(default_factory=list)
+    error: str | None = field(default=None, metadata=LEFT_OUT)
+
+
+def status_file(checkpoint: Path) -> Path:
+    return checkpoint / FOLDER / FILE
+
+
+def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+    """The status of a job, running or not, from its checkpoint, as JSON has it."""
+    try:
+        found = read_record(status_file(Path(checkpoint)), FileKind.STATUS, JobStatus)
+    except MissingError:
+        raise UsageError(f"{checkpoint} is not the checkpoint of a job that has run") from None
+    if found.state == "running" and not _is_alive(found.pid):
+        found = replace(found, state="failed", error="its process is gone; run it again to go on")
+    return dict(to_json(found))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,20 @@
+"""A Spark session fit for Muntin, and the Java that runs it.
+
+`session` opens a session with the settings that Muntin needs, or sets them on the user's own. `java` finds a Java that
+Spark runs on. `gateway` starts it apart from the terminal's signals and notices its end. `local_files` spares Spark a
+process for every file that it makes on a local disk.
+"""
+
+from muntin.spark.session.gateway import java_failure
+from muntin.spark.session.java import cache_folder, find_java
+from muntin.spark.session.session import default_shards, open_session, prepare_session, weigh_rows
+
+__all__ = [
+    "cache_folder",
+    "default_shards",
+    "find_java",
+    "java_failure",
+    "open_session",
+    "prepare_session",
+    "weigh_rows",
+]

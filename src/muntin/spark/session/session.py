@@ -1,0 +1,173 @@
+"""A Spark session fit for Muntin: our own, or the user's with what can be set while it runs."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muntin.model import MuntinError, Stream, UsageError
+from muntin.spark.session.gateway import java_failure, start_java
+from muntin.spark.session.java import ensure_java
+from muntin.spark.session.local_files import without_processes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAM_CONFS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+}
+"""What a streaming query of ours needs; all of it can be set on a running session."""
+
+BATCH_BYTES, WEIGHED, UNWEIGHED = "spark.sql.execution.arrow.maxBytesPerBatch", "64MB", "2147483647"
+LONG_TYPES = ("string", "binary")
+
+ESSENTIAL = (
+    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion",
+    "spark.sql.session.timeZone",
+)
+
+_OWN_CONFS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.worker.faulthandler.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "muntin.spark.worker.daemon",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.master.rest.enabled": "false",
+    "spark.shuffle.compress": "false",  # what is exchanged are frames of numbers, with checksums of their own
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+
+_LOG4J = """rootLogger.level = {level}
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+
+_LONGEST_SOCKET_DIR = 61
+_BRIEF = " -XX:TieredStopAtLevel=1"
+_COLLECTOR = "-XX:+UseParallelGC"
+"""Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
+
+
+def open_session(
+    master: str | None = None,
+    shards: int | None = None,
+    app: str = "muntin",
+    log_level: str = "off",
+    confs: Mapping[str, str] | None = None,
+    brief: bool = False,
+) -> SparkSession:
+    """Start Spark (or take the session that this process already has) with everything Muntin wants.
+
+    `log_level`: what of Spark's own log reaches stderr; failures of a job are reported by Muntin itself. `confs` are
+    Spark's settings, as far as they differ. `brief`: for a minute or two, in which Java had better compile little than
+    well; it saves a quarter of the work up to the first result.
+    """
+    ensure_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    master = master or f"local[{cores},4]"
+    own = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level, brief)}
+    own["spark.sql.shuffle.partitions"] = str(shards or cores)
+    own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    settings = {**own, **(confs or {})}
+    try:
+        if master.startswith("local"):
+            settings = without_processes(settings)
+        start_java(settings)
+        builder = SparkSession.builder.master(master).appName(app)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+    except Exception as error:
+        why = java_failure() or MuntinError(f"Spark does not start: {str(error).splitlines()[0]}")
+        raise why from error
+    if log_level == "off":
+        _silence_workers(spark)
+    prepare_session(spark)
+    return spark
+
+
+def _silence_workers(spark: SparkSession) -> None:
+    """Keep what Spark's Python processes print (greetings, and complaints when they are stopped) off our stderr."""
+    java = spark.sparkContext._jvm.java
+    java.lang.System.setErr(java.io.PrintStream(java.io.OutputStream.nullOutputStream()))
+
+
+def prepare_session(spark: SparkSession) -> None:
+    """Set on a running session what Muntin needs; refuse a session on which that is impossible."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise UsageError(
+            "Muntin needs a classic Spark session, this one is a Spark Connect session",
+            hint="start the job where the driver runs, with SparkSession.builder.master(...)",
+        )
+    for name, value in STREAM_CONFS.items():
+        try:
+            spark.conf.set(name, value)
+        except Exception as error:
+            if name in ESSENTIAL:
+                raise UsageError(f"this session does not let {name} be set to {value}") from error
+
+
+def weigh_rows(spark: SparkSession, streams: Iterable[Stream]) -> None:
+    """Let Spark weigh every row on its way to Python only where rows can be long: it takes half a microsecond each."""
+    long = any(field.type in LONG_TYPES for stream in streams for field in stream.schema)
+    spark.conf.set(BATCH_BYTES, WEIGHED if long else UNWEIGHED)
+
+
+def default_shards(spark: SparkSession) -> int:
+    """As many shards as the cluster has cores."""
+    return max(1, spark.sparkContext.defaultParallelism)
+
+
+def _private_confs(log_level: str, brief: bool) -> dict[str, str]:
+    """Confs that point into a folder of this process alone, removed when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="muntin-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    log = folder / "log4j2.properties"
+    log.write_text(_LOG4J.format(level=log_level))
+    java = f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR}{_BRIEF if brief else ''}"
+    confs = {"spark.driver.extraJavaOptions": java}
+    if len(str(folder)) <= _LONGEST_SOCKET_DIR and sys.platform != "win32":
+        confs["spark.python.unix.domain.socket.enabled"] = "true"
+        confs["spark.python.unix.domain.socket.dir"] = str(folder)
+    return confs
+
+
+def _driver_memory_mb() -> int:
+    """A sixth of the machine between 1 and 4 GB: in local mode the driver is the executor, Python has the rest."""
+    try:
+        total_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
+    except (ValueError, OSError):
+        return 2048
+    return max(1024, min(4096, total_mb // 6))

@@ -1,0 +1,12 @@
+"""One shard of one join inside Spark: frames in, frames out.
+
+`processor` is what Spark calls. `shard` does one micro-batch: it opens the operator from hot or durable state, gives it
+the arrivals, stores what changed and sends results, dead letters and a report to the sink. With eager delivery
+`EagerSender` sends results to the driver on the way.
+"""
+
+from muntin.spark.shard import processor, shard
+from muntin.spark.shard.eager_sender import ARRIVED, receive_frame, send_frame
+from muntin.spark.shard.hot_state import forget_hot
+
+__all__ = ["ARRIVED", "forget_hot", "processor", "receive_frame", "send_frame", "shard"]

@@ -1,0 +1,38 @@
+"""What Spark calls: one group per (join, shard), once per micro-batch. The work itself is in shard.py.
+
+Spark starts a fresh Python process at the start of every run only to learn the state's schema from `init`: so this
+module imports nothing heavy, and the first rows bring the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from muntin.spark.exchange import Topology, partition_id
+
+DDL = "part int, frame binary"
+
+
+class JoinProcessor(StatefulProcessor):  # type: ignore[misc]
+    def __init__(self, topology: Topology):
+        self._topology = topology
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._chunks = handle.getMapState("chunks", "id string", "frame binary")
+        self._meta = handle.getValueState("meta", "frame binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        from muntin.spark.shard import shard
+
+        state = shard.ShardState(self._chunks, self._meta)
+        for part, frame in shard.advance(self._topology, int(key[0]), [row["frame"] for row in rows], state):
+            yield Row(part=partition_id(part, self._topology.shards), frame=frame)
+
+    def close(self) -> None:
+        from muntin.spark.worker import set_aside
+
+        set_aside()

@@ -1,0 +1,42 @@
+"""What a shard says of itself after a micro-batch."""
+
+from __future__ import annotations
+
+from muntin.core.arrivals import FOREVER
+from muntin.core.operator import Operator
+from muntin.model import Side
+from muntin.spark.checkpoint import ShardReport, TopKey
+from muntin.spark.exchange import Frame, FrameKind
+
+
+def describe_operator(report: ShardReport, operator: Operator, frames: list[Frame]) -> ShardReport:
+    """Fill in a report: counters, rows per slice, frontiers, held rows."""
+    streams = operator.progress.streams
+    report.streams = [stream.name for stream in operator.join.streams]
+    report.max_ts = list(streams.max_ts)
+    report.counters = operator.counters
+    report.slices = [operator.slice_rows(side) for side in Side]
+    report.frontiers = [None if frontier == -FOREVER else frontier for frontier in streams.frontiers]
+    report.keyless = [_keyless(frames, side) for side in Side]
+    report.bytes = operator.nbytes
+    report.matches = operator.state.matches
+    report.release = operator.release
+    report.filter_order = operator.filter_order
+    report.ahead = max(operator.joined) > operator.release
+    report.idle = list(streams.idle)
+    report.behind = int(operator.progress.behind)
+    report.span = [streams.min_ts, max(streams.max_ts)]
+    report.classes = [selections.tally for selections in operator.selections]
+    report.top_keys = [_top_key(operator, side) for side in Side]
+    return report
+
+
+def _keyless(frames: list[Frame], side: Side) -> int:
+    return sum(f.header["keyless"] for f in frames if f.kind == FrameKind.ROWS and f.header["side"] == side)
+
+
+def _top_key(operator: Operator, side: Side) -> TopKey:
+    key = operator.fullest_key(side)
+    if key is None:
+        return TopKey()
+    return TopKey(key.rows, {name: str(value)[:100] for name, value in key.values.items()})

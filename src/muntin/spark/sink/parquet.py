@@ -1,0 +1,135 @@
+"""Parquet files in a folder for each query, exactly once: the sink of `--output DIR`.
+
+Tasks write files below `_staging`, and the commit gives them the names `<query>/b<batch>-<part>.parquet`. Each folder
+has a file with the schema and no rows, so that any reader can open it from the start.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muntin.core.punctuations import punctuation_schema
+from muntin.core.results import output_schema
+from muntin.model import Query, Settings, UsageError
+from muntin.plan import Plan
+from muntin.plan.punctuation_modes import are_used
+from muntin.spark.checkpoint import WHAT_TO_DO, DamageError, FileKind, from_line, to_line
+from muntin.spark.ingest import dead_letters
+from muntin.spark.sink.sink import OutputRequest, Sink, StageFiles, Stager
+
+SCHEMA_FILE = "00-schema.parquet"
+COLUMNS = b"muntin.columns"
+"""Key of the schema file's metadata under which stand all columns that the folder's files have had."""
+COMPRESSION = "snappy"
+
+
+class FolderSink(Sink):
+    """Publishes files in a folder for each query, and keeps the checkpoint there if nobody names another place."""
+
+    exactly_once = True
+    folder: Path
+
+    def __init__(self, request: OutputRequest):
+        super().__init__(request)
+        self.folder = Path((request.output or "").removeprefix(self.scheme)).absolute()
+
+    @property
+    def description(self) -> str:
+        return f"{self.scheme}{self.folder}"
+
+    def default_checkpoint(self) -> Path | None:
+        return self.folder / "_checkpoint"
+
+    def prepare(self, plan: Plan, settings: Settings) -> None:
+        for name in self.schemas(plan, settings):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+
+    def schemas(self, plan: Plan, settings: Settings) -> dict[str, pa.Schema]:
+        """The folders of a plan, and the columns of their files."""
+        return {name: output_schema(query) for name, query in plan.queries.items()} | beside_rows(plan, settings)
+
+
+class ParquetFolders(FolderSink):
+    name = "parquet"
+    spelling = "DIR"
+    scheme = ""
+    noun = "Parquet files"
+    summary = "Parquet files in DIR/<query>/, whose names sort in output order"
+    takes_eager = False
+
+    def check(self, query: Query) -> None:
+        """Refuse a query with a column of another type than in files that lie in its folder already: no reader could
+        take them together. Columns may come and go: files are read by the names of columns, and what one lacks is
+        NULL."""
+        before = columns_ever(self.folder / query.name)
+        for field in output_schema(query):
+            if before.get(field.name, str(field.type)) != str(field.type):
+                raise UsageError(
+                    f"query {query.name}: column {field.name} is {field.type}, but {before[field.name]} in the files "
+                    f"that {self.folder / query.name} has already",
+                    hint="give the column another name, or the query",
+                )
+
+    def prepare(self, plan: Plan, settings: Settings) -> None:
+        super().prepare(plan, settings)
+        for name, schema in self.schemas(plan, settings).items():
+            _show_schema(self.folder / name, schema)
+
+    def stager(self, batch: int) -> Stager:
+        return StageFiles(str(self.publisher.staging_folder(batch)), ".parquet", write_parquet)
+
+
+def beside_rows(plan: Plan, settings: Settings) -> dict[str, pa.Schema]:
+    """The tables beside those of the queries' rows: punctuations of their outputs, and dead letters."""
+    schemas = {dead_letters.NAME: dead_letters.SCHEMA}
+    for join in plan.joins:
+        if are_used(join, settings.punctuations):
+            schemas |= {punctuations_of(query.name): punctuation_schema(join) for query in join.queries}
+    return schemas
+
+
+def punctuations_of(query: str) -> str:
+    """Where the punctuations of a query's output go; readers of the query's own folder pass it over."""
+    return f"{query}/_punctuations"
+
+
+def write_parquet(table: pa.Table, file: Path) -> None:
+    """Dictionaries for texts only: for numbers they took six times as long to write and more room. Pages have
+    checksums, so that readers can tell a damaged one."""
+    texts = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+    pq.write_table(table, file, compression=COMPRESSION, use_dictionary=texts or False, write_page_checksum=True)
+
+
+def _show_schema(folder: Path, schema: pa.Schema) -> None:
+    """Put the schema file into a folder, unless it shows these columns already."""
+    if _schema_of(folder) != schema:
+        types = columns_ever(folder) | {field.name: str(field.type) for field in schema}
+        aside = folder / f".{uuid.uuid4().hex}.tmp"
+        noted = to_line(FileKind.COLUMNS, folder.name, types)
+        pq.write_table(schema.with_metadata({COLUMNS: noted}).empty_table(), aside)
+        os.replace(aside, folder / SCHEMA_FILE)
+
+
+def columns_ever(folder: Path) -> dict[str, str]:
+    """The types of all columns that a query's files have had, by name: it may have been replaced."""
+    schema = _schema_of(folder)
+    if schema is None:
+        return {}
+    noted = (schema.metadata or {}).get(COLUMNS, b"")
+    return dict(from_line(noted, FileKind.COLUMNS, folder.name, None, str(folder / SCHEMA_FILE)))
+
+
+def _schema_of(folder: Path) -> pa.Schema | None:
+    """The schema that a query's folder shows its readers, None where it shows none yet."""
+    file = folder / SCHEMA_FILE
+    try:
+        return pq.read_schema(file)
+    except FileNotFoundError:
+        return None
+    except (OSError, pa.ArrowException):
+        raise DamageError(f"{file} is damaged: it is not Parquet", hint=WHAT_TO_DO[FileKind.COLUMNS]) from None

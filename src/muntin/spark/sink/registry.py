@@ -1,0 +1,35 @@
+"""All kinds of sinks, and how the text of an output finds its kind."""
+
+from __future__ import annotations
+
+from muntin.model import UsageError
+from muntin.spark.sink.callback import CallbackSink
+from muntin.spark.sink.counting import CountingSink
+from muntin.spark.sink.csv_files import CsvFiles
+from muntin.spark.sink.json_lines import JsonLines
+from muntin.spark.sink.parquet import ParquetFolders
+from muntin.spark.sink.sink import OutputRequest, Sink
+from muntin.spark.sink.tcp_socket import SocketSink
+
+SINKS: tuple[type[Sink], ...] = (
+    CallbackSink,
+    CountingSink,
+    SocketSink,
+    CsvFiles,
+    ParquetFolders,
+    JsonLines,
+)
+"""A text is of the first kind that takes it: folders, which take any text, come last."""
+
+
+def open_sink(request: OutputRequest) -> Sink:
+    """The sink that a user asks for; of those with the same spelling, the one that goes with the job's delivery."""
+    spelling = next(kind.spelling for kind in SINKS if kind.takes(request))
+    kinds = [kind for kind in SINKS if kind.spelling == spelling]
+    fitting = [kind for kind in kinds if (kind.takes_eager if request.eager else kind.takes_batches)]
+    if not fitting:
+        when, delivery = ("with their micro-batch", "batch") if request.eager else ("as they come", "eager")
+        raise UsageError(
+            f"rows go to {kinds[0].noun} only {when}", hint=f"SET delivery = '{delivery}', or name a folder"
+        )
+    return fitting[0](request)

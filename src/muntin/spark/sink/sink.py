@@ -1,0 +1,165 @@
+"""What a sink is: where the rows of queries go, and how a micro-batch gets there whole.
+
+    prepare     the driver, once for each plan: folders that readers can open from the start
+    stage       tasks: a table of one query becomes a file that nobody sees, or bytes for the driver
+    commit      the driver: hand over what is not a file, write the manifest, give staged files their names
+    recover     the driver, at a start: complete the last commit, and take away what belongs to none
+
+With eager delivery `deliver` takes rows while the micro-batch is still at work. Each kind is a file of this package
+and a line of `SINKS` (`registry.py`), which `--output`, the help, the documentation and the tests read.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from muntin.core.storage import table_bytes
+from muntin.model import Query, Settings
+from muntin.plan import Plan
+from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher, Staged
+
+Callback = Callable[[str, pa.Table, int], None]
+"""`sink(query_name, table, batch_id)`; a batch comes again after a crash in the middle of it, with the same id.
+
+Punctuations of a query's output come as `<query>/_punctuations`.
+"""
+
+
+@dataclass(frozen=True)
+class OutputRequest:
+    """What a user asks for: the text of `--output` (or `output=`), or a callable, and what the job says."""
+
+    output: str | None = None
+    callback: Callback | None = None
+    eager: bool = False
+    aggregates: bool = False
+    """Whether a query of the job file has aggregates."""
+
+
+class Stager:
+    """The part of a sink that goes to the tasks. This one discards tables: rows are counted and go no further."""
+
+    takes_tables: ClassVar[bool] = False
+
+    def stage(self, name: str, part: int, table: pa.Table) -> Staged | None:
+        """Keep a table until the commit; None where nobody wants it."""
+        return None
+
+    def clear(self) -> None:
+        """Remove what is left after the commit."""
+
+
+class SendTables(Stager):
+    """Tables go to the driver."""
+
+    takes_tables = True
+
+    def stage(self, name: str, part: int, table: pa.Table) -> Staged | None:
+        return Staged(name, part, table.num_rows, table=table_bytes(table).to_pybytes())
+
+
+@dataclass(frozen=True)
+class StageFiles(Stager):
+    """Tables become files in a folder that readers pass over."""
+
+    folder: str
+    suffix: str
+    write: Callable[[pa.Table, Path], None]
+    takes_tables: ClassVar[bool] = True
+
+    def stage(self, name: str, part: int, table: pa.Table) -> Staged | None:
+        os.makedirs(self.folder, exist_ok=True)
+        file = Path(self.folder) / f"{uuid.uuid4().hex}{self.suffix}"
+        self.write(table, file)
+        return Staged(name, part, table.num_rows, f"{file.parent.parent.name}/{file.parent.name}/{file.name}")
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Sink:
+    """One kind of sink. The run opens it and asks it `check`; each pipeline works with one that is attached to it."""
+
+    name: ClassVar[str]
+    spelling: ClassVar[str]
+    """How `--output` names it."""
+    scheme: ClassVar[str] = ""
+    """How such a text begins."""
+    noun: ClassVar[str]
+    """Where rows go, in a sentence."""
+    summary: ClassVar[str]
+    exactly_once: ClassVar[bool]
+    """Otherwise a micro-batch that was not committed comes again, with the same number."""
+    on_command_line: ClassVar[bool] = True
+    takes_batches: ClassVar[bool] = True
+    takes_eager: ClassVar[bool] = True
+
+    folder: Path | None = None
+    """Where it publishes files."""
+    counts_in_shards = False
+    """Whether results are counted where they are found and go no further."""
+    pipeline = 0
+    _publisher: Publisher | None = None
+
+    def __init__(self, request: OutputRequest):
+        self.request = request
+
+    @classmethod
+    def takes(cls, request: OutputRequest) -> bool:
+        """Whether an output is spelled as one of this kind."""
+        return request.output is not None and request.output.startswith(cls.scheme)
+
+    @property
+    def description(self) -> str:
+        """What the identity of a checkpoint says of the output."""
+        return self.request.output or self.spelling
+
+    def default_checkpoint(self) -> Path | None:
+        """Where the checkpoint is if nobody says; None for a temporary one."""
+        return None
+
+    def check(self, query: Query) -> None:
+        """Refuse a query whose rows cannot go here."""
+
+    def attached(self, pipeline: int, publisher: Publisher) -> Self:
+        """The sink of one pipeline, which commits with its publisher."""
+        mine = copy.copy(self)
+        mine.pipeline = pipeline
+        mine._publisher = publisher
+        return mine
+
+    @property
+    def publisher(self) -> Publisher:
+        assert self._publisher is not None, "not attached to a pipeline"
+        return self._publisher
+
+    def prepare(self, plan: Plan, settings: Settings) -> None:
+        """Make the places of a plan's queries."""
+
+    def stager(self, batch: int) -> Stager:
+        """What one attempt at a micro-batch gives to its tasks."""
+        return Stager()
+
+    def deliver(self, name: str, table: pa.Table, batch: int) -> None:
+        """Rows of a query in timestamp order, after those that came before; only with eager delivery."""
+        raise NotImplementedError(f"{self.name} takes rows with their micro-batch")
+
+    def commit(self, done: BatchOutcome) -> Manifest:
+        """Make a micro-batch durable and visible; one that is committed already stays as it is."""
+        return self.publisher.publish(done)
+
+    def recover(self) -> None:
+        """Complete the last commit, and take away what belongs to none."""
+        self.publisher.recover()
+
+    def close(self) -> None:
+        """The run is over."""

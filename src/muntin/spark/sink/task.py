@@ -1,0 +1,117 @@
+"""The task function of the sink: merge the shards' results, route them to the queries, stage their tables.
+
+Each task handles one part: a time range of all shards where the order is global, one shard where it is per key.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.core.aggregates import GroupValues, finish
+from muntin.core.punctuations import in_order
+from muntin.core.results import OutputColumns, ResultBatch, routed, unite
+from muntin.model.records import from_json
+from muntin.plan.families import distinct_values_sent
+from muntin.spark.checkpoint import ShardReport
+from muntin.spark.exchange import Frame, FrameKind, Topology, decode
+from muntin.spark.ingest import dead_letters
+from muntin.spark.sink.messages import TaskMessage
+from muntin.spark.sink.parquet import punctuations_of
+from muntin.spark.sink.sink import Stager
+from muntin.spark.worker import set_aside
+
+SCHEMA = pa.schema([pa.field("message", pa.string()), pa.field("table", pa.binary())])
+DDL = "message string, table binary"
+
+
+@dataclass(frozen=True)
+class SinkTask:
+    """Where the operators count the results, none arrive here."""
+
+    topology: Topology
+    stager: Stager
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        frames = [decode(value, "a frame for the sink") for batch in batches for value in batch["frame"].to_pylist()]
+        for message in self.messages(frames):
+            text, table = message.to_row()
+            yield pa.record_batch([pa.array([text]), pa.array([table], pa.binary())], schema=SCHEMA)
+        set_aside()
+
+    def messages(self, frames: list[Frame]) -> Iterator[TaskMessage]:
+        """What the driver must know of this task's frames; tables are staged on the way."""
+        for frame in frames:
+            if frame.kind == FrameKind.REPORT:
+                report = from_json(ShardReport, frame.header["report"])
+                yield TaskMessage(report=report, arrivals=frame.header["arrivals"])
+        turned_away = [frame for frame in frames if frame.kind == FrameKind.DEAD_LETTERS]
+        if self.topology.counting:
+            yield from (TaskMessage(dead_letters=frame.header["classes"]) for frame in turned_away)
+            return
+        tables = [(frame.header["part"], frame.table()) for frame in turned_away]
+        yield from self._punctuations([frame for frame in frames if frame.kind == FrameKind.PUNCTUATIONS])
+        yield from self._results([frame for frame in frames if frame.kind == FrameKind.RESULTS])
+        yield from self._aggregates([frame for frame in frames if frame.kind == FrameKind.VALUES], tables)
+        if tables:
+            table = pa.concat_tables([table for _, table in tables])
+            yield TaskMessage(dead_letters=dead_letters.by_class(table))
+            yield from self._stage(dead_letters.NAME, tables[0][0], table)
+
+    def _punctuations(self, frames: list[Frame]) -> Iterator[TaskMessage]:
+        """What the shards of this part say of the queries' outputs, in order of event time."""
+        by_query: dict[str, list[Frame]] = defaultdict(list)
+        for frame in sorted(frames, key=lambda f: f.header["part"]):
+            by_query[frame.header["query"]].append(frame)
+        for name, pieces in sorted(by_query.items()):
+            table = in_order([piece.table() for piece in pieces])
+            yield from self._stage(punctuations_of(name), pieces[0].header["part"], table)
+
+    def _results(self, frames: list[Frame]) -> Iterator[TaskMessage]:
+        found: dict[tuple[int, int], list[Frame]] = defaultdict(list)
+        for frame in sorted(frames, key=lambda f: f.header["shard"]):
+            found[frame.header["join"], frame.header["part"]].append(frame)
+        plan = self.topology.epoch(frames[0].header["epoch"]).plan if frames else self.topology.plan
+        feeds = Counter(query.name for join in plan.joins for query in join.queries)
+        divided: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)
+        for (index, part), pieces in sorted(found.items()):
+            join = plan.join(index)
+            assert join is not None
+            results = ResultBatch.merge([ResultBatch.from_bytes(join, bytes(piece.payload)) for piece in pieces])
+            columns = OutputColumns(results)
+            for query, places in routed(join, results):
+                yield TaskMessage(arrivals={query.name: list(results.arrivals(places).items())})
+                if not self.stager.takes_tables:
+                    continue
+                table = columns.output(query, places)
+                if feeds[query.name] > 1:
+                    divided[query.name, part].append(table)
+                else:
+                    yield from self._stage(query.name, part, table)
+        for (name, part), tables in divided.items():
+            yield from self._stage(name, part, unite(plan.queries[name], tables))
+
+    def _aggregates(self, frames: list[Frame], turned_away: list[tuple[int, pa.Table]]) -> Iterator[TaskMessage]:
+        """The rows of queries with aggregates, from the values of all shards; dead letters are added."""
+        by_query: dict[tuple[str, int], list[Frame]] = defaultdict(list)
+        for frame in sorted(frames, key=lambda f: (f.header["join"], f.header["shard"])):
+            by_query[frame.header["query"], frame.header["part"]].append(frame)
+        for (name, part), pieces in sorted(by_query.items()):
+            plan = self.topology.epoch(pieces[0].header["epoch"]).plan
+            join, query = plan.join(pieces[0].header["join"]), plan.queries[name]
+            assert join is not None
+            values = [GroupValues.read(piece.header, bytes(piece.payload)) for piece in pieces]
+            table, faults = finish(query, values, distinct_values_sent(join, query))
+            if faults.num_rows:
+                turned_away.append((part, dead_letters.overflows(query, faults)))
+            if table.num_rows:
+                yield TaskMessage(rows={name: table.num_rows})
+                yield from self._stage(name, part, table)
+
+    def _stage(self, name: str, part: int, table: pa.Table) -> Iterator[TaskMessage]:
+        staged = self.stager.stage(name, part, table)
+        if staged is not None:
+            yield TaskMessage(staged=staged)

@@ -1,0 +1,51 @@
+"""Lines of JSON to a socket as rows come, at least once: `--output tcp://HOST:PORT`."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pyarrow as pa
+
+from muntin.model import UsageError
+from muntin.spark.sink.json_lines import json_lines
+from muntin.spark.sink.sink import Sink
+
+
+class SocketSink(Sink):
+    """Each line has the query's name first. Dead letters and punctuations are only counted."""
+
+    name = "socket"
+    spelling = "tcp://HOST:PORT"
+    scheme = "tcp://"
+    noun = "a socket"
+    summary = "lines of JSON to a socket, as rows come (SET delivery = 'eager')"
+    exactly_once = False
+    takes_batches = False
+    _connection: socket.socket | None = None
+
+    def default_checkpoint(self) -> Path | None:
+        raise UsageError("a run that sends its rows to a socket needs a checkpoint", hint="name one with --checkpoint")
+
+    def recover(self) -> None:
+        super().recover()
+        self._connection = self._connect()
+
+    def _connect(self) -> socket.socket:
+        host, _, port = self.description.removeprefix(self.scheme).rpartition(":")
+        if not host or not port.isdigit():
+            raise UsageError(f"{self.description} is not an address", hint=f"write {self.spelling}")
+        try:
+            connection = socket.create_connection((host, int(port)), timeout=10)
+        except OSError as error:
+            raise UsageError(f"nobody listens at {self.description}: {error}") from error
+        connection.settimeout(None)
+        return connection
+
+    def deliver(self, name: str, table: pa.Table, batch: int) -> None:
+        assert self._connection is not None, "not recovered"
+        self._connection.sendall(json_lines(table, {"_query": name}))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()

@@ -1,0 +1,115 @@
+"""CREATE STREAM: from its tree to the model, with what a stream promises about its keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from muntin.model import Field, Schema, Stream
+from muntin.model.types import column_name_fault
+from muntin.sql.casts import type_name
+from muntin.sql.names import find
+from muntin.sql.places import SqlText, did_you_mean, listing
+from muntin.sql.punctuate import bind_punctuation, bind_unique
+from muntin.sql.tree import CreateStream
+
+
+def bind_stream(sql: SqlText, name: str, statement: CreateStream) -> Stream:
+    """What CREATE STREAM says."""
+    schema = _schema(sql, statement)
+    options = _options(sql, statement)
+    form = next(options.pop(k) for k in list(options) if k.lower() == "format")
+    return Stream(
+        name=name,
+        schema=schema,
+        time=_time(sql, statement, schema),
+        lateness_us=_lateness_us(sql, statement),
+        format=form,
+        options=options,
+        rate=_rate(statement),
+        idle_us=_idle_us(sql, statement),
+        punctuation=bind_punctuation(sql, name, schema, statement.args.get("punctuation")),
+        unique=bind_unique(sql, name, schema, statement.args.get("unique")),
+        binding_us=_binding_us(sql, statement),
+    )
+
+
+def _schema(sql: SqlText, statement: CreateStream) -> Schema:
+    fields: dict[str, Field] = {}
+    for column in statement.expressions:
+        name = column.this.name
+        if (fault := column_name_fault(name, fields)) is not None:
+            raise sql.error(fault[0], column.this, fault[1])
+        fields[name.lower()] = Field(name, type_name(sql, column.args["type"]))
+    return Schema(tuple(fields.values()))
+
+
+def _time(sql: SqlText, statement: CreateStream, schema: Schema) -> str:
+    node = statement.args.get("time")
+    if node is None:
+        hint = "add TIMESTAMP BY and the column with the event time"
+        raise sql.error(f"{statement.name} has no TIMESTAMP BY", statement.this, hint)
+    field = schema.find(node.name)
+    if field is None:
+        hint = did_you_mean(node.name, schema.names, f"columns are {listing(schema.names)}")
+        raise sql.error(f"{statement.name} has no column {node.name}", node, hint)
+    if field.type not in ("timestamp", "timestamp_ntz"):
+        hint = "the event time is a TIMESTAMP or TIMESTAMP_NTZ"
+        raise sql.error(f"{field.name} is {field.type}, not a timestamp", node, hint)
+    return field.name
+
+
+def _lateness_us(sql: SqlText, statement: CreateStream) -> int:
+    node = statement.args.get("lateness")
+    if node is None:
+        return 0
+    if node.args["us"] < 0:
+        raise sql.error("LATENESS cannot be negative", node, "write LATENESS 5 seconds, or leave it out")
+    return int(node.args["us"])
+
+
+def _idle_us(sql: SqlText, statement: CreateStream) -> int | None:
+    node = statement.args.get("idle")
+    if node is not None and node.args["us"] <= 0:
+        raise sql.error("IDLE AFTER must be more than zero", node, "write IDLE AFTER 30 seconds")
+    return None if node is None else int(node.args["us"])
+
+
+def _rate(statement: CreateStream) -> float | None:
+    node = statement.args.get("rate")
+    return None if node is None else float(node.args["per_second"])
+
+
+def _options(sql: SqlText, statement: CreateStream) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for option in statement.args.get("options") or []:
+        key = option.this.name
+        if find(options, key):
+            raise sql.error(f"the option {key} is given twice", option.this, "keep one of them")
+        options[key] = option.expression.name
+    form = find(options, "format")
+    if form is None or not options[form]:
+        hint = "add WITH (format = 'parquet', path = '...')"
+        raise sql.error(f"{statement.name} has no format", statement.this, hint)
+    return options
+
+
+def _binding_us(sql: SqlText, statement: CreateStream) -> int | None:
+    node = statement.args.get("binding")
+    if node is None:
+        return None
+    if not (statement.args.get("punctuation") or statement.args.get("unique")):
+        hint = "add PUNCTUATION WHEN condition or UNIQUE (column), or leave BINDING out"
+        raise sql.error(f"{statement.name} promises nothing that could bind", node, hint)
+    if node.args["us"] <= 0:
+        raise sql.error("BINDING must be longer than zero", node, "write BINDING 1 hour, or leave it out")
+    return int(node.args["us"])
+
+
+def with_promises(sql: SqlText, stream: Stream, statement: CreateStream) -> Stream:
+    """The stream with what a statement says that it promises, and nothing else of it."""
+    return replace(
+        stream,
+        punctuation=bind_punctuation(sql, stream.name, stream.schema, statement.args.get("punctuation")),
+        unique=bind_unique(sql, stream.name, stream.schema, statement.args.get("unique")),
+        binding_us=_binding_us(sql, statement),
+    )

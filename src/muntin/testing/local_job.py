@@ -1,0 +1,242 @@
+"""A whole job in this process, without Spark: for tests, studies and comparisons.
+
+The same operator, routing and shards as on Spark; only what moves the data is a loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.aggregates import GroupValues, finish
+from muntin.core.arrivals import FOREVER, IDLE, data_of, marked, outside_calendar, shard_rows, spans_of
+from muntin.core.batch import TS, Arrivals, Counters, stream_schema
+from muntin.core.operator import Operator
+from muntin.core.operator_state import OperatorMeta
+from muntin.core.policy import Policy
+from muntin.core.punctuations import spoken_by
+from muntin.core.results import ResultBatch, route, unite
+from muntin.core.step import ChangeOutcome, Step
+from muntin.model import Axis, JobSpec, Side, Stream
+from muntin.model.records import from_json, to_json
+from muntin.plan import Plan, SharedJoin, covers, evolve, make_plan
+from muntin.plan.families import distinct_values_sent
+from muntin.plan.punctuation import speakers
+
+Tables = dict[str, pa.Table]
+
+
+@dataclass
+class Shard:
+    """One operator with the durable log that a state store would keep for it."""
+
+    join: SharedJoin
+    operator: Operator
+    log: dict[str, pa.Table] = field(default_factory=dict)
+    checks: bool = False
+    """Whether the state of the operator is checked after every step: that looks at every row."""
+
+    def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch]:
+        step = self.operator.advance(arrivals)
+        run = step.found.whole()
+        self._keep(step)
+        return step, run
+
+    def deliver(self, arrivals: Arrivals, run_length: int | None) -> tuple[Step, Tables]:
+        """The same in the order of the scheduler: each query's rows as they are delivered."""
+        self.operator.receive(arrivals)
+        work, found = self.operator.work(run_length), defaultdict(list)
+        work.arrive()
+        while (done := work.step()) is not None:
+            for delivery in done.deliveries:
+                for query, table in route(
+                    self.join, self.operator.found(delivery.pairs, work.readers(delivery.levels)).whole()
+                ):
+                    found[query.name].append(table)
+        step = self.operator.finish()
+        self._keep(step)
+        return step, {name: pa.concat_tables(tables) for name, tables in found.items()}
+
+    def _keep(self, step: Step) -> None:
+        self.log.update(step.puts)
+        for name in step.deletes:
+            del self.log[name]
+        self.operator.tidy()
+        self._check()
+
+    def _check(self) -> None:
+        if self.checks:
+            self.operator.check()
+            assert self.log.keys() == self.operator.chunks.live.keys(), "the log has other chunks than the operator"
+
+    def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
+        self.join = join
+        outcome = self.operator.change(join, covered)
+        if self.checks:
+            self.operator.check()
+        return outcome
+
+    def restart(self) -> None:
+        """Forget all but what is durable."""
+        meta = from_json(OperatorMeta, json.loads(json.dumps(to_json(self.operator.meta))))
+        policy = self.operator.policy
+        self.operator = Operator.restore(self.join, meta, self.log, policy=policy)
+        self._check()
+
+
+class LocalJob:
+    """Feed micro-batches of stream tables, receive each query's rows in order."""
+
+    checks = False
+    """Whether jobs check the state of their operators after every step unless told otherwise; tests switch it on."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        shards: int = 1,
+        plan: Plan | None = None,
+        run_length: int | None = None,
+        checks: bool | None = None,
+    ):
+        self.spec = spec
+        self._run_length = run_length
+        self.plan = plan or make_plan(spec)
+        self._policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
+        self._count = shards
+        self._checks = self.checks if checks is None else checks
+        self.shards = [self._new_shards(join) for join in self.plan.joins]
+        self.late: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        self.ahead: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        self.outside: dict[str, list[pa.Table]] = defaultdict(list)
+        """Rows with an event time outside of the calendar."""
+        self.faults: dict[str, list[pa.Table]] = defaultdict(list)
+        """Of queries with aggregates, the groups whose values did not fit."""
+        self.refused: dict[str, list[pa.Table]] = {name: [] for name in spec.streams}
+        """Rows that broke a promise and punctuations that say nothing, with the reason."""
+        self.punctuations: dict[str, list[pa.Table]] = {name: [] for name in spec.queries}
+        """Of each query's output, in order of event time within each micro-batch and shard."""
+
+    def _new_shards(self, join: SharedJoin) -> list[Shard]:
+        return [Shard(join, Operator(join, policy=self._policy), checks=self._checks) for _ in range(self._count)]
+
+    def follow(self, filter_order: bool) -> None:
+        """From the next micro-batch on let results wait instead of rows, or the other way round."""
+        for operator in self._operators():
+            operator.follow(filter_order)
+
+    def push(
+        self, batch: Mapping[str, pa.Table], ended: bool = False, idle: Collection[str] = ()
+    ) -> dict[str, pa.Table]:
+        """One micro-batch; a stream that is missing brought nothing. Event times must not be NULL."""
+        rows = {s.name: marked(s, self._admitted(s, batch.get(s.name))) for s in self.plan.streams}
+        speaks = speakers(self.plan)
+        found: dict[str, list[pa.Table]] = defaultdict(list)
+        values: dict[str, list[GroupValues]] = defaultdict(list)
+        apart: dict[str, dict[str, bool]] = {}
+        for join, shards in zip(self.plan.joins, self.shards, strict=True):
+            parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards))[0] for side in Side]
+            lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
+            streams = zip(join.streams, join.axes, strict=True)
+            clocks = [data_of(rows[s.name])[TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
+            silent = [s.name in idle for s in join.streams]
+            gap = self._policy.max_ahead_us
+            spans = [spans_of(rows[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
+            runs = []
+            for n, shard in enumerate(shards):
+                arrivals = Arrivals(
+                    (parts[0][n], parts[1][n]),
+                    lows,
+                    highs,
+                    (ended, ended),
+                    (clocks[0], clocks[1]),
+                    (silent[0], silent[1]),
+                    (spans[0], spans[1]),
+                )
+                if self._policy.eager:
+                    step, delivered = shard.deliver(arrivals, self._run_length)
+                    for name, table in delivered.items():
+                        found[name].append(table)
+                else:
+                    step, run = shard.advance(arrivals)
+                    runs.append(run)
+                for group in step.values:
+                    values[group.query].append(group)
+                for side in Side:
+                    name, late = join.streams[side].name, step.late[side]
+                    self.late[name].append(late if join.reports[side] else late.filter(late[IDLE]))
+                    if join.reports[side]:
+                        self.ahead[name].append(step.ahead[side])
+                for side, table in step.refused:
+                    if join.reports[side]:
+                        self.refused[join.streams[side].name].append(table)
+                for name, table in spoken_by(join.index, step.punctuations, speaks).items():
+                    self.punctuations.setdefault(name, []).append(table)
+            for query, table in route(join, ResultBatch.merge(runs)) if runs else ():
+                found[query.name].append(table)
+            for query in join.queries:
+                apart[query.name] = distinct_values_sent(join, query) if query.aggregation else {}
+        for name, told_by in values.items():
+            table, faults = finish(self.spec.queries[name], told_by, apart[name])
+            found[name].append(table)
+            self.faults[name].append(faults)
+        return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
+
+    def _admitted(self, stream: Stream, table: pa.Table | None) -> pa.Table:
+        rows = _timed(stream, table)
+        outside = outside_calendar(rows[TS])
+        self.outside[stream.name].append(rows.filter(outside))
+        return rows.filter(pc.invert(outside))
+
+    def change(self, spec: JobSpec) -> dict[str, ChangeOutcome]:
+        """Go on with other queries; for each that is new, what the change did in its join."""
+        plan, before = evolve(self.plan, spec), self.plan
+        seen = {s.name: o.progress.streams.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
+        new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
+        done: dict[str, ChangeOutcome] = {}
+        engines = []
+        for join in plan.joins:
+            old, mine = before.join(join.index), [q for q in join.queries if q.name in new]
+            if old is None:
+                shards = self._new_shards(join)
+                changes = [s.operator.begin([seen.get(t.name, -FOREVER) for t in join.streams]) for s in shards]
+            else:
+                shards = self.shards[before.joins.index(old)]
+                changes = [s.change(join, {q.name: covers(old, q) for q in mine}) for s in shards]
+            engines.append(shards)
+            done |= {q.name: _later(done.get(q.name), changes[0], q.name) for q in mine}
+        self.spec, self.plan, self.shards = spec, plan, engines
+        return done
+
+    def _operators(self) -> list[Operator]:
+        return [shard.operator for shards in self.shards for shard in shards]
+
+    def restart(self) -> None:
+        for shards in self.shards:
+            for shard in shards:
+                shard.restart()
+
+    def counters(self, join: int = 0) -> list[Counters]:
+        return [shard.operator.counters for shard in self.shards[join]]
+
+
+def _later(one: ChangeOutcome | None, other: ChangeOutcome, query: str) -> ChangeOutcome:
+    """Of two joins that feed a query, the one that makes it complete later."""
+    if one is None or one.complete_from[query] is None or other.complete_from[query] is None:
+        return other if one is None or one.complete_from[query] is not None else one
+    return max(one, other, key=lambda changed: changed.complete_from[query] or 0)
+
+
+def _timed(stream: Stream, table: pa.Table | None) -> pa.Table:
+    wanted = stream_schema(stream)
+    table = wanted.empty_table() if table is None else table.select(wanted.names).cast(wanted)
+    return table.add_column(0, pa.field(TS, pa.int64(), nullable=False), table[stream.time].cast(pa.int64()))
+
+
+def _span(rows: pa.Table) -> tuple[int | None, int | None]:
+    ends = pc.min_max(rows[TS]).as_py()
+    return ends["min"], ends["max"]

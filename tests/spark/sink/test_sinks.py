@@ -1,0 +1,309 @@
+"""Every sink delivers as it promises, wherever a process dies; without Spark."""
+
+from __future__ import annotations
+
+import csv
+import json
+import socket
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from muntin.cli.run import Spellings
+from muntin.core.results import OUTPUT_TS
+from muntin.model import Settings, UsageError
+from muntin.plan import share
+from muntin.spark.checkpoint import manifests
+from muntin.spark.checkpoint.manifests import STAGING, Publisher
+from muntin.spark.sink.callback import BATCH_BITS, CallbackSink
+from muntin.spark.sink.messages import TaskMessage, outcome_of
+from muntin.spark.sink.registry import SINKS, open_sink
+from muntin.spark.sink.sink import OutputRequest, Sink
+from muntin.sql import parse_job
+
+PLAN = share(
+    parse_job(
+        "CREATE STREAM A (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'json', path = 'a');"
+        "CREATE STREAM B (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'json', path = 'b');"
+        "CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 s;"
+    )
+)
+PARTS = 2
+WAYS = [
+    (kind, eager) for kind in SINKS for eager in (False, True) if (kind.takes_eager if eager else kind.takes_batches)
+]
+"""Each kind with each delivery that it goes with."""
+every_sink = pytest.mark.parametrize(
+    ("kind", "eager"), WAYS, ids=[f"{kind.name}, {'eager' if eager else 'batch'}" for kind, eager in WAYS]
+)
+
+
+class Died(Exception):
+    """The process ends here."""
+
+
+class Reader:
+    """Who reads what a sink of a kind delivers: its spelling says where, the names of files say how."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.calls: list[tuple[str, pa.Table, int]] = []
+        self._lines: list[bytes] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._threads: list[threading.Thread] = []
+
+    def request(self, kind: type[Sink], eager: bool) -> OutputRequest:
+        port = self._server.getsockname()[1]
+        output = kind.spelling.replace("DIR", str(self.root / "out")).replace("HOST:PORT", f"127.0.0.1:{port}")
+        if kind is CallbackSink:
+            return OutputRequest(callback=lambda *call: self.calls.append(call), eager=eager)
+        if kind.scheme == "tcp://":
+            self._threads.append(threading.Thread(target=self._listen, daemon=True))
+            self._threads[-1].start()
+        return OutputRequest(output, eager=eager)
+
+    def _listen(self) -> None:
+        connection, _ = self._server.accept()
+        with connection, connection.makefile("rb") as lines:
+            self._lines.extend(lines)
+
+    def keys(self) -> list[int]:
+        """The rows of query q that a reader has, in any order."""
+        for thread in self._threads:
+            thread.join(10)
+        sent = [json.loads(line) for line in self._lines]
+        found = [row["k"] for row in sent if row["_query"] == "q"]
+        found += [k for name, table, _ in self.calls if name == "q" for k in table["k"].to_pylist()]
+        for file in sorted((self.root / "out" / "q").glob("*b*")):
+            found += READERS[file.suffix](file)
+        return sorted(found)
+
+
+def _json_keys(file: Path) -> list[int]:
+    return [json.loads(line)["k"] for line in file.read_text().splitlines()]
+
+
+def _csv_keys(file: Path) -> list[int]:
+    with file.open(newline="") as opened:
+        return [int(row["k"]) for row in csv.DictReader(opened)]
+
+
+READERS: dict[str, Callable[[Path], list[int]]] = {
+    ".parquet": lambda file: pq.read_table(file, partitioning=None)["k"].to_pylist(),
+    ".jsonl": _json_keys,
+    ".csv": _csv_keys,
+}
+
+
+def rows_of(batch: int, part: int) -> list[int]:
+    return [100 * batch + 10 * part + n for n in range(3)]
+
+
+def table(batch: int, part: int) -> pa.Table:
+    keys = rows_of(batch, part)
+    return pa.table({"k": pa.array(keys, pa.int64()), OUTPUT_TS.name: pa.array(keys, OUTPUT_TS.type)})
+
+
+class Process:
+    """A run: it opens the sink, recovers, and does micro-batches as the driver and its tasks do."""
+
+    def __init__(self, reader: Reader, kind: type[Sink], eager: bool, pipeline: int = 0):
+        opened = open_sink(reader.request(kind, eager))
+        assert type(opened) is kind
+        self.eager = eager
+        prefix = f"p{pipeline:03d}-" if pipeline else ""
+        self.sink = opened.attached(pipeline, Publisher(reader.root / f"ckpt{pipeline}", opened.folder, prefix))
+        self.sink.recover()
+        self.sink.prepare(PLAN, Settings())
+
+    def stage(self, batch: int) -> list[TaskMessage]:
+        """What the tasks do. With eager delivery rows go out on the way, those of a committed micro-batch do not."""
+        stager, messages = self.sink.stager(batch), []
+        for part in range(PARTS):
+            rows = table(batch, part)
+            messages.append(TaskMessage(arrivals={"q": [(7, rows.num_rows)]}))
+            if self.eager and not self.sink.publisher.is_committed(batch):
+                self.sink.deliver("q", rows, batch)
+            elif not self.eager and stager.takes_tables:
+                messages.append(TaskMessage(staged=stager.stage("q", part, rows)))
+        return [TaskMessage.from_row(*message.to_row()) for message in messages]
+
+    def run(self, batch: int) -> manifests.Manifest:
+        return self.sink.commit(outcome_of(batch, self.stage(batch)))
+
+
+def check(reader: Reader, sink: Sink, batches: int) -> None:
+    """All rows are there, once or at least once as the sink says, and the manifests count them once."""
+    wanted = sorted(k for batch in range(batches) for part in range(PARTS) for k in rows_of(batch, part))
+    assert Publisher(sink.publisher.folder.parent.parent, sink.folder).last.total_rows == {"q": len(wanted)}
+    sink.close()
+    got = reader.keys()
+    if not sink.stager(99).takes_tables and sink.takes_batches:
+        assert got == [], "rows are only counted"
+    elif sink.exactly_once:
+        assert got == wanted
+    else:
+        assert sorted(set(got)) == wanted
+    for name, rows, number in reader.calls:
+        assert name == "q" and number == rows["k"][0].as_py() // 100, "a micro-batch comes again with its number"
+
+
+@every_sink
+def test_rows_of_micro_batches_are_delivered(tmp_path: Path, kind: type[Sink], eager: bool):
+    reader = Reader(tmp_path)
+    process = Process(reader, kind, eager)
+    for batch in range(3):
+        process.run(batch)
+    check(reader, process.sink, 3)
+
+
+def die_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
+    write = manifests.write_json
+
+    def dies(file: Path, kind: Any, *rest: Any) -> None:
+        if kind is manifests.FileKind.MANIFEST:
+            raise Died
+        write(file, kind, *rest)
+
+    patch.setattr(manifests, "write_json", dies)
+
+
+def die_between_manifest_and_renames(patch: pytest.MonkeyPatch) -> None:
+    def dies(*_: Any) -> None:
+        raise Died
+
+    patch.setattr(manifests.Publisher, "_complete", dies)
+
+
+def die_between_two_renames(patch: pytest.MonkeyPatch) -> None:
+    replace, done = manifests.os.replace, Counter[str]()
+
+    def dies(source: Path, target: Path) -> None:
+        if Path(target).parent.name == "q":
+            if done["renames"]:
+                raise Died
+            done["renames"] += 1
+        replace(source, target)
+
+    patch.setattr(manifests.os, "replace", dies)
+
+
+def die_after_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """Spark has not noted the micro-batch yet, and runs it again."""
+
+    def dies(*_: Any) -> None:
+        raise Died
+
+    patch.setattr(manifests.Publisher, "forget", dies)
+
+
+CRASHES = [
+    die_before_the_manifest,
+    die_between_manifest_and_renames,
+    die_between_two_renames,
+    die_after_the_commit,
+]
+
+
+@every_sink
+@pytest.mark.parametrize("crash", CRASHES, ids=lambda crash: crash.__name__)
+def test_a_micro_batch_in_which_a_process_died_is_delivered_as_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Sink], eager: bool, crash: Any
+):
+    reader = Reader(tmp_path)
+    process = Process(reader, kind, eager)
+    process.run(0)
+    messages = process.stage(1)
+    with monkeypatch.context() as patch:
+        crash(patch)
+        try:
+            process.sink.commit(outcome_of(1, messages))
+        except Died:
+            pass
+        else:
+            assert crash is die_between_two_renames, "a sink without renames does not get there"
+    process.sink.close()
+    again = Process(reader, kind, eager)
+    for batch in (1, 2):
+        again.run(batch)
+    check(reader, again.sink, 3)
+
+
+@every_sink
+def test_a_process_that_dies_while_tasks_stage_leaves_nothing_behind(tmp_path: Path, kind: type[Sink], eager: bool):
+    reader = Reader(tmp_path)
+    first = Process(reader, kind, eager)
+    first.run(0)
+    first.stage(1)
+    first.sink.close()
+    again = Process(reader, kind, eager)
+    assert not list(tmp_path.glob(f"out/{STAGING}/*")), "recovery sweeps it away"
+    again.run(1)
+    check(reader, again.sink, 2)
+
+
+@every_sink
+def test_a_replayed_micro_batch_changes_nothing(tmp_path: Path, kind: type[Sink], eager: bool):
+    reader = Reader(tmp_path)
+    process = Process(reader, kind, eager)
+    before = process.run(0)
+    process.sink.close()
+    calls = len(reader.calls)
+    again = Process(reader, kind, eager)
+    assert again.run(0) == before
+    again.sink.close()
+    assert len(reader.calls) == calls, "what is committed is not handed over again"
+    wanted = sorted(rows_of(0, 0) + rows_of(0, 1))
+    assert reader.keys() in (wanted, []), kind.name
+
+
+@every_sink
+def test_two_pipelines_deliver_into_one_output(tmp_path: Path, kind: type[Sink], eager: bool):
+    reader = Reader(tmp_path)
+    for number in (0, 1):
+        process = Process(reader, kind, eager, number)
+        process.run(0)
+        process.sink.close()
+    got = Counter(reader.keys())
+    assert set(got.values()) <= {2}, "neither writes over what the other wrote"
+    assert {number >> BATCH_BITS for _, _, number in reader.calls} <= {0, 1}
+    Process(reader, kind, eager, 1)
+    assert Counter(reader.keys()) == got, "nor does one that recovers take away what is another's"
+
+
+def test_each_output_finds_its_sink_and_the_help_names_all(tmp_path: Path):
+    found: dict[str, set[bool]] = defaultdict(set)
+    for kind, eager in WAYS:
+        found[kind.name].add(eager)
+        assert (f"{kind.spelling}: {kind.summary}" in str(Spellings())) == kind.on_command_line
+    assert len(found) == len(SINKS) == len({kind.name for kind in SINKS})
+    assert open_sink(OutputRequest()).name == "counting"
+    for output, eager, message in [
+        ("tcp://localhost:1", False, "to a socket only as they come"),
+        ("csv:out", True, "to CSV files only with their micro-batch"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            open_sink(OutputRequest(output, eager=eager))
+    with pytest.raises(UsageError, match="not to both"):
+        open_sink(OutputRequest("out", callback=print))
+    for request in (OutputRequest(callback=print), OutputRequest("tcp://h:1", eager=True)):
+        with pytest.raises(UsageError, match="needs a checkpoint"):
+            open_sink(request).default_checkpoint()
+    for output, message in [("tcp://nowhere", "is not an address"), ("tcp://127.0.0.1:1", "nobody listens")]:
+        lost = open_sink(OutputRequest(output, eager=True)).attached(0, Publisher(tmp_path / "c", None))
+        with pytest.raises(UsageError, match=message):
+            lost.recover()
+
+
+@pytest.mark.parametrize("kind", SINKS, ids=lambda kind: kind.name)
+def test_the_documentation_says_what_a_sink_promises(kind: type[Sink]):
+    deliveries = ", ".join(["batch"] * kind.takes_batches + ["eager"] * kind.takes_eager)
+    promise = "exactly once" if kind.exactly_once else "at least once"
+    outputs = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    assert f"| `{kind.spelling}` | {deliveries} | {promise} | {kind.summary} |\n" in outputs
