@@ -7,6 +7,7 @@ stderr; a traceback is printed for `--verbose` only. Heavy imports stay inside t
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import traceback
@@ -33,6 +34,7 @@ FAILED = 1
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     verbose = "--verbose" in arguments
+    logging.getLogger().addHandler(logging.NullHandler())  # what libraries log is not what we say to people
     try:
         refuse_not_yet(arguments)
         args = parser().parse_args(arguments)

@@ -93,7 +93,7 @@ def run_job(args: argparse.Namespace, progress: Any, signals: StopSignals) -> di
     SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
     """
     from muntin.spark.run import Job
-    from muntin.spark.session import open_session
+    from muntin.spark.session import open_session, stop_session
 
     try:
         spark = open_session(args.master)
@@ -121,7 +121,7 @@ def run_job(args: argparse.Namespace, progress: Any, signals: StopSignals) -> di
             run.stop()
         return dict(run.status())
     finally:
-        spark.stop()
+        stop_session(spark)
 
 
 def told_of_stop(signal: str, status: dict[str, Any]) -> str:

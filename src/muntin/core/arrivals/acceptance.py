@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrivals.frontiers import FOREVER, Frontiers
-from muntin.core.arrivals.sharding import reported_once
+from muntin.core.arrivals.sharding import reported_once, without_copies
 from muntin.core.batch import H1, KEPT, MARK, TS, Counters, own_columns
 from muntin.model import Side
 from muntin.plan import SharedJoin
@@ -43,6 +43,7 @@ def sort_out(
     ahead, on_time = _divided(on_time, pc.greater(on_time[TS], limit))
     if MARK in rows.column_names:
         marks, on_time = _divided(on_time, on_time[MARK])
+        marks = without_copies(marks)
         rows = rows.filter(pc.invert(rows[MARK]))
         late, ahead = (reported_once(join, side, table) for table in (late, ahead))
     counters.arrived[side] += pc.sum(rows[KEPT]).as_py() or 0 if KEPT in rows.column_names else rows.num_rows

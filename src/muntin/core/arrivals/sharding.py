@@ -15,7 +15,7 @@ from muntin.kernels.hashing import hash_keys, shard_of
 from muntin.model import Pattern, Side, Stream
 from muntin.model.event_time import EARLIEST_US, LATEST_US
 from muntin.plan import SharedJoin
-from muntin.plan.punctuation import is_range, promising
+from muntin.plan.punctuation import promising
 
 MOST_SPANS = 256
 """Of one part of a stream; where there are more, the earliest ones count as one: the late end is what matters."""
@@ -88,14 +88,14 @@ def _shard_marks(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> 
     """Punctuations by shard; one about a list goes there once for each value, with that value in its key columns.
 
     Values of a list that are NULL are nobody's key. One without any value says nothing; shard 0 reports it as it came.
+    So it does with one about a list that is turned away: it gets a copy without a key, whose `_h2` is not NULL.
     """
     punctuation = join.streams[side].punctuation
     assert punctuation is not None
     if punctuation.pattern is Pattern.RANGE:
         return _everywhere_ranges(join, side, marks, shards)
-    parts = [marks]
-    if punctuation.pattern is Pattern.LIST:
-        parts = [_about(join, side, marks, value.sql) for value in punctuation.values]
+    is_list = punctuation.pattern is Pattern.LIST
+    parts = [_about(join, side, marks, value.sql) for value in punctuation.values] if is_list else [marks]
     says_nothing = np.ones(marks.num_rows, bool)
     found = []
     for part in parts:
@@ -104,12 +104,11 @@ def _shard_marks(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> 
         numbers = np.where(valid, shard_of(h1, h2, shards), shards).astype(np.int32)
         found.append(_split(_dressed(join, side, part, own), numbers, shards))
         says_nothing &= ~valid
-    if join.reports[side] and says_nothing.any():
-        silent = marks.filter(pa.array(says_nothing))
-        none = pa.nulls(silent.num_rows, pa.int64())
-        found[0][0] = pa.concat_tables(
-            [found[0][0], _dressed(join, side, silent, {H1: none, H2: none, MARK: silent[MARK]})]
-        )
+    if join.reports[side]:
+        silent = pa.array(np.zeros(marks.num_rows, np.int64), mask=says_nothing)
+        own = {H1: pa.nulls(marks.num_rows, pa.int64()), H2: silent, MARK: marks[MARK]}
+        as_they_came = _dressed(join, side, marks, own)
+        found[0][0] = pa.concat_tables([found[0][0], as_they_came if is_list else as_they_came.filter(says_nothing)])
     return [pa.concat_tables(of_shard) for of_shard in zip(*found, strict=True)]
 
 
@@ -134,10 +133,18 @@ def _everywhere_ranges(join: SharedJoin, side: Side, marks: pa.Table, shards: in
 
 
 def reported_once(join: SharedJoin, side: Side, rows: pa.Table) -> pa.Table:
-    """Of rows that are turned away, those that this shard reports: a range is in all of them."""
-    if not is_range(join, side):
+    """Of rows that are turned away, those that this shard reports: a range is in all of them, a list in several."""
+    punctuation = join.streams[side].punctuation
+    if punctuation is None or punctuation.pattern is Pattern.OWN:
         return rows
-    return rows.filter(pc.or_(pc.invert(rows[MARK]), pc.equal(rows[H1].fill_null(0), 0)))
+    is_range = punctuation.pattern is Pattern.RANGE
+    chosen = pc.equal(rows[H1].fill_null(0), 0) if is_range else pc.is_null(rows[H1])
+    return rows.filter(pc.or_(pc.invert(rows[MARK]), chosen))
+
+
+def without_copies(marks: pa.Table) -> pa.Table:
+    """Punctuations without the copies that would have been reported, had they been turned away."""
+    return marks.filter(pc.or_(pc.is_valid(marks[H1]), pc.is_null(marks[H2])))
 
 
 def _about(join: SharedJoin, side: Side, marks: pa.Table, sql: str) -> pa.Table:

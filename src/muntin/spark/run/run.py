@@ -27,7 +27,7 @@ from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
 from muntin.spark.run.status_board import StatusBoard
-from muntin.spark.session import default_shards, java_failure, prepare_session
+from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, prepare_session
 from muntin.spark.signals import StopSignals
 
 if TYPE_CHECKING:
@@ -237,15 +237,23 @@ class Run:
             self._progress(self.board.snapshot())
 
     def _listen(self) -> None:
-        """Carry out the requests of other processes while the job runs, and end pipelines that have no queries any
-        more."""
+        """Carry out the requests of other processes while the job runs; `await_termination` notices Java's end."""
         while not self._done.wait(LISTEN_S):
-            for pipeline in list(self._pipelines):
-                pipeline.note_progress()
-                if pipeline.changes.has_ended:
-                    pipeline.stop()
-            self._router.poll()
-            self._prepare_output()
+            try:
+                self._listen_once()
+            except Exception:
+                if java_failure(AFTER_ERROR_S) is None:
+                    raise
+                return
+
+    def _listen_once(self) -> None:
+        """Look after each pipeline, end those that have no queries any more, and take up what is asked."""
+        for pipeline in list(self._pipelines):
+            pipeline.note_progress()
+            if pipeline.changes.has_ended:
+                pipeline.stop()
+        self._router.poll()
+        self._prepare_output()
 
     def _prepare_output(self) -> None:
         """Give each query its folder as soon as it is accepted."""

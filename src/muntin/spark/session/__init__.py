@@ -5,16 +5,18 @@ Spark runs on. `gateway` starts it apart from the terminal's signals and notices
 process for every file that it makes on a local disk.
 """
 
-from muntin.spark.session.gateway import java_failure
+from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, stop_session
 from muntin.spark.session.java import cache_folder, find_java
 from muntin.spark.session.session import default_shards, open_session, prepare_session, weigh_rows
 
 __all__ = [
+    "AFTER_ERROR_S",
     "cache_folder",
     "default_shards",
     "find_java",
     "java_failure",
     "open_session",
     "prepare_session",
+    "stop_session",
     "weigh_rows",
 ]

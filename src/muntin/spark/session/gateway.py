@@ -7,9 +7,17 @@ when the pipe that this process holds is closed, so also when this process is ki
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from muntin.model import MuntinError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AFTER_ERROR_S = 1.0
+"""How long after a broken connection Java may take to be gone."""
 
 
 def start_java(settings: Mapping[str, str]) -> None:
@@ -22,16 +30,39 @@ def start_java(settings: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"start_new_session": True}))
 
 
-def java_failure() -> MuntinError | None:
-    """Why nothing works any more, where Java has ended; None where it runs, or is not ours to know."""
+def java_failure(within_s: float = 0.0) -> MuntinError | None:
+    """Why nothing works any more, where Java has ended; None where it runs, or is not ours to know.
+
+    Its connections break a moment before it has ended: after an error, wait `within_s` seconds for that.
+    """
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
-    code = None if process is None else process.poll()
-    if code is None:
+    if process is None:
+        return None
+    try:
+        code = process.wait(within_s)
+    except subprocess.TimeoutExpired:
         return None
     how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
     return MuntinError(
         f"Java, which Spark runs in, {how}",
         hint="look for who ended it, such as the kernel for want of memory; a run with the same checkpoint goes on",
     )
+
+
+def quieten_end(spark: SparkSession) -> None:
+    """Let PySpark's listener for accumulators say nothing when Java is gone: `java_failure` says it."""
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    complain = getattr(server, "handle_error", None)
+    if complain is not None:
+        server.handle_error = lambda *request: None if java_failure(AFTER_ERROR_S) else complain(*request)
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop Spark; where Java has gone there is nothing left to stop."""
+    try:
+        spark.stop()
+    except Exception:
+        if java_failure(AFTER_ERROR_S) is None:
+            raise

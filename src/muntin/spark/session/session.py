@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muntin.model import MuntinError, Stream, UsageError
-from muntin.spark.session.gateway import java_failure, start_java
+from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, quieten_end, start_java
 from muntin.spark.session.java import ensure_java
 from muntin.spark.session.local_files import without_processes
 
@@ -110,10 +110,11 @@ def open_session(
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
     except Exception as error:
-        why = java_failure() or MuntinError(f"Spark does not start: {str(error).splitlines()[0]}")
+        why = java_failure(AFTER_ERROR_S) or MuntinError(f"Spark does not start: {str(error).splitlines()[0]}")
         raise why from error
     if log_level == "off":
         _silence_workers(spark)
+        quieten_end(spark)
     prepare_session(spark)
     return spark
 
