@@ -123,14 +123,32 @@ class Axis(StrEnum):
 
 @dataclass(frozen=True)
 class Window:
-    """How long rows of each stream stay: ages `[0, window)` on the stream's axis."""
+    """The ages at which the earlier row of a pair is still met: `[start, end)` on the axis of its stream.
+
+    `left` and `right` are the ends, 0 where a row of that stream can only be the later one. A row of the left stream
+    counts as the earlier one of two rows with equal times.
+    """
 
     left: int
     right: int
     axes: tuple[Axis, Axis] = (Axis.TIME, Axis.TIME)
+    starts: tuple[int, int] = (0, 0)
 
     def side(self, side: Side) -> int:
         return (self.left, self.right)[side]
+
+
+class JoinKind(StrEnum):
+    """What a query makes of the matches of a row.
+
+    `pairs`: each match is a row. `semi`: a row of the `subject` goes out once, at its first match. `anti`: no match goes
+    out. `asof`: of the matches of a row of the `subject` that are not later, the latest one goes out.
+    """
+
+    PAIRS = "pairs"
+    SEMI = "semi"
+    ANTI = "anti"
+    ASOF = "asof"
 
 
 @dataclass(frozen=True)
@@ -214,9 +232,12 @@ class Output:
 class Query:
     """A window join of two streams (semantics, section 2).
 
-    `where[side]` is the conjunction of the selections on that side alone, `residual` that of the conditions over both
-    sides that are not equalities of the key; None where there is none. With an `aggregation` the answer is made of the
-    pairs that are live at an instant, else it is the pairs.
+    `where[side]` is the conjunction of the selections on that side alone, `residual` that of the other conditions that
+    are not equalities of the key; None where there is none. Two rows match where all of these hold. With an
+    `aggregation` the answer is made of the pairs that are live at an instant, else it is the pairs.
+
+    A row of a side in `preserved` for which `where` holds and that has no match goes out once with NULLs for the
+    other side. `after` is a condition on what would go out: a match, or such a row with its NULLs.
     """
 
     name: str
@@ -229,6 +250,11 @@ class Query:
     residual: Expr | None = None
     text: str = ""
     aggregation: Aggregation | None = None
+    kind: JoinKind = JoinKind.PAIRS
+    subject: Side | None = None
+    """The side that a semi, anti or as-of join is about."""
+    preserved: tuple[Side, ...] = ()
+    after: Expr | None = None
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]
@@ -237,6 +263,11 @@ class Query:
         """Whether equal values mean the same join key, so that they come together in one shard only."""
         given = {value.sql for value in values}
         return bool(self.keys) and all({k.left.sql, k.right.sql} & given for k in self.keys)
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether its matches are its answer."""
+        return self.kind is JoinKind.PAIRS and not self.preserved and self.after is None
 
     @property
     def final(self) -> bool:
