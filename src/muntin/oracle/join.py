@@ -104,7 +104,7 @@ def answer(
             age = rows_since if window.axes[side.other] == Axis.ROWS else ts - earlier_ts
             pair = Pair(row, earlier, ts) if side == Side.LEFT else Pair(earlier, row, ts)
             if (
-                age < window.side(side.other)
+                window.starts[side.other] <= age < window.side(side.other)
                 and _match(pair, keys, keeps, holds)
                 and not _was_given_up(row, ts, earlier_ts, keys and keys[side], promises[side])
             ):
