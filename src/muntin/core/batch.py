@@ -112,6 +112,8 @@ class Counters:
     """Pairs placed by their age in a merged slice."""
     pairs: int = 0
     """Pairs that have left."""
+    unmatched: int = 0
+    """Rows that have left without a partner, once for each age at which some query had to tell them."""
     out_of_order: int = 0
     """Of these, those that left before their time because too much was held."""
     aggregated: int = 0

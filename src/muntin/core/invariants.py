@@ -175,7 +175,8 @@ def _joined_rows(parts: OperatorParts, rows: SideRows) -> Found:
         yield f"{name}: the rows of a key are out of order"
     if parts.join.keys and len(rows.number):
         order = np.argsort(rows.number)
-        h1, h2, _ = hash_keys(key_columns(parts.join, side, parts.payload[side].take(rows.number[order])))
+        h1, h2, valid = hash_keys(key_columns(parts.join, side, parts.payload[side].take(rows.number[order])))
+        h1, h2 = (np.where(valid, half, side + 1) for half in (h1, h2))  # rows without a key have one of their side
         slots = state.index.slots[rows.slot[order]]
         if (slots[:, H1] != h1).any() or (slots[:, H2] != h2).any():
             yield f"{name}: a row is in the index under another key"

@@ -81,7 +81,8 @@ class Operator(OperatorParts):
         rows, clock = arrivals.rows[side], arrivals.clocks[side]
         rows = self.progress.number_arrivals(side, rows, clock, limit, self.chunks)
         rows = self.promises.number(side, rows)
-        accepted = sort_out(self.join, side, rows, self.progress.streams, limit, self.counters)
+        keyless = self.matches.preserves(side)
+        accepted = sort_out(self.join, side, rows, self.progress.streams, limit, self.counters, keyless)
         self._step.late.append(accepted.late)
         self._step.ahead.append(accepted.ahead)
         if accepted.marks is not None:
@@ -111,6 +112,7 @@ class Operator(OperatorParts):
         self._check_state_limit()
         self._note_levels()
         found, values = self._add_up(self.found(pairs), ends)
+        found = self.matches.settle(found, before, self.release, self.chunks, self.counters)
         self.finals.log(self.chunks)  # also where the last of them has just gone
         self.counters.groups = self.aggregates.groups + self.finals.groups
         puts, deletes = self.chunks.changes()
@@ -210,6 +212,7 @@ class Operator(OperatorParts):
         scan = Scan(WHOLE.ages, bool(early), True, np.array(self.progress.passed)) if ahead else WHOLE
         try:
             pairs = self.state.insert(rows, counters, self._judge, scan)
+            self.matches.joined(rows, self.selections)
         except LimitError as error:
             raise self.too_many_pairs(error) from None
         return in_order(pairs) if early else pairs
@@ -257,7 +260,7 @@ class Operator(OperatorParts):
 
     def begin(self, max_ts: Sequence[int]) -> ChangeOutcome:
         """Start in the middle of streams that have come to `max_ts`: what is late for others is late here."""
-        complete = self.progress.begin(max_ts)
+        complete = self.matches.begin(self.progress.begin(max_ts))
         return ChangeOutcome(self.release + 1, complete, 0, 0)
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
@@ -272,6 +275,7 @@ class Operator(OperatorParts):
             self.state.cut(self.release)
             self.intake.put_back()
         self.join = join
+        self.matches.change(join, covered, self.payload, self.release, self.chunks)
         self.requirements = QueryRequirements(join)
         self.held_pairs.begin_again(self.requirements.judges)
         classes = self.intake.change(join, self.selections)
@@ -287,13 +291,16 @@ class Operator(OperatorParts):
         self._find_again(self.aggregates.change(join))
         self.finals.change(join, covered)
         self.promises.find_last_rows(self.view)
-        if ahead:
+        if ahead and self._why_rows_wait is None:
             self._rejoin()
+        elif ahead:
+            self.progress.wait()
+            self.milestones = None
         self.state.settle()
         self._note_levels()
         self.changed = True
         freed = rows - sum(self.state.rows(side) for side in Side)
-        complete = {name: complete.get(name) for name in covered}
+        complete = self.matches.begin({name: complete.get(name) for name in covered})
         return ChangeOutcome(self.release + 1, complete, freed, size * freed // max(1, rows))
 
     # -- after a restart ------------------------------------------------------------------------------------------
@@ -321,6 +328,7 @@ class Operator(OperatorParts):
         for side in Side:
             live &= (rows.side != side) | ~np.isin(rows.row, self.promises.dead_rows(side))
         self.state.load(Rows._make(a[live] for a in rows))
+        self.matches.restore(rows, self.release, self.selections, self.payload, self.chunks, chunks)
         self._find_again(self.aggregates.states)
         self.finals.restore(join, meta.finals, self.chunks, chunks)
         self.promises.find_last_rows(self.view)

@@ -9,6 +9,7 @@ from muntin.core import limits
 from muntin.core.aggregates import Aggregates, Finals
 from muntin.core.arrivals import Intake, JoinProgress
 from muntin.core.join import JoinState, QueryRequirements
+from muntin.core.matches import Matches
 from muntin.core.operator_state import OperatorImage, OperatorMeta
 from muntin.core.order import HoldBuffer
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
@@ -56,7 +57,9 @@ class OperatorParts:
         self.requirements = QueryRequirements(join, meta.classes, image.classes if image else ())
         numberings = image.row_numberings if image else (None, None)
         self.progress = JoinProgress(join, policy.max_ahead_us, memory, meta.progress, numberings)
-        self.intake = Intake(join, self.selections, self.chunks, memory, meta.intake, image.intake if image else None)
+        self.matches = Matches(join, memory, meta.matches, image.matches if image else None)
+        words, arrived = self.matches.words, image.intake if image else None
+        self.intake = Intake(join, self.selections, self.chunks, memory, meta.intake, arrived, words)
         self.state = JoinState(join, self.selections, policy, memory, image.state if image else None)
         held_pairs = image.held_pairs if image else ()
         self.held_pairs = HoldBuffer(memory, self.requirements.judges, meta.early_release, held_pairs)
@@ -99,7 +102,7 @@ class OperatorParts:
     @property
     def nbytes(self) -> int:
         """Bytes that the state takes in memory: index, expiry lists, and the rows themselves."""
-        others = self.aggregates.nbytes + self.finals.nbytes + self.promises.nbytes
+        others = self.aggregates.nbytes + self.finals.nbytes + self.promises.nbytes + self.matches.nbytes
         return self.state.nbytes + sum(p.nbytes for p in self.payload) + others
 
     def slice_rows(self, side: Side) -> list[int]:
@@ -133,6 +136,7 @@ class OperatorParts:
             chunks=self.chunks.live,
             classes=self.requirements.tallies,
             counters=self.counters,
+            matches=self.matches.meta,
             promises=self.promises.meta,
             finals=self.finals.meta,
         )
@@ -147,6 +151,7 @@ class OperatorParts:
             intake=self.intake.image,
             classes=self.requirements.image,
             held_pairs=self.held_pairs.image,
+            matches=self.matches.image,
             row_numberings=self.progress.image,
             promises=self.promises.image,
             aggregates=self.aggregates.image,

@@ -13,6 +13,7 @@ from muntin.core.aggregates import NO_FINALS
 from muntin.core.arrivals import IntakeImage, IntakeMeta, ProgressMeta, RowNumberingImage
 from muntin.core.batch import Counters
 from muntin.core.join import StateImage
+from muntin.core.matches import MatchesImage, MatchesMeta
 from muntin.core.order import EarlyRelease
 from muntin.core.punctuations import PromisesImage, PromisesMeta
 from muntin.core.selections import ClassTally
@@ -31,6 +32,7 @@ class OperatorMeta:
     chunks: dict[str, Chunk] = field(default_factory=dict)
     classes: list[list[ClassTally]] = field(default_factory=lambda: [[], []])
     counters: Counters = field(default_factory=Counters)
+    matches: MatchesMeta = field(default_factory=MatchesMeta)
     promises: PromisesMeta | None = None
     finals: Any = field(default_factory=lambda: NO_FINALS)
 
@@ -45,6 +47,7 @@ class OperatorImage:
     intake: IntakeImage
     classes: list[list[str]]
     held_pairs: list[QueueImage]
+    matches: MatchesImage
     row_numberings: list[RowNumberingImage | None]
     promises: PromisesImage | None
     aggregates: Any

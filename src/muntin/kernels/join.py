@@ -107,9 +107,9 @@ class Slicing(NamedTuple):
 
     `cuts[side, slice]` is where a slice ends, `first[side, slice]` the first of its windows, `windows[side, window]`
     where each ends. `guess` leads from an age, in buckets of `1 << bucket[side]`, to the first window that holds it:
-    for one side after the other `2 * window`, plus one where a window ends inside the bucket. `reach[side, class]` is
-    the age of a partner from which a row of `side` can want it no more, and `keep[side, class]` the age at which such a
-    row is stale itself. `horizon[side, left class, right class]` is the age from which nobody wants a pair whose
+    for one side after the other `2 * window`, plus one where a window ends inside the bucket. `begin[side, class]` is
+    the age of a partner from which on a row of `side` can want it, `reach[side, class]` that from which it can want it
+    no more, and `keep[side, class]` the age at which such a row is stale itself. `horizon[side, left class, right class]` is the age from which nobody wants a pair whose
     earlier row is of `side`; without room for that table the `routes` tell.
     """
 
@@ -118,6 +118,7 @@ class Slicing(NamedTuple):
     windows: Int64s
     guess: Int32s
     bucket: Int64s
+    begin: Int64s
     reach: Int64s
     keep: Int64s
     horizon: Int64s

@@ -164,7 +164,8 @@ def find_partners(slab, partners, prober, scan, slicing, out, found):
     Returns how many pairs there are now, partners looked at, cuts stepped over, and pairs placed by their age.
     """
     side, other = prober.side, 1 - prober.side
-    limit, low = min(slicing.reach[side, prober.cls], scan.ages[other, 1]), scan.ages[other, 0]
+    limit = min(slicing.reach[side, prober.cls], scan.ages[other, 1])
+    low = max(slicing.begin[side, prober.cls], scan.ages[other, 0])
     if scan.early:  # first those that are later than this row, as far as it can be wanted
         low = 1 - slicing.keep[side, prober.cls]
     if low >= limit:  # of these ages nothing is wanted

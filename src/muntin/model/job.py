@@ -270,6 +270,15 @@ class Query:
         return self.kind is JoinKind.PAIRS and not self.preserved and self.after is None
 
     @property
+    def needs_all_matches(self) -> bool:
+        """Whether its rows follow from all matches of a row or of a group, so that these must come together."""
+        return self.final or not self.is_inner
+
+    def told_after(self, side: Side) -> int:
+        """How long after its own time a row of a preserved side goes out that has no match."""
+        return 0 if self.kind is JoinKind.ASOF else self.window.side(side)
+
+    @property
     def final(self) -> bool:
         return self.aggregation is not None and self.aggregation.final
 

@@ -64,6 +64,8 @@ def covers(join: SharedJoin, query: Query) -> bool:
 
 def _covers(join: SharedJoin, query: Query, side: Side) -> bool:
     window = query.window.side(side)
+    if not window:
+        return True
     if join.reach(side) < window:
         return False
     if not join.selects or join.partitions[side] is not None:
@@ -73,7 +75,8 @@ def _covers(join: SharedJoin, query: Query, side: Side) -> bool:
     distinct = list({w.sql: w for w in (*wheres, wanted_where) if w is not None}.values())
     predicates = Predicates(distinct, join.streams[side].schema)
     ends = np.array(join.cuts[side])
-    retentions = [int(ends[np.searchsorted(ends, q.window.side(side))]) for q in join.queries]
+    sizes = [q.window.side(side) for q in join.queries]
+    retentions = [int(ends[np.searchsorted(ends, size)]) if size else 0 for size in sizes]
     if predicates.combinations > MOST_COMBINATIONS:
         same = (None, None if wanted_where is None else wanted_where.sql)
         return any(r >= window and (w is None or w.sql in same) for w, r in zip(wheres, retentions, strict=True))

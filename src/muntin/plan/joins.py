@@ -8,6 +8,7 @@ The state of each stream of a join is cut into slices of age. Where every window
 
 A pair whose earlier row has an age in slice i belongs to every query whose window on that stream reaches past i: it
 is found once and routed by construction. A merged slice (5.2) has windows inside; its pairs are routed by their age.
+A query that begins at a later age reads from the slice on that begins there: such ages are cuts as well.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class SharedJoin:
 
     @cached_property
     def windows(self) -> tuple[Cuts, Cuts]:
-        """The distinct windows of each side, ascending."""
+        """The distinct ages of each side at which some query begins or ends, ascending."""
         return distinct_windows(self.queries, Side.LEFT), distinct_windows(self.queries, Side.RIGHT)
 
     def slices(self, side: Side) -> tuple[Slice, ...]:
@@ -88,14 +89,14 @@ class SharedJoin:
         return left, right
 
     def _cut(self, side: Side) -> Iterator[Slice]:
-        ordered = sorted(self.queries, key=lambda q: q.window.side(side))
-        ends = np.array([q.window.side(side) for q in ordered], np.int64)
+        names = np.array([q.name for q in self.queries])
+        starts = np.array([q.window.starts[side] for q in self.queries], np.int64)
+        ends = np.array([q.window.side(side) for q in self.queries], np.int64)
         windows = np.array(self.windows[side], np.int64)
-        position = {q.name: n for n, q in enumerate(self.queries)}
         for lo, hi in zip((0, *self.cuts[side]), self.cuts[side], strict=False):
-            readers = [q.name for q in ordered[int(np.searchsorted(ends, lo, "right")) :]]
+            readers = names[(ends > lo) & (starts < hi) & (starts < ends)]
             inside = windows[np.searchsorted(windows, lo, "right") : np.searchsorted(windows, hi, "right")]
-            yield Slice(lo, hi, tuple(sorted(readers, key=position.__getitem__)), tuple(map(int, inside)))
+            yield Slice(lo, hi, tuple(map(str, readers)), tuple(map(int, inside)))
 
     def reach(self, side: Side) -> int:
         """How long a row of this side can still find a partner."""
@@ -138,9 +139,14 @@ def signature(query: Query) -> tuple[object, ...]:
     return (query.left, query.right, keys, query.window.axes)
 
 
+NO_TIME = Expr("FALSE", "boolean", "an interval that holds no time")
+
+
 def never_true(spec: JobSpec, query: Query) -> Expr | None:
-    """A selection of the query that no row can satisfy."""
-    for side in Side:
+    """A selection of the query that no row can satisfy, and without which it has no rows."""
+    if not query.preserved and all(query.window.side(s) <= query.window.starts[s] for s in Side):
+        return NO_TIME
+    for side in query.preserved if len(query.preserved) == 1 else Side:
         where = query.where[side]
         if where is not None:
             for expr in Predicates([where], spec.streams[query.stream(side)].schema).never():
@@ -162,5 +168,6 @@ def _untyped(plain: Any) -> Any:
 
 
 def distinct_windows(queries: Iterable[Query], side: Side) -> Cuts:
-    """The windows of some queries on one side, ascending."""
-    return tuple(sorted({q.window.side(side) for q in queries}))
+    """The ages at which some queries begin or end to read one side, ascending; where none reads it, the least age."""
+    ages = {age for q in queries for age in (q.window.starts[side], q.window.side(side)) if age}
+    return tuple(sorted(ages)) or (1,)

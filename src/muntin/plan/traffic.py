@@ -299,7 +299,8 @@ def pairs(left: Mix, right: Mix) -> Mix:
 
 def _survivors(join: SharedJoin, traffic: Traffic, mixes: tuple[Mix, Mix, Mix], side: Side) -> Survivors:
     windows = join.windows[side]
-    place = np.searchsorted(windows, [q.window.side(side) for q in join.queries]) + 1
+    ends = np.array([q.window.side(side) for q in join.queries], np.int64)
+    place = np.where(ends > 0, np.searchsorted(windows, ends) + 1, 0)
     per_second = max(traffic.rates[side], 1e-9) if join.axes[side] is Axis.ROWS else 1_000_000
     return Survivors(
         windows,
@@ -316,7 +317,7 @@ def _survivors(join: SharedJoin, traffic: Traffic, mixes: tuple[Mix, Mix, Mix], 
 def _reaching(mix: Mix, place: Int64s, windows: int) -> Floats:
     """For each window, counted from 1 in `place[query]`: the fraction of rows wanted for it or for a larger one."""
     if windows == 1:
-        return mix.weights[mix.wants.any(axis=1)].sum(keepdims=True)
+        return mix.weights[mix.wants[:, place > 0].any(axis=1)].sum(keepdims=True)
     order = np.argsort(-place, kind="stable")
     largest = order[mix.wants[:, order].argmax(axis=1)]
     wanted = mix.wants[np.arange(len(largest)), largest]

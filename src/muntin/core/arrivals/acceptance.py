@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from muntin.core.arrivals.frontiers import FOREVER, Frontiers
 from muntin.core.arrivals.sharding import reported_once, without_copies
-from muntin.core.batch import H1, KEPT, MARK, TS, Counters, own_columns
+from muntin.core.batch import H1, H2, KEPT, MARK, TS, Counters, own_columns
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
@@ -35,9 +35,18 @@ class AcceptedRows:
 
 
 def sort_out(
-    join: SharedJoin, side: Side, rows: pa.Table, streams: Frontiers, limit: int, counters: Counters
+    join: SharedJoin,
+    side: Side,
+    rows: pa.Table,
+    streams: Frontiers,
+    limit: int,
+    counters: Counters,
+    keyless: bool = False,
 ) -> AcceptedRows:
-    """Tell apart the rows of a side; `limit` is the latest event time that is believed."""
+    """Tell apart the rows of a side; `limit` is the latest event time that is believed.
+
+    `keyless`: rows without a key are wanted too; they get one that no row of the other side has.
+    """
     frontier, marks = streams.frontier(side), None
     late, on_time = _divided(rows, pc.less(rows[TS], frontier))
     ahead, on_time = _divided(on_time, pc.greater(on_time[TS], limit))
@@ -49,14 +58,23 @@ def sort_out(
     counters.arrived[side] += pc.sum(rows[KEPT]).as_py() or 0 if KEPT in rows.column_names else rows.num_rows
     if KEPT in rows.column_names:  # the shard that keeps a row reports it
         late, ahead = late.filter(late[KEPT]), ahead.filter(ahead[KEPT])
-    keyed = on_time.filter(pc.is_valid(on_time[H1])) if on_time[H1].null_count else on_time
+    counters.null_key[side] += on_time[H1].null_count
+    keyed = on_time
+    if on_time[H1].null_count:
+        keyed = _with_own_key(on_time, side) if keyless else on_time.filter(pc.is_valid(on_time[H1]))
     counters.late[side] += late.num_rows
     counters.ahead[side] += ahead.num_rows
-    counters.null_key[side] += on_time.num_rows - keyed.num_rows
     idle = pc.greater_equal(late[TS], FOREVER if streams.ended[side] else streams.own_frontier(side))
     own = [f.name for f in own_columns(join, side)]
     late = late.drop_columns(own).append_column(FRONTIER, _repeated(frontier, late)).append_column(IDLE, idle)
     return AcceptedRows(keyed, marks, late, ahead.drop_columns(own).append_column(LIMIT, _repeated(limit, ahead)))
+
+
+def _with_own_key(rows: pa.Table, side: Side) -> pa.Table:
+    """Rows of which those without a key have one that is the side's own."""
+    for name in (H1, H2):
+        rows = rows.set_column(rows.column_names.index(name), name, rows[name].fill_null(int(side) + 1))
+    return rows
 
 
 def _divided(rows: pa.Table, chosen: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:

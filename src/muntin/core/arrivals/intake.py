@@ -35,9 +35,8 @@ from muntin.core.storage import (
 )
 from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.join import Rows
-from muntin.model import Side
+from muntin.model import JoinKind, Side
 from muntin.plan import SharedJoin
-from muntin.plan.joins import Cuts
 
 GROUPS = 8
 """Ranges of row numbers for rows that stay: where there are more slices than that, neighbours share one."""
@@ -76,14 +75,16 @@ class Intake:
         memory: Memory,
         meta: IntakeMeta,
         image: IntakeImage | None = None,
+        words: int = 0,
     ):
+        """`words`: of bits that are kept for each row (core/matches)."""
         image = image or IntakeImage([[], []], [[], []])
         self._join = join
         self._selections = selections
         self._chunks = chunks
         self._memory = memory
         self._next = [list(numbers) for numbers in meta.next_rows]
-        self.payload = tuple(StoredRows(stored_schema(join, side), memory, image.payload[side]) for side in Side)
+        self.payload = tuple(StoredRows(stored_schema(join, side), memory, image.payload[side], words) for side in Side)
         self.arrival_times = ArrivalTimes(meta.arrivals)
         self._waiting = tuple(
             [TimeQueue.open(memory, queue, COLUMNS) for queue in image.waiting[side]] for side in Side
@@ -123,7 +124,7 @@ class Intake:
     def _keep(self, side: Side, table: pa.Table, classes: Int32s) -> None:
         """Number rows in time order and hold them back, in chunks of those that leave at about the same age."""
         selections = self._selections[side]
-        ranges = _groups(self._join.cuts[side])[selections.last_slices[classes]]
+        ranges = _groups(self._join, side)[selections.last_slices[classes]]
         if KEPT in table.column_names:
             ranges = np.where(np.asarray(table[KEPT]), ranges, VISITORS)
         ranges = np.where(selections.reach[classes] > 0, ranges, VISITORS)
@@ -258,8 +259,14 @@ class Intake:
             self.payload[side].forget(needed[side])
 
 
-def _groups(cuts: Cuts) -> Int64s:
-    """The range of row numbers of each slice: its own, or with many slices one shared by ends of the same magnitude."""
+def _groups(join: SharedJoin, side: Side) -> Int64s:
+    """The range of row numbers of each slice: its own, or with many slices one shared by ends of the same magnitude.
+
+    Where an as-of join looks for the latest row, all have one: of rows with equal times the last to arrive counts.
+    """
+    cuts = join.cuts[side]
+    if any(q.kind is JoinKind.ASOF and q.subject is side.other for q in join.queries):
+        return np.zeros(len(cuts), np.int64)
     if len(cuts) <= GROUPS:
         return np.arange(len(cuts))
     sizes = np.log(np.array(cuts, float))

@@ -118,6 +118,10 @@ class JoinProgress:
         seen = self.streams.max_ts
         self.joined = [max(self.joined[side], self.release, min(bounds[side], seen[side])) for side in Side]
 
+    def wait(self) -> None:
+        """Rows beyond the release point have been taken out of the join again."""
+        self.joined = self.passed
+
     @property
     def is_ahead(self) -> bool:
         """Whether rows have been joined beyond the release point."""

@@ -162,7 +162,8 @@ def _about(join: SharedJoin, side: Side, marks: pa.Table, sql: str) -> pa.Table:
 def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tuple[list[pa.Table], int]:
     """Data by shard, in its order, and how many rows had no key.
 
-    Rows without a key match nothing; shard 0 gets them where late ones have to be reported, else they end here. A join
+    Rows without a key match nothing; shard 0 gets them, which reports late ones, and tells them to whom asks for rows
+    without a match. A join
     without an equality sends every row to every shard to probe there, and one of them, chosen by the row's contents,
     keeps it: so each pair is found once, where the earlier row is kept, and neither work nor state is in one place.
     """
@@ -172,7 +173,7 @@ def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tu
     numbers = shard_of(h1, h2, shards)
     keyless = int(len(valid) - valid.sum())
     if keyless:
-        numbers = np.where(valid, numbers, 0 if join.reports[side] else shards)
+        numbers = np.where(valid, numbers, 0)
     absent = ~valid if keyless else None
     own = {H1: pa.array(h1, mask=absent), H2: pa.array(h2, mask=absent)}
     return _split(_dressed(join, side, rows, own), numbers, shards), keyless

@@ -6,12 +6,13 @@
 `OutputColumns` computes the SELECT lists: what concerns one side once per row, not once per pair.
 """
 
-from muntin.core.results.found_pairs import FoundPairs
+from muntin.core.results.found_pairs import NOBODY, FoundPairs
 from muntin.core.results.output_columns import OUTPUT_TS, OutputColumns, output_schema, unite
 from muntin.core.results.result_batch import ResultBatch
 from muntin.core.results.routing import count, counted, route, routed
 
 __all__ = [
+    "NOBODY",
     "OUTPUT_TS",
     "FoundPairs",
     "OutputColumns",

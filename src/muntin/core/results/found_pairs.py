@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.core.arrivals import ArrivalTimes
-from muntin.core.batch import CLASS
+from muntin.core.batch import CLASS, TS
 from muntin.core.results.result_batch import ResultBatch
 from muntin.core.selections import query_bits, routes
 from muntin.core.storage import StoredRows, distinct
@@ -15,6 +16,9 @@ from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.kernels.join import Pairs
 from muntin.model import Side
 from muntin.plan import SharedJoin
+
+NOBODY = -1
+"""The number of the other row where a row has no partner."""
 
 
 class FoundPairs:
@@ -46,8 +50,20 @@ class FoundPairs:
         return self.pairs.verdict
 
     def classes(self, side: Side) -> Int32s:
-        """The class of each pair's row of a side."""
-        return self.payload[side].class_by_number()(self.pairs.rows[side])
+        """The class of each pair's row of a side; behind the others there is one for nobody."""
+        numbers = self.pairs.rows[side]
+        absent = numbers == NOBODY
+        if not absent.any():
+            return self.payload[side].class_by_number()(numbers)
+        classes = np.full(len(numbers), len(self.wants[side]) - 1, np.int32)
+        classes[~absent] = self.payload[side].class_by_number()(numbers[~absent])
+        return classes
+
+    def with_verdicts(self, pairs: Pairs, allowed: UInt64s) -> FoundPairs:
+        """Other pairs, some perhaps with nobody, with the queries that each verdict allows."""
+        nobody = np.full((1, allowed.shape[1]), ~np.uint64(0))
+        left, right = (np.concatenate([self.wants[side], nobody]) for side in Side)
+        return FoundPairs(self.join, self.payload, (left, right, allowed), pairs, self.arrival_times)
 
     def whole(self) -> ResultBatch:
         return self.pick(slice(None))
@@ -76,9 +92,31 @@ class FoundPairs:
 
     def pick(self, part: slice | Int64s) -> ResultBatch:
         """Some of the pairs, which then stand alone."""
-        (left, lefts), (right, rights) = (distinct(self.pairs.rows[side, part]) for side in Side)
-        rows = self.payload[0].take(left), self.payload[1].take(right)
+        (left, lefts, came), (right, rights, too) = (self._rows(side, part) for side in Side)
         verdicts = self.pairs.verdict[part].copy() if len(self.pairs.verdict) else self.pairs.verdict
         tags = self.pairs.tag[part].copy()
-        arrived = self.arrival_times.of(Side.LEFT, left), self.arrival_times.of(Side.RIGHT, right)
-        return ResultBatch(self.join, rows, self.wants, (lefts, rights), tags, verdicts, arrived)
+        return ResultBatch(self.join, (left, right), self.wants, (lefts, rights), tags, verdicts, (came, too))
+
+    def _rows(self, side: Side, part: slice | Int64s) -> tuple[pa.Table, Int32s, Int64s]:
+        """The rows of a side that some pairs have, the place of each pair's row, and when they arrived.
+
+        Where a row has no partner, the other one is all NULL and has the time at which the row goes out.
+        """
+        numbers = self.pairs.rows[side, part]
+        absent = np.flatnonzero(numbers == NOBODY)
+        if not len(absent):
+            rows, places = distinct(numbers)
+            return self.payload[side].take(rows), places, self.arrival_times.of(side, rows)
+        there = np.flatnonzero(numbers != NOBODY)
+        rows, met = distinct(numbers[there])
+        table = self.payload[side].take(rows)
+        places = np.empty(len(numbers), np.int32)
+        places[there] = met
+        places[absent] = len(rows) + np.arange(len(absent))
+        own = {TS: self.pairs.ts[part][absent], CLASS: np.full(len(absent), len(self.wants[side]) - 1, np.int32)}
+        nulls = [pa.array(own[f.name]) if f.name in own else pa.nulls(len(absent), f.type) for f in table.schema]
+        arrived = self.arrival_times.of(side, rows)
+        if not self.arrival_times.together:
+            arrived = np.concatenate([arrived, np.full(len(absent), self.arrival_times.moment)])
+        both = pa.concat_tables([table, pa.Table.from_arrays(nulls, schema=table.schema)])
+        return both.combine_chunks(), places, arrived

@@ -32,11 +32,14 @@ class Selections(Classes):
         self._selects = join.selects
         self._own = np.array([q.window.side(side) for q in join.queries], np.int64)
         self._theirs = np.array([q.window.side(side.other) for q in join.queries], np.int64)
+        self._begins = np.array([q.window.starts[side.other] for q in join.queries], np.int64)
         self._ends = np.array(join.cuts[side], np.int64)
         partition = join.partitions[side]
         self._truths = None if partition is None else np.array(partition.truths, bool)
         self.reach: Int64s = np.zeros(0, np.int64)
         """Per class: the age of a partner on the other side from which no query wants the pair; 0: no query at all."""
+        self.begin: Int64s = np.zeros(0, np.int64)
+        """Per class: the age of a partner on the other side up to which no query wants the pair."""
         self.retention: Int64s = np.zeros(0, np.int64)
         """Per class: the age at which its rows leave the state, the end of a slice; 0 where they do not enter it."""
         self.rows: Int64s = np.zeros(0, np.int64)
@@ -79,6 +82,7 @@ class Selections(Classes):
         self.wants = self.wants[:0]
         self.retention = self.retention[:0]
         self.reach = self.reach[:0]
+        self.begin = self.begin[:0]
         self.rows = self.rows[:0]
         self._append(known[:, columns])
         self.rows[:] = old.rows
@@ -116,4 +120,6 @@ class Selections(Classes):
         kept = np.where(longest > 0, self._ends[np.searchsorted(self._ends, longest).clip(max=len(self._ends) - 1)], 0)
         self.retention = np.concatenate([self.retention, kept])
         self.reach = np.concatenate([self.reach, np.where(stored, self._theirs, 0).max(axis=1)])
+        begin = np.where(stored & (self._begins < self._theirs), self._begins, np.iinfo(np.int64).max).min(axis=1)
+        self.begin = np.concatenate([self.begin, np.minimum(begin, self.reach[-len(flags) :])])
         self.rows = np.concatenate([self.rows, np.zeros(len(flags), np.int64)])

@@ -20,14 +20,19 @@ HORIZONS = 1 << 18
 
 
 def routes(join: SharedJoin, wants: Sequence[UInt64s]) -> Routes:
-    """Who receives what, as the kernels read it; `wants[side]` are the classes of each side."""
+    """Who receives what, as the kernels read it; `wants[side]` are the classes of each side.
+
+    Behind the windows of each side there is one that everybody reads: for rows without a partner.
+    """
     words, classes = wants[0].shape[1], max(len(wants[side]) for side in Side)
-    readers = np.zeros((2, max(map(len, join.windows)), words), np.uint64)
+    readers = np.zeros((2, max(map(len, join.windows)) + 1, words), np.uint64)
+    readers[:, -1] = ~np.uint64(0)
     wanted = np.zeros((2, classes, words), np.uint64)
     for side in Side:
         ends = np.array(join.windows[side], np.int64)
         windows = np.array([q.window.side(side) for q in join.queries], np.int64)
-        readers[side, : len(ends)] = query_bits(windows >= ends[:, None])
+        starts = np.array([q.window.starts[side] for q in join.queries], np.int64)
+        readers[side, : len(ends)] = query_bits((windows >= ends[:, None]) & (starts < ends[:, None]))
         wanted[side, : len(wants[side])] = wants[side]
     return Routes(readers, wanted)
 
@@ -51,9 +56,10 @@ def slicing(join: SharedJoin, selections: Sequence[Selections]) -> Slicing:
         first[side, : len(ends) + 1] = np.searchsorted(inside, (0, *ends), side="right")
     left, right = selections
     reach, retention = per_class(left.reach, right.reach), per_class(left.retention, right.retention)
+    begin = per_class(left.begin, right.begin)
     readers = routes(join, [s.wants for s in selections])
     guess, bucket = _guesses(join)
-    return Slicing(cuts, first, windows, guess, bucket, reach, retention, _horizons(join, selections), readers)
+    return Slicing(cuts, first, windows, guess, bucket, begin, reach, retention, _horizons(join, selections), readers)
 
 
 def _guesses(join: SharedJoin) -> tuple[Int32s, Int64s]:
@@ -68,9 +74,10 @@ def _guesses(join: SharedJoin) -> tuple[Int32s, Int64s]:
 
 
 def _horizons(join: SharedJoin, selections: Sequence[Selections]) -> Int64s:
-    """The age from which nobody wants a pair of two classes; empty where there are too many of them."""
+    """The age from which nobody wants a pair of two classes; empty where there are too many of them, and where some
+    query does not begin at the age 0."""
     left, right = (len(s.wants) for s in selections)
-    if left * right > HORIZONS:
+    if left * right > HORIZONS or any(max(q.window.starts) for q in join.queries):
         return np.zeros((2, 0, 0), np.int64)
     found = np.zeros((2, left, right), np.int64)
     for side in Side:

@@ -9,6 +9,7 @@ lg..., ls...        punctuations about ranges of keys, and those of the keys in 
 lw...               of punctuations that came into force together, the last rows before them
 ld...               numbers of rows that a promise freed
 lt...               totals of groups that are not final yet (core/aggregates/durable_totals.py)
+lh...               rows of the left side that have met a partner, with the queries for which they have
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class ChunkKind(StrEnum):
     RANGES = "g"
     SPELLED = "s"
     TOTALS = "t"
+    MET = "h"
 
     @property
     def has_rows(self) -> bool:
@@ -50,6 +52,7 @@ class ChunkKind(StrEnum):
             ChunkKind.RANGES,
             ChunkKind.SPELLED,
             ChunkKind.TOTALS,
+            ChunkKind.MET,
         )
 
 

@@ -8,7 +8,7 @@ same whether the rows came in large or in tiny micro-batches.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from muntin.core.storage.memory import Layout, Memory
 from muntin.core.storage.merging import first_to_merge
-from muntin.kernels.arrays import Int32s, Int64s
+from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.kernels.route import look_up, renumber, spans
 
 RANGE_BITS, RANGES = 39, 16
@@ -35,18 +35,25 @@ class TableImage(NamedTuple):
 
 
 class StoredRows:
-    """Rows by number: what never changes as tables, and the class of each row, which does when queries come and go."""
+    """Rows by number: what never changes as tables; and of each row its class, which does when queries come and go, and
+    the queries for which it has met a partner, as `words` of bits."""
 
-    def __init__(self, schema: pa.Schema, memory: Memory, image: Sequence[TableImage] = ()):
+    def __init__(self, schema: pa.Schema, memory: Memory, image: Sequence[TableImage] = (), words: int = 0):
         self.schema = schema
         self._memory = memory
+        self._words = words
         self._bases = [kept.first for kept in image]
         self._names = [(kept.table, kept.classes) for kept in image]
         self._tables = [memory.table(name) for name, _ in self._names]
-        self._classes = [
-            memory.arrays(name, _layout(table.num_rows))[0]
-            for (_, name), table in zip(self._names, self._tables, strict=True)
-        ]
+        self._classes: list[Int32s] = []
+        self._met: list[UInt64s] = []
+        for (_, name), table in zip(self._names, self._tables, strict=True):
+            classes, met = memory.arrays(name, self._layout(table.num_rows))
+            self._classes.append(classes)
+            self._met.append(met)
+
+    def _layout(self, rows: int) -> Layout:
+        return [((rows,), "int32"), ((rows, self._words), "uint64")]
 
     @property
     def image(self) -> list[TableImage]:
@@ -58,7 +65,7 @@ class StoredRows:
 
     @property
     def nbytes(self) -> int:
-        return sum(t.nbytes for t in self._tables) + sum(c.nbytes for c in self._classes)
+        return sum(t.nbytes for t in self._tables) + sum(a.nbytes for a in (*self._classes, *self._met))
 
     def add(self, base: int, table: pa.Table, classes: Int32s) -> None:
         """Take in rows numbered from `base`."""
@@ -70,13 +77,15 @@ class StoredRows:
         base = self._bases[at] if at < end else base
         before = [self._remove(at) for _ in range(at, end)]
         names = self._memory.name("payload"), self._memory.name("classes")
-        merged = pa.concat_tables([*(t for t, _ in before), table]).combine_chunks() if before else table
-        (kept,) = self._memory.allocate(names[1], _layout(merged.num_rows))
-        kept[:] = np.concatenate([*(c for _, c in before), classes])
+        merged = pa.concat_tables([*(t for t, *_ in before), table]).combine_chunks() if before else table
+        kept, met = self._memory.allocate(names[1], self._layout(merged.num_rows))
+        kept[:] = np.concatenate([*(c for _, c, _ in before), classes])
+        met[: len(kept) - len(classes)] = np.concatenate([met[:0], *(m for *_, m in before)])
         self._bases.insert(at, base)
         self._names.insert(at, names)
         self._tables.insert(at, self._memory.keep(names[0], merged))
         self._classes.insert(at, kept)
+        self._met.insert(at, met)
 
     def _adjacent(self, end: int, base: int) -> int:
         """The first of the tables before `end` from which on the numbers go up to `base` without a gap."""
@@ -85,11 +94,11 @@ class StoredRows:
             base = self._bases[end]
         return end
 
-    def _remove(self, at: int) -> tuple[pa.Table, Int32s]:
+    def _remove(self, at: int) -> tuple[pa.Table, Int32s, UInt64s]:
         for name in self._names.pop(at):
             self._memory.discard(name)
         self._bases.pop(at)
-        return self._tables.pop(at), self._classes.pop(at)
+        return self._tables.pop(at), self._classes.pop(at), self._met.pop(at)
 
     def reclassify(self, becomes: Callable[[pa.Table, Int32s], Int32s]) -> None:
         """Give every row the class that follows from its columns and the class it had."""
@@ -137,23 +146,58 @@ class StoredRows:
         """The rows of these ascending numbers."""
         if len(rows) == 0:
             return self.schema.empty_table()
-        first = bisect.bisect_right(self._bases, int(rows[0])) - 1
-        last = bisect.bisect_right(self._bases, int(rows[-1])) - 1
-        cuts = np.searchsorted(rows, self._bases[first + 1 : last + 1])
-        parts = [
-            self._take(n, part - self._bases[n])
-            for n, part in zip(range(first, last + 1), np.split(rows, cuts), strict=True)
-            if len(part)
-        ]
-        return pa.concat_tables(parts).combine_chunks()
+        return pa.concat_tables([self._take(n, places) for n, places in self._places(rows)]).combine_chunks()
+
+    def _places(self, rows: Int64s) -> Iterator[tuple[int, Int64s]]:
+        """The tables that have some of these ascending numbers, with their places in them."""
+        if len(rows):
+            first = bisect.bisect_right(self._bases, int(rows[0])) - 1
+            last = bisect.bisect_right(self._bases, int(rows[-1])) - 1
+            cuts = np.searchsorted(rows, self._bases[first + 1 : last + 1])
+            for n, part in zip(range(first, last + 1), np.split(rows, cuts), strict=True):
+                if len(part):
+                    yield n, part - self._bases[n]
+
+    # -- whom a row has met ---------------------------------------------------------------------------------------
+
+    def known_of(self, rows: Int64s) -> tuple[Int32s, UInt64s]:
+        """Of these ascending numbers the classes, and the queries for which each has met a partner."""
+        parts = [(self._classes[n][places], self._met[n][places]) for n, places in self._places(rows)]
+        if not parts:
+            return np.zeros(0, np.int32), np.zeros((0, self._words), np.uint64)
+        return np.concatenate([c for c, _ in parts]), np.concatenate([m for _, m in parts])
+
+    def note_met(self, rows: Int64s, met: UInt64s) -> None:
+        """Note of these ascending numbers the queries for which each has met a partner."""
+        start = 0
+        for n, places in self._places(rows):
+            self._met[n][places] = met[start : start + len(places)]
+            start += len(places)
+
+    def change_met(self, words: int, becomes: Callable[[UInt64s], UInt64s]) -> None:
+        """Go on with other queries: with so many words, and for each row the bits that follow from those it had."""
+        self._words = words
+        for n, (table, old, met) in enumerate(zip(self._tables, self._classes, self._met, strict=True)):
+            name = self._memory.name("classes")
+            self._classes[n], self._met[n] = self._memory.allocate(name, self._layout(table.num_rows))
+            self._classes[n][:] = old
+            self._met[n][:] = becomes(met)
+            self._memory.discard(self._names[n][1])
+            self._names[n] = self._names[n][0], name
+
+    @property
+    def have_met(self) -> tuple[Int64s, UInt64s]:
+        """The numbers of all rows that have met a partner, ascending, and for which queries."""
+        rows, met = [np.zeros(0, np.int64)], [np.zeros((0, self._words), np.uint64)]
+        for base, bits in zip(self._bases, self._met, strict=True):
+            some = np.flatnonzero(bits.any(axis=1))
+            rows.append(base + some)
+            met.append(bits[some])
+        return np.concatenate(rows), np.concatenate(met)
 
     def _take(self, at: int, places: Int64s) -> pa.Table:
         rows = self._tables[at].take(pa.array(places))
         return rows.add_column(1, self.schema.field(1), pa.array(self._classes[at][places]))
-
-
-def _layout(rows: int) -> Layout:
-    return [((rows,), "int32")]
 
 
 def distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:

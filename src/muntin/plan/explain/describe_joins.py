@@ -175,7 +175,10 @@ def _query(join: SharedJoin, query: Query, fractions: Sequence[float], mode: Pun
     return QueryUse(
         name=query.name,
         streams=[query.stream(side) for side in Side],
-        window=[WindowSpan(str(query.window.axes[side]), 0, query.window.side(side)) for side in Side],
+        window=[
+            WindowSpan(str(query.window.axes[side]), query.window.starts[side], query.window.side(side))
+            for side in Side
+        ],
         selections=[None if w is None else w.text for w in query.where],
         selectivities=[round(fraction, 6) for fraction in fractions],
         condition=None if query.residual is None else query.residual.text,

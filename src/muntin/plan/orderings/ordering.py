@@ -46,6 +46,8 @@ def must_wait(join: SharedJoin) -> str | None:
     """
     if Axis.ROWS in join.axes:
         return "counts rows, and their numbers depend on both streams"
+    if any(not q.is_inner for q in join.queries):
+        return "has a query that asks whether a row has a match, which both streams together say"
     return None if join.keys else "has no equality, and a pair is found where its earlier row is kept"
 
 

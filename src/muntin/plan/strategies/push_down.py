@@ -66,7 +66,7 @@ class PushDown(Strategy):
         placed = {q.name for _, queries in joins for q in queries}
         unused, rest = plan.next_join, dict[str, Query]()
         for query in (q for name, q in wanted.items() if name not in placed):
-            parts = [WHOLE] if query.final else _parts_of(query, [join for join, _ in joins])
+            parts = [WHOLE] if query.needs_all_matches else _parts_of(query, [join for join, _ in joins])
             if parts is None:
                 rest[query.name] = query
                 continue
@@ -93,10 +93,10 @@ class PushDown(Strategy):
 
 def _divided(spec: JobSpec, queries: Sequence[Query]) -> Iterable[JoinPart]:
     """The joins that a group of queries becomes: one for each two parts of the streams that meet."""
-    finals = [q for q in queries if q.final]
-    if finals:  # the end of a group is known only where all its pairs are
-        others = [q for q in queries if not q.final]
-        return [*(_divided(spec, others) if others else ()), (finals, WHOLE)]
+    undivided = [q for q in queries if q.needs_all_matches]
+    if undivided:
+        others = [q for q in queries if not q.needs_all_matches]
+        return [*(_divided(spec, others) if others else ()), (undivided, WHOLE)]
     sides = [list(_partitions(spec, queries, side)) for side in Side]
     parts: list[JoinPart] = []
     for left, left_wants in sides[0]:

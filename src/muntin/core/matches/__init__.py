@@ -1,0 +1,12 @@
+"""Which rows have a match: what outer, semi, anti and as-of joins make of the pairs that were found.
+
+The pairs are found once for all queries. For each row that some query asks about, it is kept once for which of these
+queries it has met a partner. `needs` says what each query asks, `departures` are the rows in time order: as they leave
+a query's window, `matches` tells those of them that have met nobody.
+"""
+
+from muntin.core.matches.departures import DeparturesImage
+from muntin.core.matches.matches import Matches, MatchesImage, MatchesMeta
+from muntin.core.matches.needs import MatchNeeds
+
+__all__ = ["DeparturesImage", "MatchNeeds", "Matches", "MatchesImage", "MatchesMeta"]

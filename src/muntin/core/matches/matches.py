@@ -1,0 +1,293 @@
+"""What becomes of the pairs of a join whose queries ask whether a row has a match.
+
+A row that a query preserves goes out when it leaves the query's window, `told_after` its own time, unless it has met a
+partner by then. For which queries a row has met one is kept beside the row (`StoredRows`), and logged as it changes. A
+row without a partner travels as a pair with nobody: its other row has the number `NOBODY`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.core.arrivals import FOREVER
+from muntin.core.batch import TS, Counters
+from muntin.core.matches.departures import Departures, DeparturesImage
+from muntin.core.matches.needs import MatchNeeds
+from muntin.core.results import NOBODY, FoundPairs
+from muntin.core.selections import Selections, query_flags, routes
+from muntin.core.storage import ChunkKind, ChunkLog, Memory, StoredRows, distinct
+from muntin.kernels.arrays import Int32s, Int64s, UInt64s
+from muntin.kernels.join import Pairs, Rows
+from muntin.kernels.matches import keep_latest, note_matches
+from muntin.model import Side
+from muntin.plan import SharedJoin
+
+ROW = "row"
+
+
+@dataclass(frozen=True)
+class MatchesMeta:
+    """What is durable beside the chunks."""
+
+    since: dict[str, int] = field(default_factory=dict)
+    """Queries that came while the job ran: of rows before this time they cannot know whether these have a match."""
+    logged: int = 0
+    """Chunks that have been written."""
+
+
+@dataclass(frozen=True)
+class MatchesImage:
+    """What another process needs, beside `MatchesMeta` and the memory, to go on."""
+
+    departures: list[DeparturesImage]
+
+
+class Matches:
+    def __init__(self, join: SharedJoin, memory: Memory, meta: MatchesMeta, image: MatchesImage | None = None):
+        self._join = join
+        self._since = dict(meta.since)
+        self._logged = meta.logged
+        self._needs = MatchNeeds(join)
+        self._departures = [Departures(memory, image.departures[side] if image else None) for side in Side]
+
+    @property
+    def meta(self) -> MatchesMeta:
+        return MatchesMeta(self._since, self._logged)
+
+    @property
+    def image(self) -> MatchesImage:
+        return MatchesImage([departures.image for departures in self._departures])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(departures.nbytes for departures in self._departures)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that may still have to go out alone."""
+        return sum(map(len, self._departures))
+
+    @property
+    def words(self) -> int:
+        """Words of bits that are kept for each row."""
+        return self._needs.words
+
+    def preserves(self, side: Side) -> bool:
+        """Whether rows of a side go out that have no match."""
+        return bool(self._needs.told[side])
+
+    # -- rows are joined ------------------------------------------------------------------------------------------
+
+    def joined(self, rows: Rows, selections: Sequence[Selections]) -> None:
+        """Rows in time order have just been joined: those that may have to go out alone will be looked at again."""
+        for side in Side:
+            if self.preserves(side):
+                mine = np.flatnonzero(rows.side == side)
+                asked = (selections[side].wants & self._needs.preserved[side]).any(axis=1)
+                mine = mine[asked[rows.cls[mine]]]
+                self._departures[side].append(rows.ts[mine], rows.row[mine])
+
+    def settle(self, found: FoundPairs, before: int, release: int, chunks: ChunkLog, counters: Counters) -> FoundPairs:
+        """What goes out of the pairs that were found, with the rows that have turned out to have no match."""
+        if not self._needs.any:
+            return found
+        bits = self._note(found, release, chunks)
+        alone = [self._alone(found, side, before, release) for side in Side]
+        for side in Side:
+            self._departures[side].leave(min(release, FOREVER) - self._needs.longest(side))
+        self._since = {name: ts for name, ts in self._since.items() if ts + self._needs.reach > release}
+        rows = [found.pairs.rows, *(lonely.rows for lonely, _ in alone)]
+        ts = [found.pairs.ts, *(lonely.ts for lonely, _ in alone)]
+        tags = [found.pairs.tag, *(lonely.tag for lonely, _ in alone)]
+        every = np.concatenate([bits, *(mask for _, mask in alone)])
+        counters.unmatched += len(every) - len(bits)
+        chosen = np.flatnonzero(every.any(axis=1))
+        times = np.concatenate(ts)
+        order = chosen[np.argsort(times[chosen], kind="stable")]
+        verdicts, allowed = _numbered(every[order])
+        pairs = Pairs(np.concatenate(rows, axis=1)[:, order], times[order], np.concatenate(tags)[order], verdicts)
+        return found.with_verdicts(pairs, allowed)
+
+    def _note(self, found: FoundPairs, release: int, chunks: ChunkLog) -> UInt64s:
+        """Note who has met whom; for each pair the queries to which it goes."""
+        pairs, needs = found.pairs, self._needs
+        rows, places = zip(*(distinct(pairs.rows[side]) for side in Side), strict=True)
+        classes, met = zip(*(found.payload[side].known_of(rows[side]) for side in Side), strict=True)
+        readers = routes(self._join, found.wants[:2]).readers
+        bits = readers[pairs.tag & 1, pairs.tag >> 1]
+        for side in Side:
+            bits &= found.wants[side][classes[side]][places[side]]
+        if len(pairs.verdict):
+            bits &= found.wants[2][pairs.verdict]
+        for side in Side:
+            if needs.tracked[side].any():
+                known = met[side].copy()
+                late = self._unknown(found.payload[side], rows[side], needs.once[side])
+                bits &= ~late[places[side]]
+                note_matches(bits, places[side], met[side], needs.tracked[side], needs.once[side])
+                self._log(found.payload[side], side, rows[side], known, met[side], release, chunks)
+            if needs.latest[side].any():
+                ties = (pairs.tag & 1) == side
+                keep_latest(bits, places[side], ties, needs.latest[side], np.zeros_like(met[side]))
+        bits &= ~needs.anti
+        if needs.after.predicates:
+            bits &= self._allowed(found, pairs.rows)
+        return bits
+
+    def _unknown(self, payload: StoredRows, rows: Int64s, queries: UInt64s) -> UInt64s:
+        """For each row those of some queries that came too late to know whether it has a match."""
+        late = np.zeros((len(rows), len(queries)), np.uint64)
+        times = payload.take(rows)[TS].to_numpy() if self._since and queries.any() else None
+        return late if times is None else self._too_late(times) & queries
+
+    def _too_late(self, times: Int64s) -> UInt64s:
+        """For rows of these times the queries that cannot know whether they have a match."""
+        late = np.zeros((len(times), self._needs.words), np.uint64)
+        for n, name in enumerate(self._needs.names):
+            if name in self._since:
+                late[times < self._since[name], n // 64] |= np.uint64(1 << n % 64)
+        return late
+
+    def _allowed(self, found: FoundPairs, rows: Int64s) -> UInt64s:
+        """For each pair that would go out, the queries that let it; where one side is `NOBODY`, it is in all pairs."""
+        after, columns = self._needs.after, {"_": pa.nulls(rows.shape[1])}
+        for side in Side:
+            payload, names = found.payload[side], after.columns(side)
+            if rows.shape[1] and rows[side, 0] == NOBODY:
+                columns |= {side.prefix + n: pa.nulls(rows.shape[1], payload.schema.field(n).type) for n in names}
+                continue
+            table, places = payload.fetch(rows[side])
+            columns |= {side.prefix + name: table[name].take(pa.array(places)) for name in names}
+        numbers = after.numbers(pa.table(columns))  # which may learn new ones
+        return after.wants[numbers]
+
+    def _alone(self, found: FoundPairs, side: Side, before: int, release: int) -> tuple[Pairs, UInt64s]:
+        """The rows of a side that have left a query's window without a match, and the queries to which they go."""
+        parts: list[tuple[Int64s, Int64s, UInt64s]] = []
+        for age, queries in self._needs.told[side]:
+            ts, numbers = self._departures[side].between(before - age, min(release, FOREVER) - age)
+            order = np.argsort(numbers)
+            ts, numbers = ts[order], numbers[order]
+            classes, met = found.payload[side].known_of(numbers)
+            bits = found.wants[side][classes] & queries & ~met
+            if self._since:
+                bits &= ~self._too_late(ts)
+            some = bits.any(axis=1)
+            parts.append((numbers[some], ts[some] + age, bits[some]))
+        none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, self._needs.words), np.uint64)
+        numbers, ts, bits = (np.concatenate(each) for each in zip(none, *parts, strict=True))
+        rows = np.full((2, len(numbers)), NOBODY, np.int64)
+        rows[side] = numbers
+        everybody = routes(self._join, found.wants[:2]).readers.shape[1] - 1
+        pairs = Pairs(rows, ts, np.full(len(ts), 2 * everybody + side, np.int32), np.zeros(0, np.int32))
+        if self._needs.after.predicates:
+            bits &= self._allowed(found, rows)
+        return pairs, bits
+
+    # -- what is durable ------------------------------------------------------------------------------------------
+
+    def _log(
+        self,
+        payload: StoredRows,
+        side: Side,
+        rows: Int64s,
+        before: UInt64s,
+        met: UInt64s,
+        release: int,
+        chunks: ChunkLog,
+    ) -> None:
+        """Keep what has changed, in memory and in the log, for as long as somebody may ask."""
+        changed = np.flatnonzero((met != before).any(axis=1))
+        if len(changed):
+            payload.note_met(rows[changed], met[changed])
+            self._write(side, rows[changed], met[changed], release, chunks)
+
+    def _write(self, side: Side, rows: Int64s, met: UInt64s, release: int, chunks: ChunkLog) -> None:
+        table = pa.table({ROW: rows, **{f"met{n}": met[:, n] for n in range(met.shape[1])}})
+        until = min(release, FOREVER) + self._needs.reach
+        chunks.write(ChunkKind.MET, side, self._logged, table, until)
+        self._logged += 1
+
+    def restore(
+        self,
+        rows: Rows,
+        release: int,
+        selections: Sequence[Selections],
+        payload: Sequence[StoredRows],
+        chunks: ChunkLog,
+        tables: Mapping[str, pa.Table],
+    ) -> None:
+        """Go on from the chunks; `rows` are those that have been joined, in time order."""
+        longest = np.array([self._needs.longest(side) for side in Side])
+        recent = rows.ts > min(release, FOREVER) - longest[rows.side]
+        self.joined(Rows._make(column[recent] for column in rows), selections)
+        for kind, side, _, name in chunks:
+            if kind is ChunkKind.MET and self._needs.words:
+                table = tables[name]
+                numbers = table[ROW].to_numpy()
+                there = np.isin(numbers, payload[side].numbers)
+                met = np.stack([table[f"met{n}"].to_numpy() for n in range(self._needs.words)], axis=1)
+                payload[side].note_met(numbers[there], met[there])
+
+    # -- queries come and go --------------------------------------------------------------------------------------
+
+    def change(
+        self,
+        join: SharedJoin,
+        new: Collection[str],
+        payload: Sequence[StoredRows],
+        release: int,
+        chunks: ChunkLog,
+    ) -> None:
+        """Go on with other queries: of the `new` ones nothing is known yet."""
+        old, self._join = self._needs, join
+        self._needs = needs = MatchNeeds(join)
+        self._since = {name: ts for name, ts in self._since.items() if name in needs.names and name not in new}
+        if not old.any and not needs.any:
+            return
+        chunks.remove([name for kind, _, _, name in list(chunks) if kind is ChunkKind.MET])
+        for side in Side:
+            payload[side].change_met(needs.words, lambda bits: needs.moved(old, set(new), bits))
+            rows, met = payload[side].have_met
+            if len(rows):
+                self._write(side, rows, met, release, chunks)
+            if not needs.told[side]:
+                self._departures[side].leave(FOREVER)
+
+    def begin(self, complete: Mapping[str, int | None]) -> dict[str, int | None]:
+        """New queries get all pairs from these times on: from when on they get all their rows."""
+        found = dict(complete)
+        for query in self._join.queries:
+            since = complete.get(query.name)
+            if query.is_inner or since is None:
+                continue
+            asked = [*query.preserved, *([] if query.subject is None else [query.subject])]
+            wait = max(query.told_after(side) for side in asked)
+            if wait:
+                self._since[query.name] = since
+                found[query.name] = since + wait
+        return found
+
+    def who_has_met(self, side: Side, payload: StoredRows) -> dict[int, list[str]]:
+        """For tests: the queries for which each row of a side has met a partner."""
+        rows, met = payload.have_met
+        flags = query_flags(met, len(self._needs.names)) if len(rows) else np.zeros((0, 0), bool)
+        names = self._needs.names
+        return {int(row): [names[n] for n in np.flatnonzero(own)] for row, own in zip(rows, flags, strict=True)}
+
+
+def _numbered(bits: UInt64s) -> tuple[Int32s, UInt64s]:
+    """Distinct sets of queries by number: the number of each, and the sets."""
+    numbers = np.zeros(len(bits), np.int64)
+    for word in bits.T:
+        codes = pa.array(word).dictionary_encode()
+        together = numbers * len(codes.dictionary) + codes.indices.to_numpy()
+        numbers = pa.array(together).dictionary_encode().indices.to_numpy().astype(np.int64)
+    count = int(numbers.max()) + 1 if len(numbers) else 0
+    first = np.zeros(count, np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    return numbers.astype(np.int32), bits[first] if count else np.zeros((1, bits.shape[1]), np.uint64)

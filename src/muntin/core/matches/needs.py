@@ -1,0 +1,54 @@
+"""What the queries of a join ask of the matches of a row, as bits of queries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muntin.core.selections import Classes, query_bits
+from muntin.kernels.arrays import UInt64s
+from muntin.model import JoinKind, Side
+from muntin.plan import SharedJoin
+
+
+class MatchNeeds:
+    def __init__(self, join: SharedJoin):
+        self.any = any(not q.is_inner for q in join.queries)
+        self.words = -(-len(join.queries) // 64) if self.any else 0
+        """Words of bits that are kept of each row."""
+        self.names = [q.name for q in join.queries]
+        queries, self._count = join.queries, len(join.queries)
+        self.anti = self._bits([q.kind is JoinKind.ANTI for q in queries])
+        self.once, self.latest, self.preserved, self.told = [], [], [], []
+        for side in Side:
+            self.once.append(self._bits([q.kind is JoinKind.SEMI and q.subject is side for q in queries]))
+            self.latest.append(self._bits([q.kind is JoinKind.ASOF and q.subject is side for q in queries]))
+            self.preserved.append(self._bits([side in q.preserved for q in queries]))
+            ages = {q.told_after(side) for q in queries if side in q.preserved}
+            self.told.append(
+                [
+                    (age, self._bits([side in q.preserved and q.told_after(side) == age for q in queries]))
+                    for age in sorted(ages)
+                ]
+            )
+        self.tracked = [self.once[side] | self.preserved[side] for side in Side]
+        self.reach = max((q.window.side(side) for q in queries if not q.is_inner for side in Side), default=0)
+        """How long something may be asked of a row at most."""
+        self.after = Classes([q.after for q in queries], len(queries))
+        """What queries ask of the rows that would go out."""
+
+    def _bits(self, flags: list[bool]) -> UInt64s:
+        return query_bits(np.array([flags], bool).reshape(1, self._count))[0]
+
+    def longest(self, side: Side) -> int:
+        """The age after which no row of a side is told any more."""
+        return max((age for age, _ in self.told[side]), default=0)
+
+    def moved(self, old: MatchNeeds, new: set[str], bits: UInt64s) -> UInt64s:
+        """Bits of the queries before as bits of these; of the queries that are new, nothing is known."""
+        found = np.zeros((len(bits), self.words), np.uint64)
+        places = {name: n for n, name in enumerate(old.names) if name not in new} if old.words else {}
+        for n, name in enumerate(self.names if self.words else ()):
+            if (was := places.get(name)) is not None:
+                flag = bits[:, was // 64] >> np.uint64(was % 64) & np.uint64(1)
+                found[:, n // 64] |= flag << np.uint64(n % 64)
+        return found
