@@ -115,7 +115,7 @@ class Intake:
         selections = self._selections[side]
         classes = selections.classify(rows)
         selections.count(classes)
-        wanted = selections.reach[classes] > 0
+        wanted = selections.wanted[classes]
         counters.unwanted[side] += rows.num_rows - int(wanted.sum())
         order = np.flatnonzero(wanted | everything)
         order = order[np.argsort(rows[TS].to_numpy()[order], kind="stable")]
@@ -127,7 +127,7 @@ class Intake:
         ranges = _groups(self._join, side)[selections.last_slices[classes]]
         if KEPT in table.column_names:
             ranges = np.where(np.asarray(table[KEPT]), ranges, VISITORS)
-        ranges = np.where(selections.reach[classes] > 0, ranges, VISITORS)
+        ranges = np.where(selections.wanted[classes], ranges, VISITORS)
         for number in np.unique(ranges):
             chosen = ranges == number
             part, own = (table, classes) if chosen.all() else (table.filter(pa.array(chosen)), classes[chosen])

@@ -36,8 +36,10 @@ class Selections(Classes):
         self._ends = np.array(join.cuts[side], np.int64)
         partition = join.partitions[side]
         self._truths = None if partition is None else np.array(partition.truths, bool)
+        self.wanted: Bools = np.zeros(0, bool)
+        """Per class: whether some query wants its rows."""
         self.reach: Int64s = np.zeros(0, np.int64)
-        """Per class: the age of a partner on the other side from which no query wants the pair; 0: no query at all."""
+        """Per class: the age of a partner on the other side from which no query wants the pair."""
         self.begin: Int64s = np.zeros(0, np.int64)
         """Per class: the age of a partner on the other side up to which no query wants the pair."""
         self.retention: Int64s = np.zeros(0, np.int64)
@@ -81,6 +83,7 @@ class Selections(Classes):
         self.holds = self.holds[:0]
         self.wants = self.wants[:0]
         self.retention = self.retention[:0]
+        self.wanted = self.wanted[:0]
         self.reach = self.reach[:0]
         self.begin = self.begin[:0]
         self.rows = self.rows[:0]
@@ -119,6 +122,7 @@ class Selections(Classes):
         longest = np.where(stored, self._own, 0).max(axis=1)
         kept = np.where(longest > 0, self._ends[np.searchsorted(self._ends, longest).clip(max=len(self._ends) - 1)], 0)
         self.retention = np.concatenate([self.retention, kept])
+        self.wanted = np.concatenate([self.wanted, stored.any(axis=1)])
         self.reach = np.concatenate([self.reach, np.where(stored, self._theirs, 0).max(axis=1)])
         begin = np.where(stored & (self._begins < self._theirs), self._begins, np.iinfo(np.int64).max).min(axis=1)
         self.begin = np.concatenate([self.begin, np.minimum(begin, self.reach[-len(flags) :])])
