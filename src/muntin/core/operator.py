@@ -286,6 +286,7 @@ class Operator(OperatorParts):
         moved = ahead or any(by_number is not None for by_number in classes)
         self.state.change(join, self.selections, moved, self.progress.places, self.counters)
         self.intake.update_retentions()
+        self.matches.relist(self.selections, self.payload, self.release)
         lacking = self.promises.lacking
         complete = self.progress.change(join, {name: full and name not in lacking for name, full in covered.items()})
         self._find_again(self.aggregates.change(join))

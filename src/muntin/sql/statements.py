@@ -69,6 +69,9 @@ def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> No
     if spec.settings.eager and query.aggregation is not None:
         message = f"{query.name} has aggregates, which do not go with delivery = 'eager'"
         raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
+    if spec.settings.eager and not query.is_inner:
+        message = f"{query.name} asks for rows by their matches, which does not go with delivery = 'eager'"
+        raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
     if not spec.settings.in_global_order and query.aggregation is not None and not query.grouped_by_key:
         message = f"{query.name} has groups over several keys, which do not go with output_order = 'key'"
         raise sql.error(message, at, "SET output_order = 'global', or group by the columns of the join key")

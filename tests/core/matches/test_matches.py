@@ -75,9 +75,7 @@ def random_query(draw: random.Random, name: str) -> Asked:
             draw.choice([0, 0, 1]), draw.randint(1, 7))  # fmt: skip
     elif draw.random() < 0.5:
         low, high = -draw.randint(0, 7), draw.randint(0, 7)
-    window = Window(
-        max(0, high + 1), max(0, -low + 1), query.window.axes, (max(0, low), max(0, -high))
-    )
+    window = Window(max(0, high + 1), max(0, -low + 1), query.window.axes, (max(0, low), max(0, -high)))
     preserved = {"left": (LEFT,), "right": (RIGHT,), "full": (LEFT, RIGHT)}.get(kind, ())
     if kind in ("anti", "asof left"):
         preserved = (subject,)
@@ -85,7 +83,10 @@ def random_query(draw: random.Random, name: str) -> Asked:
     after, check = None, None
     if kind in ("left", "right", "full") and draw.random() < 0.4:
         text = draw.choice(list(AFTERS))
-        after, check = bound(name, residual=f"({text}) AND A.id + B.id IS NOT DISTINCT FROM A.id + B.id").residual, AFTERS[text]
+        after, check = (
+            bound(name, residual=f"({text}) AND A.id + B.id IS NOT DISTINCT FROM A.id + B.id").residual,
+            AFTERS[text],
+        )
         after = bound_condition(text)
     query = replace(
         query, window=window, kind=kinds.get(kind, JoinKind.PAIRS), subject=subject, preserved=preserved, after=after
@@ -133,7 +134,9 @@ def job_of(queries: list[Query], strategy: str, shards: int) -> LocalJob:
 def test_every_kind_of_join_gives_what_the_oracle_says(seed: int):
     draw = random.Random(seed)
     asked = [random_query(draw, f"q{n}") for n in range(draw.randint(1, 4))]
-    job = job_of([a.query for a in asked], draw.choice(["state-slice", "pull-up", "push-down", "isolated"]), draw.randint(1, 3))
+    job = job_of(
+        [a.query for a in asked], draw.choice(["state-slice", "pull-up", "push-down", "isolated"]), draw.randint(1, 3)
+    )
     pieces = [batches(draw, random_rows(draw, stream, draw.randint(0, 12))) for stream in "AB"]
     rows = tuple([row for piece in side for row in piece] for side in pieces)
     found: dict[str, list[pa.Table]] = {a.query.name: [] for a in asked}

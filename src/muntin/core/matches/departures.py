@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.core.storage import Layout, Memory
+from muntin.core.storage import Arrays, Layout, Memory
 from muntin.kernels.arrays import Int64s
 
 LEAST = 1024
 """Rows that there is room for at first."""
+TS, ROW, LAST = 0, 1, 2
+"""Of each row its time, its number, and the last age at which it may be told: it is kept that long, and no longer."""
 
 
 class DeparturesImage(NamedTuple):
@@ -23,20 +25,18 @@ class DeparturesImage(NamedTuple):
 
 
 class Departures:
-    """Times and row numbers, ascending by time; those that nobody asks about any more leave in front."""
+    """Rows ascending by time; those that nobody asks about any more leave in front."""
 
     def __init__(self, memory: Memory, image: DeparturesImage | None = None):
         self._memory = memory
-        self._name = ""
-        self._room = self._start = self._end = 0
-        self._ts = self._rows = np.zeros(0, np.int64)
-        if image is not None and image.name:
-            self._name, self._room, self._start, self._end = image
-            self._ts, self._rows = memory.arrays(self._name, self._layout)
+        self._name, self._room, self._start, self._end = image or DeparturesImage("", 0, 0, 0)
+        self._arrays: Arrays = [np.zeros(0, np.int64)] * 3
+        if self._name:
+            self._arrays = memory.arrays(self._name, self._layout)
 
     @property
     def _layout(self) -> Layout:
-        return [((self._room,), "int64"), ((self._room,), "int64")]
+        return [((self._room,), "int64")] * 3
 
     @property
     def image(self) -> DeparturesImage:
@@ -44,37 +44,43 @@ class Departures:
 
     @property
     def nbytes(self) -> int:
-        return 16 * self._room
+        return 24 * self._room
 
     def __len__(self) -> int:
         return self._end - self._start
 
-    def append(self, ts: Int64s, rows: Int64s) -> None:
+    @property
+    def rows(self) -> Arrays:
+        """Times, numbers and last ages, in memory that may be changed."""
+        return [column[self._start : self._end] for column in self._arrays]
+
+    def append(self, *columns: Int64s) -> None:
         """Take in rows that are later than those there are."""
-        if self._end + len(ts) > self._room:
-            self._make_room(len(ts))
-        end = self._end + len(ts)
-        self._ts[self._end : end] = ts
-        self._rows[self._end : end] = rows
-        self._end = end
+        more = len(columns[TS])
+        if self._end + more > self._room:
+            self._make_room(more)
+        for kept, column in zip(self._arrays, columns, strict=True):
+            kept[self._end : self._end + more] = column
+        self._end += more
 
     def _make_room(self, more: int) -> None:
-        kept = [self._ts[self._start : self._end], self._rows[self._start : self._end]]
-        old, count = self._name, len(self)
+        before, old = self.rows, self._name
+        self._start, self._end = 0, len(before[TS])
         self._name = self._memory.name("departures")
-        self._room = max(LEAST, 2 * (count + more))
-        self._ts, self._rows = self._memory.allocate(self._name, self._layout)
-        self._ts[:count], self._rows[:count] = kept
-        self._start, self._end = 0, count
+        self._room = max(LEAST, 2 * (self._end + more))
+        self._arrays = self._memory.allocate(self._name, self._layout)
+        for kept, column in zip(self._arrays, before, strict=True):
+            kept[: self._end] = column
         if old:
             self._memory.discard(old)
 
-    def between(self, after: int, until: int) -> tuple[Int64s, Int64s]:
-        """Times and numbers of the rows after one time and up to another."""
-        times = self._ts[self._start : self._end]
-        low, high = np.searchsorted(times, [after, until], side="right") + self._start
-        return self._ts[low:high], self._rows[low:high]
+    def reaching(self, age: int, before: int, now: int) -> tuple[Int64s, Int64s]:
+        """Times and numbers of the rows that reach an age after one time and up to another, and may be told then."""
+        ts, rows, last = self.rows
+        low, high = np.searchsorted(ts, [before - age, now - age], side="right")
+        asked = last[low:high] >= age
+        return ts[low:high][asked], rows[low:high][asked]
 
     def leave(self, until: int) -> None:
         """Let go of the rows up to a time."""
-        self._start += int(np.searchsorted(self._ts[self._start : self._end], until, side="right"))
+        self._start += int(np.searchsorted(self.rows[TS], until, side="right"))

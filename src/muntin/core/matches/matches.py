@@ -87,9 +87,9 @@ class Matches:
         for side in Side:
             if self.preserves(side):
                 mine = np.flatnonzero(rows.side == side)
-                asked = (selections[side].wants & self._needs.preserved[side]).any(axis=1)
-                mine = mine[asked[rows.cls[mine]]]
-                self._departures[side].append(rows.ts[mine], rows.row[mine])
+                last = self._needs.last_ages(side, selections[side].wants)[rows.cls[mine]]
+                mine, last = mine[last >= 0], last[last >= 0]
+                self._departures[side].append(rows.ts[mine], rows.row[mine], last)
 
     def settle(self, found: FoundPairs, before: int, release: int, chunks: ChunkLog, counters: Counters) -> FoundPairs:
         """What goes out of the pairs that were found, with the rows that have turned out to have no match."""
@@ -169,7 +169,7 @@ class Matches:
         """The rows of a side that have left a query's window without a match, and the queries to which they go."""
         parts: list[tuple[Int64s, Int64s, UInt64s]] = []
         for age, queries in self._needs.told[side]:
-            ts, numbers = self._departures[side].between(before - age, min(release, FOREVER) - age)
+            ts, numbers = self._departures[side].reaching(age, before, min(release, FOREVER))
             order = np.argsort(numbers)
             ts, numbers = ts[order], numbers[order]
             classes, met = found.payload[side].known_of(numbers)
@@ -257,6 +257,16 @@ class Matches:
                 self._write(side, rows, met, release, chunks)
             if not needs.told[side]:
                 self._departures[side].leave(FOREVER)
+
+    def relist(self, selections: Sequence[Selections], payload: Sequence[StoredRows], release: int) -> None:
+        """Once the rows have their classes by the new queries: say anew until when each may be told."""
+        for side in Side:
+            ts, numbers, last = self._departures[side].rows
+            there = np.flatnonzero(release - ts < last)
+            there = there[np.argsort(numbers[there])]
+            classes, _ = payload[side].known_of(numbers[there])
+            last[:] = np.minimum(last, 0)
+            last[there] = self._needs.last_ages(side, selections[side].wants)[classes]
 
     def begin(self, complete: Mapping[str, int | None]) -> dict[str, int | None]:
         """New queries get all pairs from these times on: from when on they get all their rows."""

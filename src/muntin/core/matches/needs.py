@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.core.selections import Classes, query_bits
-from muntin.kernels.arrays import UInt64s
+from muntin.kernels.arrays import Int64s, UInt64s
 from muntin.model import JoinKind, Side
 from muntin.plan import SharedJoin
 
@@ -38,6 +38,13 @@ class MatchNeeds:
 
     def _bits(self, flags: list[bool]) -> UInt64s:
         return query_bits(np.array([flags], bool).reshape(1, self._count))[0]
+
+    def last_ages(self, side: Side, wants: UInt64s) -> Int64s:
+        """For each class of rows of a side the last age at which some query may have to tell one; -1: never."""
+        last = np.full(len(wants), -1, np.int64)
+        for age, queries in self.told[side]:
+            last[(wants & queries).any(axis=1)] = age
+        return last
 
     def longest(self, side: Side) -> int:
         """The age after which no row of a side is told any more."""

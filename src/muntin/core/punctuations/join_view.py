@@ -34,6 +34,12 @@ class JoinView:
         """For how long rows of each class of each side stay."""
         return per_class(self.selections[0].retention, self.selections[1].retention)
 
+    @property
+    def wanted(self) -> Bools:
+        """Whether some query wants rows of each class of each side."""
+        left, right = (selections.wanted.astype(np.int64) for selections in self.selections)
+        return per_class(left, right) > 0
+
     def last_rows(
         self,
         side: Side,

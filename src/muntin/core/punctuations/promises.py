@@ -182,7 +182,7 @@ class Promises(NoPromises):
             made = rows.row[(rows.side == side) & (met.made >= first[side])]
             self._write(view, side, new[side], int(first[side]), made, chunks)
         self._pending.add(new)
-        wanted = view.retentions[rows.side, rows.cls] > 0
+        wanted = view.wanted[rows.side, rows.cls]
         counters.silent += int(((met.fate == SILENT) & wanted).sum())
         refused = [(side, self._broken(view, side, rows, met.fate, counters)) for side in Side]
         self._spare(view, rows, met.fate, chunks, counters)
@@ -252,6 +252,8 @@ class Promises(NoPromises):
     ) -> dict[str, pa.Table]:
         self._purge(view, new, chunks, counters)
         punctuations = self._pending.due(view.join, self._log.keys, self.tables, before, view.release)
+        for query in (q for q in view.join.queries if not q.is_inner):  # its rows may come later than its matches
+            punctuations.pop(query.name, None)
         counters.propagated += sum(table.num_rows for table in punctuations.values())
         for side in Side:
             compact(view.join, side, self._dead, view.state, intake, chunks, view.release)

@@ -27,7 +27,8 @@ class PromiseRules:
     early: bool
     """Whether the output is over for a key when its last row has left its window."""
     frees: bool
-    """Live pairs of aggregates are found again from the rows, so that these must stay for as long as the pairs."""
+    """Live pairs of aggregates are found again from the rows, so that these must stay for as long as the pairs; and a
+    row without a match stays until it is told."""
 
     @classmethod
     def of(cls, join: SharedJoin, how: str) -> PromiseRules:
@@ -40,7 +41,7 @@ class PromiseRules:
             binding_us=np.array([FOR_GOOD if eternal else s.binding_us if s else 0 for s in sides], np.int64),
             timed=np.array([join.axes[side] is Axis.TIME for side in Side]),
             early=not eternal,
-            frees=not any(query.looks_at_live_pairs for query in join.queries),
+            frees=all(query.is_inner and not query.looks_at_live_pairs for query in join.queries),
         )
 
     def window(self, side: Side) -> int:
