@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from muntin.model import JobSpec, JoinKind, Side
 from muntin.sql.places import SqlText
-from muntin.sql.sources import Source, qualify, read_source
+from muntin.sql.sources import Names, Source, qualify, read_source
 
 _ON = "write FROM A, B or A JOIN B ON A.k = B.k"
 _IN_EXISTS = "write EXISTS (SELECT 1 FROM B WHERE B.k = A.k)"
@@ -108,7 +108,9 @@ def read_join(text: SqlText, spec: JobSpec, select: exp.Select) -> Joined:
         form, called = (_ANTI, "NOT EXISTS") if isinstance(node.unnest(), exp.Not) else (_SEMI, "EXISTS")
         second = read_source(text, spec, inner.args["from_"].this)
         on = conjuncts([inner.args["where"].this] if inner.args.get("where") else [])
-        qualify(on, second)
+        qualify([*on, *inner.expressions], second)
+        for item in inner.expressions:
+            Names(text, (first, second)).used(item)
         where = [condition for condition in where if condition is not node]
         windows += tuple(inner.args.get("windows") or ())
     _refuse_subqueries(text, [*on, *where])
@@ -172,6 +174,9 @@ def _inner_select(text: SqlText, node: exp.Expr) -> exp.Select:
         if value and arg not in ("expressions", "from_", "where", "windows"):
             at = value if isinstance(value, exp.Expr) else inner
             raise text.refuse(f"{arg.replace('_', ' ').strip().upper()} inside EXISTS", at, _IN_EXISTS)
+    for item in inner.expressions:
+        if not isinstance(item, exp.Star | exp.Literal | exp.Column):
+            raise text.refuse("anything but *, a number or a column in SELECT inside EXISTS", item, _IN_EXISTS)
     return inner
 
 
