@@ -163,8 +163,6 @@ NOT_YET = [
     (f"SELECT «MAX(A.tag)» {AB} GROUP BY A.LocationId {END} EMIT FINAL", "MAX of string with EMIT FINAL"),
     (f"SELECT A.t {AB} {END} ORDER BY A.t LIMIT 5 «OFFSET 2»", "OFFSET"),
     (f"«SELECT» /*+ BROADCAST(A) */ A.ts {AB} {END}", "a hint"),
-    (f"SELECT A.ts FROM Temperature A «LEFT JOIN Humidity B ON A.t = B.d» {END}", "LEFT JOIN"),
-    (f"SELECT A.ts FROM Temperature A «FULL OUTER JOIN Humidity B ON A.t = B.d» {END}", "FULL OUTER JOIN"),
     (f"SELECT A.ts FROM Temperature A «CROSS JOIN Humidity B» {END}", "CROSS JOIN"),
     (f"SELECT A.ts FROM Temperature A «NATURAL JOIN Humidity B» {END}", "NATURAL JOIN"),
     (f"SELECT A.ts FROM Temperature A «JOIN Humidity B USING (ts)» {END}", "JOIN with USING"),

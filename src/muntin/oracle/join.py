@@ -31,6 +31,9 @@ class Pair(NamedTuple):
     right: Row
     ts: int
 
+    def side(self, side: Side) -> Row:
+        return (self.left, self.right)[side]
+
 
 class Promise(NamedTuple):
     """From `ts` on, and up to `until`, a stream has promised not to send a key."""

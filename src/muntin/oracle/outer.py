@@ -37,7 +37,7 @@ def delivered(
     for side in Side:
         keep = keeps[side]
         for row in rows[side]:
-            mine = [pair for pair in matches if pair[side] is row]
+            mine = [pair for pair in matches if pair.side(side) is row]
             if mine and side is subject and kind is JoinKind.SEMI:
                 found.append(_alone(row, side, min(pair.ts for pair in mine)))
             elif mine and side is subject and kind is JoinKind.ASOF:
@@ -54,7 +54,7 @@ def _alone(row: Row, side: Side, ts: int) -> Pair:
 def _latest(pairs: Sequence[Pair], side: Side, rows: Sequence[Row], time: str) -> Pair:
     """The pair whose row of a side has the greatest time; of equal times the last to arrive."""
     arrival = {id(row): number for number, row in enumerate(rows)}
-    return max(pairs, key=lambda pair: (pair[side][time], arrival[id(pair[side])]))
+    return max(pairs, key=lambda pair: (pair.side(side)[time], arrival[id(pair.side(side))]))
 
 
 def _given_up(ts: int, window: Window, side: Side, kind: JoinKind) -> int:

@@ -1,24 +1,23 @@
-"""From a parsed SELECT to a `Query`: which streams, which sides, which windows, which conjunct goes where.
+"""From a parsed SELECT to a `Query`: its form, its join, its aggregates and its SELECT list.
 
-A conjunct of WHERE or ON that equates something of one stream with something of the other is part of the join key; one
-on a single stream is a selection of that side; any other one over both is checked on each pair (`Query.residual`). A
-query needs a key or such a condition. Everything else in the tree is refused by name: the arguments of every node are
-walked, so that nothing is accepted and ignored.
+`joins` reads which streams are joined and how, `conditions` puts each condition in its place, `windows` says how long
+rows wait. Everything else in the tree is refused by name: the arguments of every node are walked, so that nothing is
+accepted and ignored.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
-from muntin.model import Axis, Expr, JobSpec, KeyPair, Output, Query, Side, SqlError, Stream, Window, common_type
+from muntin.model import Axis, JobSpec, JoinKind, Output, Query, Side, Window
 from muntin.model.types import Field
 from muntin.sql.aggregates import Grouped, is_aggregate
-from muntin.sql.dialect import WINDOW_HINT
+from muntin.sql.conditions import Placed, place_conditions
 from muntin.sql.expressions import Expressions, output_name
-from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
-from muntin.sql.tree import Duration, RowCount, StreamRef
+from muntin.sql.joins import Joined, read_join
+from muntin.sql.places import Span, SqlText, span_of
+from muntin.sql.sources import Names, Source
+from muntin.sql.windows import counts_rows, given_windows, spans_zero, whole_window
 
 _MODIFIERS = {
     "with_": "WITH (a common table expression)",
@@ -39,56 +38,6 @@ MAX_OUTPUTS = 1000
 RESERVED = "_"
 
 
-@dataclass(frozen=True)
-class Source:
-    """A stream as FROM names it."""
-
-    alias: str
-    stream: Stream
-    range: Duration | RowCount | None
-    node: exp.Expr
-
-
-class Names:
-    """What column names mean in one query (`translate.Scope`)."""
-
-    def __init__(self, text: SqlText, sides: tuple[Source, Source]):
-        self.text = text
-        self.sides = sides
-
-    def side_of(self, table: exp.Expr) -> Side:
-        for side in Side:
-            if self.sides[side].alias.lower() == table.name.lower():
-                return side
-        aliases = [s.alias for s in self.sides]
-        hint = did_you_mean(table.name, aliases, f"FROM has {listing(aliases)}")
-        raise self.text.error(f"FROM has no {table.name}", table, hint)
-
-    def resolve(self, column: exp.Column) -> tuple[Side, Field]:
-        if column.args.get("db") or column.args.get("catalog"):
-            raise self.text.error("a column is named by its stream's alias and its name only", column, "write A.name")
-        if not isinstance(column.this, exp.Identifier):
-            raise self.text.refuse("* inside an expression", column, "name the columns")
-        table = column.args.get("table")
-        sides = [self.side_of(table)] if table else list(Side)
-        found = [(side, f) for side in sides if (f := self.sides[side].stream.schema.find(column.name))]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            choices = " or ".join(f"{self.sides[side].alias}.{f.name}" for side, f in found)
-            raise self.text.error(f"{column.name} is in both streams", column, f"write {choices}")
-        raise self._unknown(column, sides)
-
-    def _unknown(self, column: exp.Column, sides: list[Side]) -> SqlError:
-        known = [name for side in sides for name in self.sides[side].stream.schema.names]
-        where = " or ".join(dict.fromkeys(self.sides[side].stream.name for side in sides))
-        hint = did_you_mean(column.name, known, f"columns are {listing(dict.fromkeys(known))}")
-        return self.text.error(f"{where} has no column {column.name}", column.this, hint)
-
-    def used(self, node: exp.Expr) -> set[Side]:
-        return {self.resolve(c)[0] for c in node.find_all(exp.Column) if isinstance(c.this, exp.Identifier)}
-
-
 def bind_query(text: SqlText, spec: JobSpec, name: str, select: exp.Expr, statement: str) -> Query:
     """A `Query` from a parsed SELECT over the streams of `spec`."""
     return _Binder(text, spec).query(name, select, statement)
@@ -101,24 +50,31 @@ class _Binder:
 
     def query(self, name: str, select: exp.Expr, statement: str) -> Query:
         tree = self._check_form(select)
-        sources, conditions = self._sources(tree)
-        sides = self._sides(sources)
-        (left_size, left_axis), (right_size, right_axis) = (self._window(tree, sides[side]) for side in Side)
-        window = Window(left_size, right_size, (left_axis, right_axis))
-        names = Names(self.text, sides)
-        columns = [(s.prefix + f.name, f.type) for s in Side for f in sides[s].stream.schema]
+        joined = read_join(self.text, self.spec, tree)
+        given = given_windows(self.text, joined)
+        self._check_kind(tree, joined, counts_rows(given))
+        names = Names(self.text, joined.sides)
+        columns = [(s.prefix + f.name, f.type) for s in Side for f in joined.sides[s].stream.schema]
         expressions = Expressions(self.text, names, columns)
-        keys, where, residual = self._conditions(tree, conditions, names, expressions)
-        items = self._items(tree, sources, names)
+        keyword = self._keyword(tree)
+        placed = place_conditions(self.text, joined, names, expressions, not counts_rows(given), keyword)
+        where, residual = placed.selections(expressions), expressions.conjunction(placed.residual)
+        after = expressions.conjunction(placed.after)
+        self._check_as_of(joined, placed)
+        window = whole_window(self.text, joined, given, placed.bounds, bool(placed.residual))
+        items = self._items(tree, joined.shown, names)
         aggregation = None
         if is_aggregate(tree):
-            self._check_aggregate(tree, keys, window)
+            self._check_aggregate(tree, bool(placed.keys), window)
             outputs, aggregation = Grouped(self.text, expressions).bind(tree, items)
         else:
             outputs = tuple(Output(name, expressions.expression(node)) for name, node in items)
         expressions.verify()
-        left, right = (sides[side].stream.name for side in Side)
-        return Query(name, left, right, keys, window, outputs, where, residual, statement, aggregation)
+        left, right = (source.stream.name for source in joined.sides)
+        return Query(
+            name, left, right, tuple(placed.keys), window, outputs, where, residual, statement, aggregation,
+            placed.kind, placed.subject, joined.preserved, after,
+        )  # fmt: skip
 
     # form
 
@@ -146,164 +102,44 @@ class _Binder:
         start = (span_of(select) or Span(0, 0)).start
         return Span(start, start + len("SELECT"))
 
-    # streams
+    # what does not go together
 
-    def _sources(self, select: exp.Select) -> tuple[list[Source], list[exp.Expr]]:
-        """The two streams in the order of FROM, and the conditions of ON."""
-        joins = select.args.get("joins") or []
-        first = self._source(select.args["from_"].this)
-        if not joins:
-            raise self.text.error(
-                "a query joins two streams, this has one", first.node, "write FROM A, B or A JOIN B ON"
-            )
-        if len(joins) > 1:
-            raise self.text.refuse("a join of more than two streams", joins[1], "join two streams in each query")
-        for arg in ("side", "method", "kind"):
-            if joins[0].args.get(arg) and joins[0].args[arg].upper() != "INNER":
-                kind = " ".join(joins[0].args[a] for a in ("method", "side", "kind") if joins[0].args.get(a))
-                raise self.text.refuse(f"{kind.upper()} JOIN", joins[0], "write FROM A, B or A JOIN B ON ...")
-        for arg, value in joins[0].args.items():
-            if value and arg not in ("this", "on", "kind"):
-                raise self.text.refuse(f"JOIN with {arg.upper()}", joins[0], "write A JOIN B ON A.k = B.k")
-        second = self._source(joins[0].this)
-        if first.alias.lower() == second.alias.lower():
-            hint = "give each its own alias: FROM S A, S B"
-            raise self.text.error(f"both streams are called {second.alias}", second.node, hint)
-        return [first, second], [joins[0].args["on"]] if joins[0].args.get("on") else []
+    def _check_kind(self, select: exp.Select, joined: Joined, counts: bool) -> None:
+        if joined.is_inner:
+            return
+        if counts:
+            hint = "write a window of time: WINDOW 1 min"
+            raise self.text.refuse(f"{joined.called} with a window of rows", joined.node, hint)
+        if is_aggregate(select):
+            hint = "aggregate the pairs of an inner join, or aggregate what this query writes"
+            raise self.text.refuse(f"{joined.called} with aggregates or DISTINCT", joined.node, hint)
 
-    def _source(self, node: exp.Expr) -> Source:
-        if not isinstance(node, exp.Table):
-            what = "a subquery in FROM" if isinstance(node, exp.Subquery) else f"{type(node).__name__.upper()} in FROM"
-            raise self.text.refuse(what, node, "FROM takes two declared streams")
-        if not isinstance(node.this, exp.Identifier):
-            raise self.text.refuse("a table function", node, "FROM takes two declared streams")
-        for arg, value in node.args.items():
-            if value and arg not in ("this", "alias", "range", "db", "catalog"):
-                raise self.text.refuse(f"{arg.upper()} in FROM", node, "FROM takes two declared streams")
-        stream = self._stream(node)
-        alias = node.args.get("alias")
-        if alias is not None and (alias.args.get("columns") or not alias.this):
-            raise self.text.refuse("an alias with column names", alias, "rename columns in the SELECT list")
-        window = node.args["range"] if isinstance(node, StreamRef) else None
-        return Source(alias.name if alias is not None else stream.name, stream, window, node)
+    def _check_as_of(self, joined: Joined, placed: Placed) -> None:
+        """An as-of join says itself that it looks back."""
+        if joined.kind is not JoinKind.ASOF or joined.subject is None:
+            return
+        of, at = joined.sides[joined.subject], joined.sides[joined.subject.other]
+        last = placed.bounds.high if joined.subject is Side.LEFT else placed.bounds.low
+        if last is None or (last > 0 if joined.subject is Side.LEFT else last < 0):
+            message = f"{joined.called} looks back from {of.time}: ON does not say that {at.time} is not later"
+            raise self.text.error(message, joined.node, f"add {of.time} >= {at.time} to ON")
 
-    def _stream(self, node: exp.Table) -> Stream:
-        written = ".".join(p.name for p in node.parts)
-        for name, stream in self.spec.streams.items():
-            if name.lower() == written.lower():
-                return stream
-        otherwise = f"streams are {listing(self.spec.streams)}" if self.spec.streams else "CREATE STREAM comes first"
-        hint = did_you_mean(written, self.spec.streams, otherwise)
-        raise self.text.error(f"there is no stream {written}", node.this, hint)
-
-    def _sides(self, sources: list[Source]) -> tuple[Source, Source]:
-        """Left is the stream declared first; for a stream joined with itself the first in FROM."""
-        order = list(self.spec.streams)
-        first, second = sorted(sources, key=lambda s: order.index(s.stream.name))
-        return first, second
-
-    # windows
-
-    def _window(self, select: exp.Select, source: Source) -> tuple[int, Axis]:
-        """How long rows of a stream stay, and on which axis."""
-        clauses = select.args.get("windows") or []
-        shared = clauses[0] if clauses else None
-        if shared is not None and (len(clauses) > 1 or not isinstance(shared, Duration | RowCount)):
-            raise self.text.refuse("a named window", shared, f"the window of the join has no name: {WINDOW_HINT}")
-        if shared is not None and source.range is not None:
-            raise self.text.error(
-                f"{source.alias} has a window of its own, and WINDOW sets both", source.range, "keep one of them"
-            )
-        given = source.range if source.range is not None else shared
-        if given is None:
-            own = f"{source.stream.name} [RANGE 1 min] {source.alias}"
-            hint = f"end the query with WINDOW 1 min or WINDOW 100 ROWS, or write {own}"
-            raise self.text.error(f"no window for {source.alias}", source.node, hint)
-        if isinstance(given, RowCount):
-            return int(given.args["rows"]), Axis.ROWS
-        if given.args["us"] <= 0:
-            raise self.text.error(
-                "a window must be longer than zero", given, "write a positive duration, such as 1 min"
-            )
-        return int(given.args["us"]), Axis.TIME
-
-    # conditions
-
-    def _conditions(
-        self, select: exp.Select, on: list[exp.Expr], names: Names, expressions: Expressions
-    ) -> tuple[tuple[KeyPair, ...], tuple[Expr | None, Expr | None], Expr | None]:
-        """The join key, the selections of each side, and what is left over both sides."""
-        where = select.args.get("where")
-        keys: list[KeyPair] = []
-        selections: dict[Side, list[exp.Expr]] = {side: [] for side in Side}
-        residual: list[exp.Expr] = []
-        for conjunct in self._conjuncts([*on, *([where.this] if where else [])]):
-            self._check_flat(conjunct)
-            used = names.used(conjunct)
-            if len(used) < 2:
-                selections[next(iter(used), Side.LEFT)].append(conjunct)
-                continue
-            key = self._key(conjunct, names, expressions)
-            if key is None:
-                residual.append(conjunct)
-            elif (key.left.sql, key.right.sql) not in [(k.left.sql, k.right.sql) for k in keys]:
-                keys.append(key)
-        if not keys and not residual:
-            a, b = (s.alias for s in names.sides)
-            raise self.text.error(
-                f"a cross join is refused: no condition speaks of both {a} and {b}, so every row would meet all others",
-                self._keyword(select),
-                f"add an equality such as {a}.key = {b}.key to WHERE, or a comparison such as {a}.x < {b}.y",
-            )
-        left, right = (expressions.selection(selections[side]) for side in Side)
-        return tuple(keys), (left, right), expressions.conjunction(residual)
-
-    def _check_flat(self, conjunct: exp.Expr) -> None:
-        """No SELECT inside: its names would be taken for those of the two streams."""
-        if (inner := conjunct.find(exp.Query)) is not None:
-            raise self.text.refuse("a subquery", inner, "join the two streams of FROM only")
-
-    @staticmethod
-    def _conjuncts(conditions: list[exp.Expr]) -> list[exp.Expr]:
-        found: list[exp.Expr] = []
-        stack = list(reversed(conditions))
-        while stack:
-            node = stack.pop()
-            if isinstance(node, exp.And):
-                stack += [node.expression, node.this]
-            elif isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren | exp.EQ):
-                stack.append(node.this)
-            else:
-                found.append(node)
-        return found
-
-    def _key(self, conjunct: exp.Expr, names: Names, expressions: Expressions) -> KeyPair | None:
-        """An equality of an expression of one side with one of the other; None for any other condition."""
-        ends = (conjunct.this, conjunct.expression) if isinstance(conjunct, exp.EQ) else ()
-        used = [names.used(end) for end in ends]
-        if not ends or any(len(sides) != 1 for sides in used) or used[0] == used[1]:
-            return None
-        if used[0] == {Side.RIGHT}:
-            ends = (ends[1], ends[0])
-        left, right = (expressions.expression(end) for end in ends)
-        kind = common_type(left.type, right.type)
-        if kind is None:
-            hint = "bring both to one type with CAST(... AS ...)"
-            raise self.text.error(f"join keys of types {left.type} and {right.type} do not compare", conjunct, hint)
-        return KeyPair(left, right, kind)
-
-    def _check_aggregate(self, select: exp.Select, keys: tuple[KeyPair, ...], window: Window) -> None:
+    def _check_aggregate(self, select: exp.Select, keyed: bool, window: Window) -> None:
         """Live pairs are those of instants; and they must be found again from the rows that are kept."""
         if Axis.ROWS in window.axes:
             at = next(iter(select.args.get("windows") or []), self._keyword(select))
             raise self.text.refuse("an aggregate over a window of rows", at, "write a window of time: WINDOW 1 min")
-        if not keys:
+        if not keyed:
             hint = "add an equality such as A.key = B.key to WHERE"
             raise self.text.refuse("an aggregate over a join without an equality", self._keyword(select), hint)
+        if window != Window(0, 0) and not spans_zero(window):
+            hint = "let the interval of event times contain 0, or aggregate what a query without aggregates writes"
+            what = "an aggregate over pairs of which one row has left when the other comes"
+            raise self.text.refuse(what, self._keyword(select), hint)
 
     # SELECT list
 
-    def _items(self, select: exp.Select, sources: list[Source], names: Names) -> list[tuple[str, exp.Expr]]:
+    def _items(self, select: exp.Select, sources: tuple[Source, ...], names: Names) -> list[tuple[str, exp.Expr]]:
         """Name and expression of each column of the output."""
         outputs: dict[str, tuple[str, exp.Expr]] = {}
         for item in select.expressions:
@@ -319,13 +155,15 @@ class _Binder:
                 outputs[name.lower()] = name, node
         return list(outputs.values())
 
-    def _expand(self, item: exp.Expr, sources: list[Source], names: Names) -> list[tuple[str, exp.Expr, exp.Expr]]:
+    def _expand(
+        self, item: exp.Expr, sources: tuple[Source, ...], names: Names
+    ) -> list[tuple[str, exp.Expr, exp.Expr]]:
         """Name, expression and place of each column that an item of the SELECT list stands for."""
         star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
         if isinstance(star, exp.Star):
             if any(star.args.values()):
                 raise self.text.refuse("* with EXCEPT or REPLACE", item, "name the columns")
-            of = [names.sides[names.side_of(item.args["table"])]] if item is not star else sources
+            of = [names.sides[names.side_of(item.args["table"])]] if item is not star else list(sources)
             return [(f.name, self._column(s, f, item), item) for s in of for f in s.stream.schema]
         if isinstance(item, exp.Alias):
             alias = item.args["alias"]

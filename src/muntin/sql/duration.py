@@ -1,4 +1,7 @@
-"""Durations: `5 s`, `1 min`, `250 milliseconds`, `1.5 hours`, `INTERVAL '5' SECOND`, `'5 seconds'`."""
+"""Durations: `5 s`, `1 min`, `250 milliseconds`, `1.5 hours`, `INTERVAL '5' SECOND`, `'5 seconds'`.
+
+And what stands after INTERVAL: `'1 day 2 hours'`, `'0 00:10:00' DAY TO SECOND`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,9 @@ UNIT_US = {name: us for names, us in _UNITS_US.items() for name in names}
 LIMIT_US = 36_525 * UNIT_US["day"]
 """The longest duration, a century: times and windows can be added without leaving int64."""
 
+_NO_LENGTH = re.compile(r"(month|quarter|year)s?", re.IGNORECASE)
+_CLOCK = ("day", "hour", "minute", "second")
+
 DURATION_HINT = "write a number and a unit from microseconds to weeks, such as 5 s, 1 min or 12 HOURS"
 
 _FORM = re.compile(
@@ -36,6 +42,9 @@ def parse_duration_us(text: str) -> int:
     if found is None or text.count("'") not in (0, 2):
         raise UsageError(f"{text.strip()!r} is not a duration", hint=DURATION_HINT)
     unit_us = UNIT_US.get(found["unit"].lower())
+    if _NO_LENGTH.fullmatch(found["unit"]):
+        hint = "write days or weeks, such as 30 days"
+        raise UsageError(f"a {found['unit'].rstrip('sS')} is not always equally long", hint=hint)
     if unit_us is None:
         raise UsageError(f"{found['unit']} is not a unit of time", hint=DURATION_HINT)
     with localcontext() as context:
@@ -46,3 +55,19 @@ def parse_duration_us(text: str) -> int:
         if amount_us != int(amount_us):
             raise UsageError(f"{text.strip()} is not a whole number of microseconds", hint="use a smaller unit")
     return int(amount_us)
+
+
+def parse_interval_us(amount: str, units: list[str]) -> int:
+    """Microseconds of an amount after INTERVAL: of one unit, from one unit to another, or with the units inside."""
+    if len(units) == 1:
+        return parse_duration_us(f"{amount} {units[0]}")
+    if not units:
+        parts = re.findall(r"[+-]?\s*[\d.]+\s*[a-z]+", amount, re.IGNORECASE) or [amount]
+        if re.sub(r"\s", "", "".join(parts)) != re.sub(r"\s", "", amount):
+            raise UsageError(f"{amount!r} is not a duration", hint=DURATION_HINT)
+        return sum(map(parse_duration_us, parts))
+    first, last = (_CLOCK.index(unit.lower()) if unit.lower() in _CLOCK else -1 for unit in units)
+    sign, numbers = -1 if amount.strip().startswith("-") else 1, re.split(r"[ :]+", amount.strip().lstrip("+-"))
+    if not 0 <= first < last or len(numbers) != last - first + 1:
+        raise UsageError(f"{amount!r} is not an interval from {units[0]} to {units[1]}", hint=DURATION_HINT)
+    return sign * sum(parse_duration_us(f"{n} {unit}") for n, unit in zip(numbers, _CLOCK[first:], strict=False))

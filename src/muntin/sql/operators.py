@@ -11,7 +11,7 @@ from muntin.model import UsageError, is_numeric
 from muntin.model.types import INTEGERS, MAX_PRECISION
 from muntin.sql.casts import beside_decimals, unify
 from muntin.sql.decimals import decimal_arithmetic, decimal_result
-from muntin.sql.duration import parse_duration_us
+from muntin.sql.intervals import interval_us
 from muntin.sql.translate import (
     INTERVAL,
     NULL,
@@ -277,13 +277,15 @@ def _result_type(node: exp.Expr, left: Value, right: Value) -> str:
 
 @rule(exp.Interval, args="this unit")
 def interval(t: Translator, node: exp.Expr) -> Value:
-    unit = node.args.get("unit")
+    assert isinstance(node, exp.Interval)
     try:
-        us = parse_duration_us(f"{node.name} {unit.name if unit else ''}")
+        us = interval_us(t.text, node)
     except UsageError as error:
-        raise t.error(
-            error.message, node, "write INTERVAL 5 SECONDS, with a unit from microseconds to weeks"
-        ) from error
+        hint = "write INTERVAL 5 SECONDS, with a unit from microseconds to weeks"
+        raise t.error(error.message, node, hint) from error
+    if us is None:
+        hint = "write a constant: INTERVAL 5 SECONDS; only constant offsets between event times make a window"
+        raise t.text.refuse("an INTERVAL that is not constant", node, hint)
     sign = "-" if us < 0 else ""
     return t.made(node, fill(f"to_microseconds({sign}{abs(us)})"), INTERVAL)
 

@@ -1,0 +1,97 @@
+"""The window of a query: what WINDOW and the ranges of streams give, and what intervals of event times leave of it."""
+
+from __future__ import annotations
+
+from muntin.model import Axis, Side, Window
+from muntin.sql.dialect import WINDOW_HINT
+from muntin.sql.duration import LIMIT_US
+from muntin.sql.intervals import Bounds
+from muntin.sql.joins import Joined
+from muntin.sql.places import SqlText
+from muntin.sql.sources import Source
+from muntin.sql.tree import Duration, RowCount
+
+Given = tuple[Duration | RowCount | None, Duration | RowCount | None]
+"""What is written for the rows of each side."""
+
+
+def given_windows(text: SqlText, joined: Joined) -> Given:
+    """The windows of both sides as they are written; None where only intervals can make one."""
+    shared = joined.windows[0] if joined.windows else None
+    if shared is not None and not isinstance(shared, Duration | RowCount):
+        raise text.refuse("a named window", shared, f"the window of the join has no name: {WINDOW_HINT}")
+    if len(joined.windows) > 1:
+        raise text.error("WINDOW is given twice", joined.windows[1], "keep one of them")
+    left, right = (_given(text, shared, source) for source in joined.sides)
+    return left, right
+
+
+def _given(text: SqlText, shared: Duration | RowCount | None, source: Source) -> Duration | RowCount | None:
+    if shared is not None and source.range is not None:
+        message = f"{source.alias} has a window of its own, and WINDOW sets both"
+        raise text.error(message, source.range, "keep one of them")
+    given = source.range if source.range is not None else shared
+    if isinstance(given, Duration) and given.args["us"] <= 0:
+        raise text.error("a window must be longer than zero", given, "write a positive duration, such as 1 min")
+    return given
+
+
+def counts_rows(given: Given) -> bool:
+    return any(isinstance(window, RowCount) for window in given)
+
+
+def whole_window(text: SqlText, joined: Joined, given: Given, intervals: Bounds, others: bool) -> Window:
+    """The window that is left; `others` says whether there are conditions over both streams that make none."""
+    if counts_rows(given):
+        return _with_rows(text, joined, given)
+    left, right = (None if window is None else int(window.args["us"]) for window in given)
+    written = Bounds(None if right is None else 1 - right, None if left is None else left - 1)
+    allowed = written & intervals
+    ends = allowed.high, allowed.low
+    for side in Side:
+        if ends[side] is None:
+            raise _no_window(text, joined, side, intervals != Bounds(), others)
+    low, high = allowed.low, allowed.high
+    assert low is not None and high is not None
+    if allowed.is_empty:
+        if joined.is_inner:
+            return Window(0, 0)
+        message = "no two event times are as far apart as the conditions and the window ask, so nothing can match"
+        raise text.error(message, joined.node, "make the lower bound less than the upper one")
+    if max(abs(low), abs(high)) >= LIMIT_US:
+        message = f"the event times {joined.sides[0].time} and {joined.sides[1].time} may be too far apart"
+        raise text.error(message, joined.node, "the longest duration is 36525 days (a century)")
+    return Window(max(0, high + 1), max(0, 1 - low), starts=(max(0, low), max(0, -high)))
+
+
+def _with_rows(text: SqlText, joined: Joined, given: Given) -> Window:
+    """A window of which at least one side counts rows: conditions on event times do not change it."""
+    sizes, axes = [], []
+    for side in Side:
+        window = given[side]
+        if window is None:
+            raise _no_window(text, joined, side, False, False)
+        counts = isinstance(window, RowCount)
+        sizes.append(int(window.args["rows" if counts else "us"]))
+        axes.append(Axis.ROWS if counts else Axis.TIME)
+    return Window(sizes[0], sizes[1], (axes[0], axes[1]))
+
+
+def _no_window(text: SqlText, joined: Joined, side: Side, half: bool, others: bool) -> Exception:
+    """Nothing says how long the rows of a side wait for a later row of the other one."""
+    source, other = joined.sides[side], joined.sides[side.other]
+    message = f"no window for {source.alias}"
+    bound = f"{other.time} <= {source.time} + INTERVAL 1 HOUR"
+    if half:
+        message += f": {other.time} may be as much later than {source.time} as it likes"
+        return text.error(message, source.node, f"add {bound}, or end the query with WINDOW 1 hour")
+    if others:
+        message += f": only the event times {source.time} and {other.time}, compared with constant offsets, make one"
+    own = f"{source.stream.name} [RANGE 1 min] {source.alias}"
+    hint = f"end the query with WINDOW 1 min or WINDOW 100 ROWS, or write {own}, or conditions such as {bound}"
+    return text.error(message, source.node, hint)
+
+
+def spans_zero(window: Window) -> bool:
+    """Whether rows with equal event times can meet."""
+    return window.starts == (0, 0) and window.left > 0 and window.right > 0
