@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from muntin import oracle
-from muntin.model import JobSpec, JoinKind, Query, Side, Window
+from muntin.model import Expr, JoinKind, Query, Side, Window
 from muntin.sql import parse_job
 from muntin.testing import LocalJob
 from worlds import RESIDUALS, ROW, SELECTIONS, STREAMS
@@ -83,11 +83,7 @@ def random_query(draw: random.Random, name: str) -> Asked:
     after, check = None, None
     if kind in ("left", "right", "full") and draw.random() < 0.4:
         text = draw.choice(list(AFTERS))
-        after, check = (
-            bound(name, residual=f"({text}) AND A.id + B.id IS NOT DISTINCT FROM A.id + B.id").residual,
-            AFTERS[text],
-        )
-        after = bound_condition(text)
+        after, check = condition(text), AFTERS[text]
     query = replace(
         query, window=window, kind=kinds.get(kind, JoinKind.PAIRS), subject=subject, preserved=preserved, after=after
     )
@@ -95,10 +91,9 @@ def random_query(draw: random.Random, name: str) -> Asked:
     return Asked(query, keeps, RESIDUALS[residual], check)
 
 
-def bound_condition(text: str) -> Any:
+def condition(text: str) -> Expr | None:
     """A condition over both sides, whichever columns it names."""
-    query = bound("q", residual=f"(({text}) OR A.id + B.id IS NULL AND A.id + B.id IS NOT NULL)")
-    return query.residual
+    return bound("q", residual=f"(({text}) OR A.id + B.id IS NULL AND A.id + B.id IS NOT NULL)").residual
 
 
 def random_rows(draw: random.Random, stream: str, count: int) -> list[dict[str, Any]]:
@@ -130,27 +125,66 @@ def job_of(queries: list[Query], strategy: str, shards: int) -> LocalJob:
     return LocalJob(replace(spec, queries={q.name: q for q in queries}), shards, checks=True)
 
 
+STRATEGIES = ("state-slice", "pull-up", "push-down", "isolated")
+
+
+class Story:
+    """A random job over random rows, fed piece by piece; it may be restarted in between."""
+
+    def __init__(self, draw: random.Random, asked: list[Asked]):
+        self.draw = draw
+        self.job = job_of([a.query for a in asked], draw.choice(STRATEGIES), draw.randint(1, 3))
+        pieces = [batches(draw, random_rows(draw, stream, draw.randint(0, 12))) for stream in "AB"]
+        self.rows = tuple([row for piece in side for row in piece] for side in pieces)
+        self.length = max(map(len, pieces))
+        self._pieces = pieces
+        self._found: dict[str, list[pa.Table]] = {}
+
+    def step(self, n: int) -> None:
+        batch = {s: table(side[n]) for s, side in zip("AB", self._pieces, strict=True) if n < len(side)}
+        for name, part in self.job.push(batch, ended=n == self.length).items():
+            self._found.setdefault(name, []).append(part)
+        if self.draw.random() < 0.3:
+            self.job.restart()
+
+    def output(self, name: str) -> list[tuple[Any, ...]]:
+        """The rows of a query, which must be in order."""
+        got = pa.concat_tables(self._found[name])
+        times = got["_ts"].cast(pa.int64()).to_pylist()
+        assert times == sorted(times), name
+        return sorted(zip(got["a"].to_pylist(), got["b"].to_pylist(), times, strict=True), key=str)
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_every_kind_of_join_gives_what_the_oracle_says(seed: int):
     draw = random.Random(seed)
     asked = [random_query(draw, f"q{n}") for n in range(draw.randint(1, 4))]
-    job = job_of(
-        [a.query for a in asked], draw.choice(["state-slice", "pull-up", "push-down", "isolated"]), draw.randint(1, 3)
-    )
-    pieces = [batches(draw, random_rows(draw, stream, draw.randint(0, 12))) for stream in "AB"]
-    rows = tuple([row for piece in side for row in piece] for side in pieces)
-    found: dict[str, list[pa.Table]] = {a.query.name: [] for a in asked}
-    length = max(map(len, pieces))
-    for n in range(length + 1):
-        batch = {s: table(side[n]) for s, side in zip("AB", pieces, strict=True) if n < len(side)}
-        for name, part in job.push(batch, ended=n == length).items():
-            found[name].append(part)
-        if draw.random() < 0.3:
-            job.restart()
-    assert not sum(t.num_rows for late in job.late.values() for t in late)
+    story = Story(draw, asked)
+    for n in range(story.length + 1):
+        story.step(n)
+    assert not sum(t.num_rows for late in story.job.late.values() for t in late)
     for a in asked:
-        got = pa.concat_tables(found[a.query.name])
-        times = got["_ts"].cast(pa.int64()).to_pylist()
-        assert times == sorted(times), a.query
-        own = list(zip(got["a"].to_pylist(), got["b"].to_pylist(), times, strict=True))
-        assert sorted(own, key=str) == a.answer(rows), (a.query, rows)
+        assert story.output(a.query.name) == a.answer(story.rows), (a.query, story.rows)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS // 2))
+def test_a_query_that_comes_later_is_right_from_when_it_says(seed: int):
+    draw = random.Random(1000 + seed)
+    asked = [random_query(draw, f"q{n}") for n in range(draw.randint(1, 3))]
+    new, gone = random_query(draw, "new"), draw.choice([None, asked[-1]])
+    story = Story(draw, asked)
+    joins_at, complete = draw.randint(0, story.length), 0
+    for n in range(story.length + 1):
+        if n == joins_at:
+            queries = {a.query.name: a.query for a in (*asked, new) if a is not gone}
+            changed = story.job.change(replace(story.job.spec, queries=queries))
+            complete = changed["new"].complete_from["new"]
+            if draw.random() < 0.3:
+                story.job.restart()
+        story.step(n)
+    for a in asked:
+        if a is not gone:
+            assert story.output(a.query.name) == a.answer(story.rows), (a.query, story.rows)
+    got, wanted = story.output("new"), new.answer(story.rows)
+    assert [row for row in got if row[2] >= complete] == [row for row in wanted if row[2] >= complete], new.query
+    assert not set(got) - set(wanted), new.query
