@@ -109,8 +109,9 @@ class Slicing(NamedTuple):
     where each ends. `guess` leads from an age, in buckets of `1 << bucket[side]`, to the first window that holds it:
     for one side after the other `2 * window`, plus one where a window ends inside the bucket. `begin[side, class]` is
     the age of a partner from which on a row of `side` can want it, `reach[side, class]` that from which it can want it
-    no more, and `keep[side, class]` the age at which such a row is stale itself. `horizon[side, left class, right class]` is the age from which nobody wants a pair whose
-    earlier row is of `side`; without room for that table the `routes` tell.
+    no more, and `keep[side, class]` the age at which such a row is stale itself. `horizon[side, left class, right
+    class]` is the age from which nobody wants a pair whose earlier row is of `side`; without room for that table, and
+    where some query begins at a later age than 0, the `routes` tell.
     """
 
     cuts: Int64s

@@ -124,10 +124,11 @@ class Matches:
         if len(pairs.verdict):
             bits &= found.wants[2][pairs.verdict]
         for side in Side:
+            if self._since and (chosen := needs.once[side] | needs.latest[side]).any():
+                late = self._too_late(found.payload[side].take(rows[side])[TS].to_numpy())
+                bits &= ~(late & chosen)[places[side]]
             if needs.tracked[side].any():
                 known = met[side].copy()
-                late = self._unknown(found.payload[side], rows[side], needs.once[side])
-                bits &= ~late[places[side]]
                 note_matches(bits, places[side], met[side], needs.tracked[side], needs.once[side])
                 self._log(found.payload[side], side, rows[side], known, met[side], release, chunks)
             if needs.latest[side].any():
@@ -137,12 +138,6 @@ class Matches:
         if needs.after.predicates:
             bits &= self._allowed(found, pairs.rows)
         return bits
-
-    def _unknown(self, payload: StoredRows, rows: Int64s, queries: UInt64s) -> UInt64s:
-        """For each row those of some queries that came too late to know whether it has a match."""
-        late = np.zeros((len(rows), len(queries)), np.uint64)
-        times = payload.take(rows)[TS].to_numpy() if self._since and queries.any() else None
-        return late if times is None else self._too_late(times) & queries
 
     def _too_late(self, times: Int64s) -> UInt64s:
         """For rows of these times the queries that cannot know whether they have a match."""
@@ -276,10 +271,8 @@ class Matches:
             if query.is_inner or since is None:
                 continue
             asked = [*query.preserved, *([] if query.subject is None else [query.subject])]
-            wait = max(query.told_after(side) for side in asked)
-            if wait:
-                self._since[query.name] = since
-                found[query.name] = since + wait
+            self._since[query.name] = since
+            found[query.name] = since + max(query.told_after(side) for side in asked)
         return found
 
     def who_has_met(self, side: Side, payload: StoredRows) -> dict[int, list[str]]:
