@@ -9,10 +9,12 @@ from typing import Any
 from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING, Answer
 from core.aggregates.test_top import VALUES
 from muntin import oracle
+from muntin.model import Side
+from whole_way.asked import FINAL, INNER, ON, PLAIN, TOP, WHERE, Asked
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
-from whole_way.random_jobs import BINDING_US, FINAL, PLAIN, TOP, Asked, Life, Text
-from worlds import KEYS, RESIDUALS, SELECTIONS, summed
+from whole_way.random_jobs import BINDING_US, Life, Text
+from worlds import KEYS, RESIDUALS, summed
 
 Rows = list[tuple[Any, ...]]
 
@@ -30,7 +32,7 @@ def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
         for batch, streams in enumerate(outcome.idle)
         for stream in streams
     ]
-    judge.load(text, [row for n, outcome in enumerate(outcomes) for row in _raw(n, outcome)], idle)
+    judge.load(text, [row for n, outcome in enumerate(outcomes) for row in raw_rows(n, outcome)], idle)
     asked = {name: q for outcome in outcomes for name, q in outcome.asked.items()}
     answers = {name: judge.answer(text, q) for name, q in asked.items()}
     letters, wanted = judge.letters(), 0
@@ -49,7 +51,8 @@ def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
     return wanted
 
 
-def _raw(job: int, outcome: Outcome) -> list[dict[str, Any]]:
+def raw_rows(job: int, outcome: Outcome) -> list[dict[str, Any]]:
+    """What came, for the judge."""
     return [
         {"job": job, "stream": stream, "batch": b, "n": n, **row}
         for b, batch in enumerate(outcome.batches)
@@ -96,9 +99,11 @@ class Oracle:
     def answer(self, q: Asked) -> Rows:
         names = KEYS[q.key]
         keys = (oracle.columns(*names), oracle.columns(*names)) if names else None
-        keeps = (SELECTIONS[q.wheres[0]], SELECTIONS[q.wheres[1]])
+        keeps = (ON[q.wheres[0]], ON[q.wheres[1]])
         kept, _, promises = self.heard(names)
         eras = (promises[0], promises[1])
+        if q.join != INNER:
+            return _joined(q, (kept[0], kept[1]), keys, eras)
         pairs = oracle.answer(q.window, kept[0], kept[1], keys, keeps, holds=RESIDUALS[q.residual], promises=eras)
         if q.kind == PLAIN:
             return [(p.left["id"], p.right["id"], summed(p.left["v"], p.right["v"]), p.ts) for p in pairs]
@@ -120,6 +125,23 @@ class Oracle:
 
         final = oracle.final(pairs, GROUPS[q.group], values, ends, self.end, lambda found: found.shown)
         return [(*group, *found, t) for t, group, found in final]
+
+
+def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: Any) -> Rows:
+    """Section 2: a condition of ON on a preserved stream says what is a match, WHERE comes afterwards."""
+    keeps = tuple(None if side in q.preserved else ON[q.wheres[side]] for side in Side)
+
+    def holds(a: Any, b: Any) -> bool:
+        selected = all(ON[text](row) is True for text, row in zip(q.wheres, (a, b), strict=True))
+        return selected and RESIDUALS[q.residual](a, b) is True
+
+    matches = oracle.answer(q.window, *rows, keys, keeps, holds=holds, promises=promises)
+    found = oracle.delivered(
+        q.window, matches, rows, q.join_kind, q.about, q.preserved, keeps, after=WHERE[q.after]
+    )  # fmt: skip
+    if q.shows_one:
+        return [(p.side(q.about)["id"], p.ts) for p in found]
+    return [(p.left["id"], p.right["id"], summed(p.left["v"], p.right["v"]), p.ts) for p in found]
 
 
 def _admit(outcome: Outcome, lateness: int) -> list[tuple[list[Any], list[oracle.DeadLetter]]]:
@@ -243,7 +265,9 @@ def covered(lives: list[Life]) -> Counter[str]:
     for life in lives:
         text = life.text
         found.update([text.strategy, text.chain, text.ordering, f"order {text.order}", f"output {text.output}"])
-        found.update([f"{text.shards} shards", *{q.kind for q in text.queries}])
+        found.update([f"{text.shards} shards", *{q.kind for q in text.queries}, *{q.join for q in text.queries}])
+        found.update({"band" for q in text.queries if q.window.starts != (0, 0)})
+        found.update({"empty band" for q in text.queries if q.bounds[0] > q.bounds[1]})
         found.update([f"promises {p}" for p in {*text.promises} if p])
         found.update({f"killed at {s.kill}" for s in life.steps if s.kill})
         found.update({"added" for s in life.steps if s.adds} | {"dropped" for s in life.steps if s.drops})

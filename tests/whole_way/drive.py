@@ -30,7 +30,8 @@ from muntin.spark.ingest.dead_letters import NAME as LETTERS
 from muntin.spark.run import Job, Run, pipeline
 from muntin.spark.run import run as running
 from muntin.sql import parse_job
-from whole_way.random_jobs import Asked, Life, Row, Step
+from whole_way.asked import Asked
+from whole_way.random_jobs import Life, Row, Step
 from whole_way.stand_in import Session
 from whole_way.tasks import Faults, Killed
 

@@ -12,8 +12,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from muntin.model import Axis
-from whole_way.random_jobs import CHANGES, EVERY, FINAL, PLAIN, TOP, Asked, Text
+from muntin.model import Axis, JoinKind
+from whole_way.asked import CHANGES, EVERY, FINAL, INNER, PLAIN, TOP, Asked
+from whole_way.random_jobs import Text
 
 RAW = pa.schema(
     [("job", pa.int64()), ("stream", pa.string()), ("batch", pa.int64()), ("n", pa.int64()), ("ts", pa.int64()),
@@ -87,6 +88,8 @@ class Judge:
         return self._by_job("SELECT job, stream, turned_away, id FROM seen WHERE turned_away IS NOT NULL")
 
     def answer(self, text: Text, asked: Asked) -> Answers:
+        if asked.join != INNER:
+            return self._by_job(_joined(asked))
         if asked.kind == PLAIN:
             return self._by_job(f"WITH {_pairs(asked)} SELECT job, aid, bid, av + bv, lo FROM pairs")
         if asked.kind == TOP:
@@ -139,12 +142,41 @@ def _pairs(asked: Asked) -> str:
     right = f"{ages[window.axes[1]][1]} < {window.right}"
     meets = f"CASE WHEN {first} THEN {left} ELSE {right} END"
     if window.axes == (Axis.TIME, Axis.TIME):
-        meets = f"(A.ts <= B.ts AND {left} OR B.ts <= A.ts AND {right})"
+        meets = _in_bounds(asked)
     return f"""pairs AS (
         SELECT A.job, A.ts AS ats, A.id AS aid, A.k AS ak, A.g AS ag, A.v AS av,
             B.ts AS bts, B.id AS bid, B.k AS bk, B.g AS bg, B.v AS bv,
             greatest(A.ts, B.ts) AS lo, least(A.ts + {window.left}, B.ts + {window.right}) AS hi
         FROM A JOIN B ON A.job = B.job WHERE NOT A.broken AND NOT B.broken AND ({asked.condition}) AND {meets})"""
+
+
+def _in_bounds(asked: Asked) -> str:
+    return f"(B.ts - A.ts BETWEEN ({asked.bounds[0]}) AND ({asked.bounds[1]}))"
+
+
+def _joined(asked: Asked) -> str:
+    """Section 2: a join that is not an inner one, as DuckDB itself has it."""
+    low, high = asked.bounds
+    alone = {"A": f"greatest(A.ts, A.ts + ({high}) + 1)", "B": f"greatest(B.ts, B.ts - ({low}) + 1)"}
+    one, other = asked.first, asked.second
+    match = f"A.job = B.job AND ({asked.condition}) AND {_in_bounds(asked)}"
+    streams = "WITH a_ AS (FROM A WHERE NOT broken), b_ AS (FROM B WHERE NOT broken)"
+    own, its = (f"{name.lower()}_ {name}" for name in (one, other))
+    if asked.join_kind is JoinKind.ANTI:
+        return f"""{streams} SELECT {one}.job, {one}.id, {alone[one]} FROM {own}
+            WHERE NOT EXISTS (FROM {its} WHERE {match}) AND ({asked.after})"""
+    if asked.join_kind is JoinKind.SEMI:
+        return f"""{streams} SELECT {one}.job, {one}.id, min(greatest(A.ts, B.ts)) FROM {own} JOIN {its} ON {match}
+            WHERE {asked.after} GROUP BY {one}.job, {one}.id"""
+    if asked.join_kind is JoinKind.ASOF:
+        latest = f"PARTITION BY {one}.job, {one}.id ORDER BY {other}.ts DESC NULLS LAST, {other}.place DESC"
+        return f"""{streams} SELECT {one}.job, A.id, B.id, A.v + B.v, {one}.ts FROM (
+                SELECT A, B FROM {own} {asked.join.removeprefix("ASOF ")} {its} ON {match}
+                QUALIFY row_number() OVER ({latest}) = 1
+            ) WHERE {asked.after}"""
+    ts = f"CASE WHEN B.id IS NULL THEN {alone['A']} WHEN A.id IS NULL THEN {alone['B']} ELSE greatest(A.ts, B.ts) END"
+    return f"""{streams} SELECT coalesce(A.job, B.job), A.id, B.id, A.v + B.v, {ts}
+        FROM {own} {asked.join} {its} ON {match} WHERE {asked.after}"""
 
 
 GROUP = {"A.k": "ak", "B.g": "bg", "A.v + B.v": "av + bv"}

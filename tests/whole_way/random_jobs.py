@@ -1,4 +1,4 @@
-"""Random tiny jobs: queries as SQL and in the terms of both judges, settings, and what comes in and goes wrong.
+"""Random tiny jobs: settings, queries (`asked.py`), and what comes in and goes wrong.
 
 Tiny domains on purpose (3 keys, times 0 to 12, ties, NULLs, late rows): they meet the corners more often than large
 ones. A `Text` is a job file. A `Life` is one job that runs it: its input, its restarts, its changes and its faults.
@@ -7,74 +7,17 @@ ones. A `Text` is a job file. A `Life` is one job that runs it: its input, its r
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING
-from core.aggregates.test_top import SELECT, VALUES
-from muntin.model import Axis, Window
 from muntin.plan.strategies import STRATEGIES
-from worlds import KEYS, ORDERINGS, RESIDUALS, SELECTIONS
+from whole_way.asked import FINAL, Asked, random_query, with_other_window
+from worlds import ORDERINGS
 
 Row = dict[str, Any]
-PLAIN, CHANGES, EVERY, TOP, FINAL = "plain", "changes", "every", "top", "final"
 PROMISES = ("", "marks", "unique", "both")
 BINDING_US = 1000
 """Longer than any job: a promise binds to the end."""
-FINAL_GROUPS = ("A.k", "A.k, B.g")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A query in pieces of SQL, from which the job file, the oracle's terms and DuckDB's SQL are made."""
-
-    name: str
-    kind: str
-    key: str
-    wheres: tuple[str, str]
-    residual: str
-    window: Window
-    group: str = ""
-    calls: tuple[str, ...] = ()
-    having: str = ""
-    every: int | None = None
-    order: tuple[tuple[str, bool, str], ...] = ()
-    """Of each part of ORDER BY: the expression, whether it descends, and what is said of NULLs."""
-    limit: int = 0
-    columns: tuple[str, ...] = ()
-    """What a top-n query selects."""
-
-    @property
-    def condition(self) -> str:
-        selections = [f"({w.replace('{}', alias)})" for w, alias in zip(self.wheres, "AB", strict=True)]
-        return " AND ".join([self.key, *selections, self.residual])
-
-    @property
-    def groups(self) -> list[str]:
-        return [g.strip() for g in self.group.split(",") if g]
-
-    @property
-    def select(self) -> str:
-        if self.kind == PLAIN:
-            return "A.id AS a, B.id AS b, A.v + B.v AS s"
-        if self.kind == TOP:
-            return ", ".join(f"{column} AS c{n}" for n, column in enumerate(self.columns))
-        named = [f"{g} AS g{n}" for n, g in enumerate(self.groups)]
-        return ", ".join([*named, *(f"{call} AS c{n}" for n, call in enumerate(self.calls))])
-
-    @property
-    def sql(self) -> str:
-        sizes = zip((self.window.left, self.window.right), self.window.axes, strict=True)
-        left, right = (f"ROWS {n}" if axis is Axis.ROWS else f"RANGE {n} microseconds" for n, axis in sizes)
-        group = f" GROUP BY {self.group}" if self.group else ""
-        order = ", ".join(f"{value}{' DESC' * down} {nulls}" for value, down, nulls in self.order)
-        top = f" ORDER BY {order} LIMIT {self.limit}" if order else ""
-        when = {CHANGES: " EMIT CHANGES", FINAL: " EMIT FINAL", EVERY: f" EVERY {self.every} microseconds"}
-        tells = when.get(self.kind, f" EVERY {self.every} microseconds" if self.every else "")
-        return (
-            f"CREATE QUERY {self.name} AS SELECT {self.select} FROM A [{left}] A, B [{right}] B "
-            f"WHERE {self.condition}{group} {self.having}{top}{tells};"
-        )
 
 
 @dataclass(frozen=True)
@@ -143,15 +86,12 @@ def random_text(seed: int) -> Text:
     promises = tuple(dice.choices(PROMISES, k=2)) if dice.random() < 0.25 else ("", "")
     order = "key" if dice.random() < 0.15 else "global"
     alike = any(promises) or order == "key" or dice.random() < 0.7
-    asked = [_query(dice, f"q{n}", alike, bool(any(promises)), order) for n in range(dice.choice([1, 1, 2, 2, 3]) + 2)]
+    asked = [
+        random_query(dice, f"q{n}", alike, bool(any(promises)), order) for n in range(dice.choice([1, 1, 2, 2, 3]) + 2)
+    ]
     family = dice.randrange(3)
     if family == 0 and asked[0].kind != FINAL:  # queries that differ in their windows alone
-        first = asked[0]
-        windows = [replace(q.window, axes=first.window.axes) for q in asked]
-        asked = [
-            replace(first, name=q.name, window=window, limit=first.limit and (q.limit or 2))
-            for q, window in zip(asked, windows, strict=True)
-        ]
+        asked = [with_other_window(dice, asked[0], q) for q in asked]
     strategy = dice.choice(["state-slice", *STRATEGIES.names])
     return Text(
         seed,
@@ -167,35 +107,6 @@ def random_text(seed: int) -> Text:
         tuple(asked[-2:]),
         dice.choice(["files"] * 6 + ["none", "none", "callable"]),
     )
-
-
-def _query(dice: random.Random, name: str, alike: bool, promised: bool, order: str) -> Asked:
-    kind = dice.choice([PLAIN, PLAIN, PLAIN, CHANGES, EVERY, TOP, *([FINAL] * 3 if promised else [FINAL])])
-    key = "A.k = B.k" if alike or kind == FINAL else dice.choice(list(KEYS))
-    if key == "TRUE" and kind != PLAIN:
-        key = "A.k = B.k"
-    size = dice.choice([1, 2, 3, 4, 6, 8, 12, 12])
-    axes = (Axis.TIME, Axis.TIME)
-    if kind == PLAIN and not alike:
-        axes = (dice.choice(list(Axis)), dice.choice(list(Axis)))
-    window = Window(size, dice.choice([size, size, size, 1, 3, 6]), axes)
-    selections = ["TRUE"] * 8 + list(SELECTIONS)
-    wheres = (dice.choice(selections), dice.choice(selections))
-    residual = dice.choice(list(RESIDUALS)[1:] if key == "TRUE" else ["TRUE"] * 9 + list(RESIDUALS))
-    asked = Asked(name, kind, key, wheres, residual, window)
-    if kind == PLAIN:
-        return asked
-    keyed = [g for g in GROUPS if "A.k" in g]
-    choices = list(FINAL_GROUPS) if kind == FINAL else keyed if order == "key" else list(GROUPS)
-    asked = replace(asked, group=dice.choice(choices), every=dice.choice([1, 2, 5]) if kind == EVERY else None)
-    if kind == TOP:
-        ways = [(dice.choice(list(VALUES)), dice.random() < 0.5, dice.choice(["", "", "NULLS FIRST", "NULLS LAST"]))
-                for _ in range(dice.choice([1, 2]))]  # fmt: skip
-        columns = tuple(dice.sample(SELECT, dice.choice([1, 2, 3])))
-        every = dice.choice([None, None, 1, 2, 5])
-        return replace(asked, order=tuple(ways), limit=dice.randint(1, 4), columns=columns, every=every)
-    calls = tuple(dice.sample(list(CALLS), dice.choice([1, 2, 3])))
-    return replace(asked, calls=calls, having=dice.choice(["", "", *HAVING]))
 
 
 # -- what comes and what goes wrong -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ MUNTIN_SEED brings one text back, with all its jobs; a difference is reported wi
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,12 +17,13 @@ import pytest
 
 from muntin.core.arrivals.sharding import shard_rows
 from muntin.core.batch import TS
-from muntin.model import Side
+from muntin.model import JoinKind, Side
 from muntin.plan import share
 from muntin.spark.run import Job
 from muntin.sql import parse_job
-from whole_way.compare import covered
-from whole_way.drive import kept_apart, tuples
+from whole_way.asked import JOINS
+from whole_way.compare import Oracle, covered, raw_rows
+from whole_way.drive import Outcome, kept_apart, tuples
 from whole_way.judge import Judge
 from whole_way.net import LIVES, cast
 from whole_way.random_jobs import random_life, random_text
@@ -35,7 +37,8 @@ KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", 
          "cpu-opt", "sync-filter", "filter-order", "adaptive", "order key", "order global", "output files",
          "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
          "promises unique", "promises both", "killed at task", "killed at publish", "killed at rename",
-         "killed at commit", "tasks tried again", "added", "dropped", "changed online", "idle")  # fmt: skip
+         "killed at commit", "tasks tried again", "added", "dropped", "changed online", "idle", "band", "empty band",
+         "JOIN", *JOINS)  # fmt: skip
 """What some hundred jobs meet, if the random ones are as they should be."""
 
 
@@ -53,9 +56,37 @@ def test_random_jobs_leave_behind_what_both_judges_say(chunk: int):
 
 
 def test_a_few_hundred_random_texts_are_of_every_kind():
-    texts = [random_text(seed) for seed in range(80)]
+    texts = [random_text(seed) for seed in range(200)]
     met = covered([random_life(text, n) for text in texts for n in range(LIVES)])
     assert not [kind for kind in KINDS if not met[kind]]
+
+
+def test_random_queries_are_read_as_they_are_meant():
+    for seed in range(80):
+        text = random_text(seed)
+        parsed = parse_job(text.sql([*text.queries, *text.spare])).queries
+        for q in (*text.queries, *text.spare):
+            read = parsed[q.name]
+            assert (read.window, read.kind, read.preserved) == (q.window, q.join_kind, q.preserved), q.sql
+            assert read.subject == (q.about if q.join_kind is not JoinKind.PAIRS else None), q.sql
+
+
+def test_the_judges_agree_with_each_other_where_no_job_runs():
+    judge, wanted = Judge(), Counter()
+    for seed in range(40):
+        text = random_text(seed)
+        files = [step.files for step in random_life(text, 0).steps]
+        batches = [
+            {s: rows[n] for s, rows in step.items()} for step in files for n in range(min(map(len, step.values())))
+        ]
+        outcome = Outcome(batches, [set() for _ in batches])
+        judge.load(text, raw_rows(0, outcome), [])
+        told = Oracle(text, outcome)
+        for q in (*text.queries, *text.spare):
+            want, other = told.answer(q), judge.answer(text, q)[0]
+            assert Counter(want) == Counter(other), f"{seed}: {q.sql}"
+            wanted[q.join] += len(want)
+    assert not [join for join in ("JOIN", *JOINS) if not wanted[join]]
 
 
 SPARSE = """
