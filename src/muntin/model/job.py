@@ -141,8 +141,8 @@ class Window:
 class JoinKind(StrEnum):
     """What a query makes of the matches of a row.
 
-    `pairs`: each match is a row. `semi`: a row of the `subject` goes out once, at its first match. `anti`: no match goes
-    out. `asof`: of the matches of a row of the `subject` that are not later, the latest one goes out.
+    `pairs`: each match is a row. `semi`: a row of the `subject` goes out once, at its first match. `anti`: no match
+    goes out. `asof`: of the matches of a row of the `subject` that are not later, the latest one goes out.
     """
 
     PAIRS = "pairs"

@@ -14,6 +14,7 @@ from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
 from muntin.model.job import Top
 from muntin.model.records import to_json
 from muntin.spark.checkpoint.durable import (
+    OTHER_FORMAT,
     FileKind,
     MissingError,
     as_record,
@@ -23,7 +24,7 @@ from muntin.spark.checkpoint.durable import (
     write_record,
 )
 
-STATE_FORMAT = 6
+STATE_FORMAT = 7
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 FOLDER = "muntin"
 PIPELINES = "pipelines"
@@ -183,7 +184,7 @@ def _read_job(file: Path) -> JobIdentity:
     if written != STATE_FORMAT:
         raise UsageError(
             f"{file.parent.parent} is a checkpoint of format {written}, this Muntin reads format {STATE_FORMAT}",
-            hint="finish it with the Muntin that wrote it, or start with another --checkpoint and --output",
+            hint=OTHER_FORMAT,
         )
     return as_record(content, FileKind.JOB, JobIdentity, str(file))
 
