@@ -20,8 +20,8 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup    ## the whole idea in two minutes, on embedded Spark, without input files
 	$(VENV)/bin/muntin demo
 
-quick: setup    ## the tests that need no Spark
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark"
+quick: setup    ## the tests that need neither Spark nor much time
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow"
 
 test: setup    ## all tests, those that start Spark included
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
