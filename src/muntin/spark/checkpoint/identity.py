@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
-from muntin.model.job import Top
+from muntin.model import Settings, Stream, UsageError
 from muntin.model.records import to_json
 from muntin.spark.checkpoint.durable import (
     OTHER_FORMAT,
@@ -107,30 +106,6 @@ def _promises(stream: Stream) -> str:
     if stream.binding_us is not None:
         said.append(f"binding {stream.binding_us}")
     return "; ".join(said)
-
-
-def canonical(query: Query) -> str:
-    """A query in one canonical line: what it means, not how it was typed."""
-    keys = " AND ".join(f"{k.left.sql} = {k.right.sql} ({k.type})" for k in query.keys)
-    wheres = [w.sql for w in (*query.where, query.residual) if w is not None]
-    select = ", ".join(f"{o.expr.sql} AS {o.name} ({o.expr.type})" for o in query.select)
-    units = [axis.name.lower() for axis in query.window.axes]
-    windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} of {units[side]}" for side in Side)
-    joined = f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
-    return joined + (_canonical_aggregation(query.aggregation) if query.aggregation else "")
-
-
-def _canonical_aggregation(aggregation: Aggregation) -> str:
-    groups = ", ".join(group.sql for group in aggregation.groups)
-    calls = ", ".join(f"{call.function}({call.arg.sql if call.arg else '*'})" for call in aggregation.calls)
-    having = f" HAVING {aggregation.having.sql}" if aggregation.having else ""
-    said = f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}{' FINAL' * aggregation.final}"
-    return said + (_canonical_top(aggregation.top) if aggregation.top else "")
-
-
-def _canonical_top(top: Top) -> str:
-    order = ", ".join(f"{by.expr.sql} {by.descending} {by.nulls_first}" for by in top.order)
-    return f" FIRST {top.limit} OF {', '.join(column.sql for column in top.columns)} BY {order}"
 
 
 def check_names(queries: Iterable[str]) -> None:
