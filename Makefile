@@ -3,7 +3,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test soak lint clean
+.PHONY: help setup demo quick test soak golden lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -20,14 +20,17 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup    ## the whole idea in two minutes, on embedded Spark, without input files
 	$(VENV)/bin/muntin demo
 
-quick: setup    ## the tests that need no Spark
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark"
+quick: setup    ## the tests that need neither Spark nor much time
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow"
 
 test: setup    ## all tests, those that start Spark included
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup
 
 soak: setup    ## 20,000 random jobs over the whole way without Spark, about an hour (MUNTIN_JOBS=...)
 	MUNTIN_JOBS=$${MUNTIN_JOBS:-20000} $(PY) -m pytest tests/whole_way --numprocesses 2 -rP
+
+golden: setup    ## the golden checkpoint anew, after a change of what is durable
+	PYTHONPATH=src $(PY) tests/spark/golden/make.py
 
 lint: setup    ## style, format and types
 	$(VENV)/bin/ruff check .

@@ -60,6 +60,18 @@ def test_every_link_of_the_documentation_leads_somewhere(page):
     assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
 
 
+def test_the_way_of_a_row_is_a_walk_through_at_most_twelve_files():
+    (walk,) = (table for table in tables("ARCHITECTURE.md") if table[0] == ["step", "what happens", "file"])
+    files = [link for row in walk[1:] for link in re.findall(r"\]\(([^)]+)\)", row[2])]
+    assert all(re.search(r"\]\(src/", row[2]) for row in walk[1:]), "each step has its file"
+    assert 9 <= len(files) <= 12 and [link for link in files if not (ROOT / link).is_file()] == []
+
+
+def test_what_to_touch_is_named_by_its_path():
+    (touched,) = (table for table in tables("ARCHITECTURE.md") if table[0] == ["to add", "touch"])
+    assert [what for what, where in touched[1:] if "`src/muntin/" not in where] == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_prose_keeps_to_a_hundred_characters(page):
     prose = re.sub(r"^```.*?^```", "", read(page), flags=re.DOTALL | re.MULTILINE)

@@ -104,5 +104,32 @@ def test_a_room_says_what_it_is_for(room):
     assert ast.get_docstring(ast.parse(ROOMS[room].read_text()))
 
 
+# -- names and sizes --------------------------------------------------------------------------------------------------
+
+TREES = {path: ast.parse(path.read_text()) for path in MODULES}
+LONGEST_FILE, LONGEST_FUNCTION = 400, 60
+LONG = "# a long kernel:"
+"""Says, above the decorators of a kernel that is longer than others, why it is one piece."""
+
+
+def test_no_two_classes_have_one_name():
+    homes: dict[str, list[str]] = {}
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_and_functions_fit_the_eye(path):
+    lines = path.read_text().splitlines()
+    assert len(lines) <= LONGEST_FILE
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= LONGEST_FUNCTION:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            assert layer_of(path) == "kernels" and lines[first - 2].startswith(LONG), node.name
+
+
 def test_no_module_is_a_drawer_for_odds_and_ends():
     assert [p for p in MODULES if p.stem in ("utils", "util", "helpers", "helper", "common", "misc")] == []

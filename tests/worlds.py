@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from muntin.model import Axis, Window
 
-EXAMPLES = int(os.environ.get("MUNTIN_EXAMPLES", "45"))
+EXAMPLES = int(os.environ.get("MUNTIN_EXAMPLES", "20"))
 """Of the first property; more for a long soak."""
 STREAMS = """
 CREATE STREAM A (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT) TIMESTAMP BY ts LATENESS {late} microseconds

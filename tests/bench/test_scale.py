@@ -36,7 +36,7 @@ def test_the_model_finds_the_costs_that_made_the_times(made_up, capsys):
     assert (model["per_shard_s"], model["core_s_per_row"]) == (pytest.approx(SHARD_S), pytest.approx(ROW_S))
     first = model["predicted"][0]
     assert first["seconds"] == pytest.approx(next(p["seconds"] for p in found["series"]["rows"]["points"][1:]))
-    assert [(a["series"], a["over"], a["at"], a["at_most"]) for a in found["asked"]] == list(scale.ASKED)
+    assert [(a["series"], a["over"], a["at"], a["at_most"]) for a in found["targets"]] == list(scale.TARGETS)
 
 
 def test_what_is_asked_for_stands_beside_what_was_found(made_up, capsys, tmp_path):

@@ -58,6 +58,7 @@ def test_few_windows_stay_apart_and_very_many_are_merged(job):
     assert len(fast.joins[0].cuts[0]) < 200 == len(many.joins[0].windows[0])
 
 
+@pytest.mark.slow
 def test_cpu_opt_is_not_taken_where_it_would_exceed_the_state_limit(job):
     knowledge = Knowledge(rates={"A": 1e5, "B": 1e5}, keys=1e7)
     for strategy in ("auto", "state-slice"):
@@ -104,6 +105,7 @@ def test_a_strategy_beyond_the_state_limit_is_passed_over_as_long_as_one_fits(jo
         assert make_plan(job(*queries, state_limit_bytes=limit), known).strategy == strategy
 
 
+@pytest.mark.slow
 def test_the_same_job_and_knowledge_give_the_same_plan(job):
     for queries in (THREE, MANY, APART):
         assert make_plan(job(*queries)) == make_plan(job(*queries)) == choose(job(*queries)).plan
@@ -117,6 +119,7 @@ def test_queries_that_can_have_no_rows_are_planned_away_by_every_way(job):
     assert {p.rows > 0 for p in choose(spec).alternatives} == {True}
 
 
+@pytest.mark.slow
 def test_a_thousand_queries_are_planned(job):
     spec = job(*((n, f"v > {n}", f"v > {n}") for n in range(1, 1001)))
     plan = make_plan(spec)

@@ -134,6 +134,7 @@ def crowd(name: str) -> JobSpec:
     return many(ask, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CROWDS)
 def test_what_there_is_a_thousand_of_is_counted_in_the_text_and_listed_in_the_json(name):
     spec = crowd(name)

@@ -72,6 +72,7 @@ def counted(plan: Plan) -> tuple[float, float, float]:
     return float(np.mean(kept)), float(looked_at), float(routed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["state-slice", "merged", "pull-up", "push-down", "isolated"])
 def test_rows_kept_rows_looked_at_and_pairs_placed_by_age_are_those_predicted(name):
     plan = merged() if name == "merged" else share(SPEC, name)

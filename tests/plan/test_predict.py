@@ -214,6 +214,7 @@ def test_greedy_invalidation_costs_a_visit_of_every_bucket(job):
     assert lazy.joins[0].cleaning_ns == pytest.approx(3 * 2000 * DEFAULT.check_ns)
 
 
+@pytest.mark.slow
 def test_a_thousand_queries_are_predicted_one_by_one_for_the_isolated_strategy_only(job):
     spec = job(*((n, f"v > {n}") for n in range(1, 1001)))
     assert [len(p.joins) for p in alternatives(spec)] == [1, 1, 1, 0, 1000]

@@ -29,7 +29,7 @@ from whole_way.net import LIVES, cast
 from whole_way.random_jobs import random_life, random_text
 from whole_way.stand_in import Session
 
-JOBS = int(os.environ.get("MUNTIN_JOBS", "480"))
+JOBS = int(os.environ.get("MUNTIN_JOBS", "240"))
 CHUNKS = 4
 """The jobs are spread over so many tests, so that several processes share them."""
 SEED = os.environ.get("MUNTIN_SEED")
@@ -42,6 +42,7 @@ KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", 
 """What some hundred jobs meet, if the random ones are as they should be."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_jobs_leave_behind_what_both_judges_say(chunk: int):
     texts = max(1, JOBS // LIVES // CHUNKS)

@@ -32,7 +32,7 @@ PARTNERS = {1: 600_000, 3: 200_000, 12: 50_000}
 BATCHES = (20_000, 100_000, 500_000)
 MANY_SHARDS = 8
 SHOWN = ("seconds", "steady", "core_s", "rows_per_s", "rows_agree", "ended")
-ASKED = (("state", 1, 100, 1.5), ("queries", 12, 100, 1.5))
+TARGETS = (("state", 1, 100, 1.5), ("queries", 12, 100, 1.5))
 """A series, two points of it, and how many times the first the time of the second may be."""
 CORES = (2, 4, 8, 16, 32, 64)
 Point = tuple[float, Workload, tuple[str, ...]]
@@ -85,13 +85,19 @@ def measure(terms: Terms) -> dict[str, Any]:
                 results.append({"at": shown, "rows": load.batch_rows, **{k: taken[k] for k in SHOWN}})
                 wrong += faults(f"{name}/{at}", taken)
         found[name] = {"axis": axis, "points": results}
-    return {"series": found, "asked": asked(found), "parts": all_parts(terms), "model": model(found), "faults": wrong}
+    return {
+        "series": found,
+        "targets": targets(found),
+        "parts": all_parts(terms),
+        "model": model(found),
+        "faults": wrong,
+    }
 
 
-def asked(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is asked of the ratio of two points of a series, with what it is."""
+def targets(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The targets for ratios of two points of a series, with what these are."""
     lines = []
-    for name, base, at, at_most in ASKED:
+    for name, base, at, at_most in TARGETS:
         seconds = {p["at"]: p["seconds"] for p in found[name]["points"] if p["seconds"]}
         if base in seconds and at in seconds:
             ratio = seconds[at] / seconds[base]

@@ -133,7 +133,7 @@ def show(name: str, figures: dict[str, Any]) -> None:
 
 
 def show_against(figures: dict[str, Any]) -> None:
-    """For each workload one table: figures, ratios and what is asked of them."""
+    """For each workload one table: figures, ratios and their targets."""
     from muntin.bench.against import OURS, compared
     from muntin.cli import screen
 
@@ -144,15 +144,15 @@ def show_against(figures: dict[str, Any]) -> None:
         rows = []
         for contender, f in load["results"].items():
             ratios = [times.get((name, contender, n)) for n in ours]
-            asked = next((f"{r['target']:g}" for r in ratios if r and r["target"]), "")
+            target = next((f"{r['target']:g}" for r in ratios if r and r["target"]), "")
             if (
                 contender in ours
                 and "Parquet in" in contender
                 and (least := figures.get("least_rows_per_s", {}).get(name))
             ):
-                asked = f"{least:,}/s"
+                target = f"{least:,}/s"
             speed = (_seconds(f), f["core_s"], _whole(f["rows_per_s"]), _whole(f["rows_out_per_s"]))
-            rows.append((contender, *speed, *map(_times, ratios), asked, AGREE[f["rows_agree"]], f["ended"]))
+            rows.append((contender, *speed, *map(_times, ratios), target, AGREE[f["rows_agree"]], f["ended"]))
         header = (
             "contender",
             "seconds",
@@ -160,7 +160,7 @@ def show_against(figures: dict[str, Any]) -> None:
             "in/s",
             "out/s",
             *(f"x {n[len(OURS) + 2 :]}" for n in ours),
-            "asked",
+            "target",
         )
         title = (
             f"{name}: {load['says']}\n2 x {load['rows_per_stream']:,} rows; seconds of a micro-batch of "
@@ -192,8 +192,8 @@ def show_scale(figures: dict[str, Any]) -> None:
     from muntin.cli import screen
 
     out = screen.console()
-    asked = {
-        (a["series"], a["at"]): f"{a['ratio']:.2f} of {a['over']}, at most {a['at_most']}" for a in figures["asked"]
+    targets = {
+        (a["series"], a["at"]): f"{a['ratio']:.2f} of {a['over']}, at most {a['at_most']}" for a in figures["targets"]
     }
     for name, series in figures["series"].items():
         if not series["points"]:
@@ -201,11 +201,11 @@ def show_scale(figures: dict[str, Any]) -> None:
         first = series["points"][0]["seconds"]
         rows = [
             (p["at"], _seconds(p), p["core_s"], _whole(p["rows_per_s"]),
-             f"{p['seconds'] / first:.2f}" if first and p["seconds"] else "", asked.get((name, p["at"]), ""),
+             f"{p['seconds'] / first:.2f}" if first and p["seconds"] else "", targets.get((name, p["at"]), ""),
              AGREE[p["rows_agree"]], p["ended"])
             for p in series["points"]
         ]  # fmt: skip
-        header = (series["axis"], "seconds", "core s", "rows/s", "ratio", "asked", "rows", "ended")
+        header = (series["axis"], "seconds", "core s", "rows/s", "ratio", "target", "rows", "ended")
         out.print(screen.table(header, rows, name))
     parts = figures["parts"]
     if parts:

@@ -119,7 +119,7 @@ class Counters:
     aggregated: int = 0
     """Additions of a pair to what comes or goes with it."""
     combined: int = 0
-    """Additions of what comes or goes together to a lane of a family."""
+    """Additions of what comes or goes together to a window of a family."""
     punctuations: list[int] = field(default_factory=lambda: [0, 0])
     malformed: list[int] = field(default_factory=lambda: [0, 0])
     """Punctuations that say nothing."""

@@ -7,9 +7,8 @@ another process needs beside the memory of the operator: it goes on from there w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from muntin.core.aggregates import NO_FINALS
+from muntin.core.aggregates import FinalsImage, FinalsMeta, GroupStateImage
 from muntin.core.arrivals import IntakeImage, IntakeMeta, ProgressMeta, RowNumberingImage
 from muntin.core.batch import Counters
 from muntin.core.join import StateImage
@@ -34,7 +33,7 @@ class OperatorMeta:
     counters: Counters = field(default_factory=Counters)
     matches: MatchesMeta = field(default_factory=MatchesMeta)
     promises: PromisesMeta | None = None
-    finals: Any = field(default_factory=lambda: NO_FINALS)
+    finals: FinalsMeta = field(default_factory=FinalsMeta)
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class OperatorImage:
     matches: MatchesImage
     row_numberings: list[RowNumberingImage | None]
     promises: PromisesImage | None
-    aggregates: Any
-    finals: Any
+    aggregates: list[GroupStateImage]
+    finals: FinalsImage
 
     def fits(self, join: SharedJoin) -> bool:
         """Whether it was made with the same cuts: its expiry lists are those of slices."""

@@ -1,12 +1,12 @@
 """Aggregates over pairs that come and go: cells of pairs, and the sweep through time.
 
 Groups are slots (`kernels.slots`). Pairs that come and go together are combined into a *cell* first. The sweep goes
-through the comings and goings of cells in order of time; a cell that comes is added to all lanes from its own on, one
-that goes is taken out of one lane.
+through the comings and goings of cells in order of time; a cell that comes is added to all windows from its own on, one
+that goes is taken out of one window.
 
-What can be subtracted is kept as sums per slot and lane: `ints`, exact, wide ones as limbs of 32 bits, and `doubles`,
+What can be subtracted is kept as sums per slot and window: `ints`, exact, wide ones as limbs of 32 bits, and `doubles`,
 as pairs of doubles of which the second holds what the first has no room for. What cannot be subtracted (MIN, MAX) is
-kept as a skyline per slot, for all lanes (`kernels.skyline`).
+kept as a skyline per slot, for all windows (`kernels.skyline`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NEVER = 1 << 62
 
 
 class Sums(NamedTuple):
-    """What is kept per slot and lane; `seen` is the last instant at which a row was due, `live` per lane how many slots
-    have pairs."""
+    """What is kept per slot and window; `seen` is the last instant at which a row was due, `live` per window how many
+    slots have pairs."""
 
     ints: Int64s
     doubles: Floats
@@ -39,7 +39,7 @@ class Sums(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Comings and goings in order of time: of which slot, in the lanes from `lo` to `hi`, with what is to be added.
+    """Comings and goings in order of time: of which slot, in the windows from `lo` to `hi`, with what is to be added.
 
     `keys` and `has` are for what comes only: what MIN and MAX compare, and where there is such a value.
     """
@@ -56,10 +56,10 @@ class Events(NamedTuple):
 
 
 class Out(NamedTuple):
-    """Rows: values of a slot in a lane at a time."""
+    """Rows: values of a slot in a window at a time."""
 
     slot: Int32s
-    lane: Int32s
+    window: Int32s
     time: Int64s
     ints: Int64s
     doubles: Floats
@@ -144,14 +144,14 @@ def _add_arrays(a_high, a_low, b_high, b_low, high, low):
 
 
 @inlined
-def _copy(row, slot, lane, time, after, ints, doubles, spots, skylines, out):
-    """Write the values of a slot in a lane as a row; `after` is the anchor up to which pairs are gone."""
-    out_slot, out_lane, out_time, out_ints, out_doubles, out_keys, out_has = out
-    out_slot[row], out_lane[row], out_time[row] = slot, lane, time
+def _copy(row, slot, window, time, after, ints, doubles, spots, skylines, out):
+    """Write the values of a slot in a window as a row; `after` is the anchor up to which pairs are gone."""
+    out_slot, out_window, out_time, out_ints, out_doubles, out_keys, out_has = out
+    out_slot[row], out_window[row], out_time[row] = slot, window, time
     for c in range(ints.shape[2]):
-        out_ints[row, c] = ints[slot, lane, c]
+        out_ints[row, c] = ints[slot, window, c]
     for c in range(doubles.shape[2]):
-        out_doubles[row, c] = doubles[slot, lane, c]
+        out_doubles[row, c] = doubles[slot, window, c]
     for e in range(spots.shape[1]):
         spot = spots[slot, e]
         at = first_after(spot, skylines, after)
@@ -160,29 +160,29 @@ def _copy(row, slot, lane, time, after, ints, doubles, spots, skylines, out):
 
 
 @inlined
-def _apply(n, slot, lane, event_ints, event_doubles, counts, ints, doubles, live):
-    """Add an event to a lane; a sum of doubles over nothing is exactly zero."""
-    before = ints[slot, lane, 0]
+def _apply(n, slot, window, event_ints, event_doubles, counts, ints, doubles, live):
+    """Add an event to a window; a sum of doubles over nothing is exactly zero."""
+    before = ints[slot, window, 0]
     for c in range(ints.shape[2]):
-        ints[slot, lane, c] += event_ints[n, c]
-    live[lane] += np.int64(ints[slot, lane, 0] > 0) - np.int64(before > 0)
+        ints[slot, window, c] += event_ints[n, c]
+    live[window] += np.int64(ints[slot, window, 0] > 0) - np.int64(before > 0)
     for c in range(len(counts)):
         high, low = 0.0, 0.0
-        if ints[slot, lane, counts[c]] != 0:
+        if ints[slot, window, counts[c]] != 0:
             high, low = _add(
-                doubles[slot, lane, 2 * c],
-                doubles[slot, lane, 2 * c + 1],
+                doubles[slot, window, 2 * c],
+                doubles[slot, window, 2 * c + 1],
                 event_doubles[n, 2 * c],
                 event_doubles[n, 2 * c + 1],
             )
-        doubles[slot, lane, 2 * c], doubles[slot, lane, 2 * c + 1] = high, low
+        doubles[slot, window, 2 * c], doubles[slot, window, 2 * c + 1] = high, low
 
 
 @kernel
 def sweep_changes(events, start, stop, windows, counts, since, base, sums, control, out):
-    """Go through the events from `start` to `stop`, and write a row for each instant, slot and lane that they touch.
+    """Go through the events from `start` to `stop`, and write a row for each instant, slot and window that they touch.
 
-    A slot and lane not touched since the instant `base` gets a row before it that says what was the case at `since`.
+    A slot and window not touched since the instant `base` gets a row before it that says what was the case at `since`.
     Returns the number of rows. `counts` says which of the ints counts the values of each sum of doubles.
     """
     time, slots, lo, hi, anchor, event_ints, event_doubles, keys, has = events
@@ -194,22 +194,22 @@ def sweep_changes(events, start, stop, windows, counts, since, base, sums, contr
         clock = control[CLOCK]
         while n < stop and time[n] == now:
             slot = np.int64(slots[n])
-            for lane in range(lo[n], hi[n]):
-                if seen[slot, lane] < clock:
-                    if seen[slot, lane] < base:
-                        _copy(found, slot, lane, BEFORE, since - windows[lane], ints, doubles, spots, skylines, out)
+            for window in range(lo[n], hi[n]):
+                if seen[slot, window] < clock:
+                    if seen[slot, window] < base:
+                        _copy(found, slot, window, BEFORE, since - windows[window], ints, doubles, spots, skylines, out)
                         found += 1
-                    seen[slot, lane] = clock
-                    out.slot[found], out.lane[found], out.time[found] = slot, lane, now
+                    seen[slot, window] = clock
+                    out.slot[found], out.window[found], out.time[found] = slot, window, now
                     found += 1
-                _apply(n, slot, lane, event_ints, event_doubles, counts, ints, doubles, live)
+                _apply(n, slot, window, event_ints, event_doubles, counts, ints, doubles, live)
             for e in range(spots.shape[1]):
                 if has[n, e]:
                     add_step(spots[slot, e], skylines, anchor[n], keys[n, e], now - oldest)
             n += 1
         for row in range(first, found):
             if out.time[row] == now:
-                of, within = np.int64(out.slot[row]), np.int64(out.lane[row])
+                of, within = np.int64(out.slot[row]), np.int64(out.window[row])
                 _copy(row, of, within, now, now - windows[within], ints, doubles, spots, skylines, out)
     return found
 
@@ -235,17 +235,17 @@ def sweep_ticks(events, windows, counts, every, until, cursor, sums, control, ou
                 return False
             tick = cursor[1]
             for slot in range(control[USED]):
-                for lane in range(len(windows)):
-                    if ints[slot, lane, 0] > 0:
-                        after = tick - windows[lane]
-                        _copy(cursor[2], slot, lane, tick, after, ints, doubles, spots, skylines, out)
+                for window in range(len(windows)):
+                    if ints[slot, window, 0] > 0:
+                        after = tick - windows[window]
+                        _copy(cursor[2], slot, window, tick, after, ints, doubles, spots, skylines, out)
                         cursor[2] += 1
             cursor[1] += every
         if n == len(time):
             return True
         own = np.int64(slots[n])
-        for lane in range(lo[n], hi[n]):
-            _apply(n, own, lane, event_ints, event_doubles, counts, ints, doubles, live)
+        for window in range(lo[n], hi[n]):
+            _apply(n, own, window, event_ints, event_doubles, counts, ints, doubles, live)
         for e in range(spots.shape[1]):
             if has[n, e]:
                 add_step(spots[own, e], skylines, anchor[n], keys[n, e], now - oldest)
@@ -253,28 +253,33 @@ def sweep_ticks(events, windows, counts, every, until, cursor, sums, control, ou
 
 
 @kernel
-def write_standing(slots, lanes, since, time, windows, sums, out):
-    """Write the values at `since` of these slots and lanes as rows of a time."""
+def write_standing(slots, chosen, since, time, windows, sums, out):
+    """Write the values at `since` of these slots and windows as rows of a time."""
     ints, doubles, _, _, spots, skylines = sums
     for n in range(len(slots)):
-        slot, lane = np.int64(slots[n]), np.int64(lanes[n])
-        _copy(n, slot, lane, time, since - windows[lane], ints, doubles, spots, skylines, out)
+        slot, window = np.int64(slots[n]), np.int64(chosen[n])
+        _copy(n, slot, window, time, since - windows[window], ints, doubles, spots, skylines, out)
 
 
 @kernel
-def sweep_presence(events, sums, rows, out_time, out_lane, out_owner, out_step):
-    """Go through the events of values, and tell their owners where one appears in a lane (1) or is gone (-1)."""
+def sweep_presence(events, sums, rows, out_time, out_window, out_owner, out_step):
+    """Go through the events of values, and tell their owners where one appears in a window (1) or is gone (-1)."""
     time, slots, lo, hi, _, event_ints, _, _, _ = events
     ints, _, _, live, _, _ = sums
     found = 0
     for n in range(len(time)):
         slot = np.int64(slots[n])
-        for lane in range(lo[n], hi[n]):
-            before = ints[slot, lane, 0]
-            ints[slot, lane, 0] += event_ints[n, 0]
-            step = np.int64(ints[slot, lane, 0] > 0) - np.int64(before > 0)
-            live[lane] += step
+        for window in range(lo[n], hi[n]):
+            before = ints[slot, window, 0]
+            ints[slot, window, 0] += event_ints[n, 0]
+            step = np.int64(ints[slot, window, 0] > 0) - np.int64(before > 0)
+            live[window] += step
             if step != 0:
-                out_time[found], out_lane[found], out_owner[found], out_step[found] = time[n], lane, rows[slot], step
+                out_time[found], out_window[found], out_owner[found], out_step[found] = (
+                    time[n],
+                    window,
+                    rows[slot],
+                    step,
+                )
                 found += 1
     return found

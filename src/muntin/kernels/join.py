@@ -55,8 +55,7 @@ AHEAD = 64
 DONE, NEED_OUTPUT, NEED_SLAB, NEED_SLOTS = 0, 1, 2, 3
 PROBE, PROBE_INSERT, PROBE_ALL, ALL = 0, 1, 2, 3
 INVALIDATION_CODES = {(False, False): PROBE, (False, True): PROBE_INSERT, (True, False): PROBE_ALL, (True, True): ALL}
-"""Which buckets an arriving row cleans, by (all of them, those of both sides)."""
-"""Invalidation by name (kostowski 4.2): the buffers from which an arriving row takes stale rows out."""
+"""Which buckets an arriving row cleans, by (all of them, those of both sides) (kostowski 4.2)."""
 PROBES, COMPARISONS, STALE_CHECKS, REMOVED, TOUCHED, CROSSED, ROUTED = 0, 1, 2, 3, 5, 6, 7
 """Where `counts` adds up: rows that probed, partners looked at, checks for stale rows, stale rows of (left, right),
 cuts between slices stepped over, pairs placed by their age in a merged slice."""

@@ -2,7 +2,7 @@
 
 A *skyline* has the (anchor, key) for which no other has both a later anchor and a larger key. So anchors ascend and
 keys descend, and the largest key with an anchor after some time is that of the first such step. One skyline serves all
-lanes. All skylines lie in one slab; `spots[slot, column]` says where each is.
+windows. All skylines lie in one slab; `spots[slot, column]` says where each is.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Named(Protocol):
     def summary(self) -> str: ...
 
 
-class Policy:
+class Stateless:
     """A policy has no state: two of one class are the same, also after one has travelled to a worker."""
 
     def __eq__(self, other: object) -> bool:

@@ -398,6 +398,7 @@ def test_the_same_expression_may_be_written_in_several_ways():
     assert tuples(LocalJob(spec).push(tables, ended=True)["q0"])[0] == (0, 2, 3, 3, "x", "z", 0)
 
 
+@pytest.mark.slow
 def test_a_million_groups_keep_no_more_than_those_of_the_window():
     """State and count follow the groups that are live, and what is told those that change."""
     calls = "SELECT A.id, COUNT(*) AS n, MAX(B.v) AS top FROM A, B WHERE A.k = B.k GROUP BY A.id WINDOW 100 ms"

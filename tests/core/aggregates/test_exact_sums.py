@@ -214,6 +214,7 @@ def steps(rows: list[tuple]) -> list[tuple]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("call", SPREADS)
 @settings(max_examples=EXAMPLES // 5, deadline=None)
@@ -225,6 +226,7 @@ def test_variances_of_decimals_are_those_of_fractions(way, call, world, restarts
     assert steps(found) == steps(rows) and not faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("call", SPREADS)
 @settings(max_examples=EXAMPLES // 5, deadline=None)

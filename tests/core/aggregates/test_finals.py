@@ -75,6 +75,7 @@ def answers(scene: dict, counts=lambda pair: True) -> dict[str, list]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(scenes())
 def test_every_group_is_told_once_when_it_is_over_whatever_the_cuts_shards_and_restarts(scene):

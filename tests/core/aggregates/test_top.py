@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -250,6 +251,7 @@ def test_pairs_that_only_a_longer_window_has_are_not_in_the_way_of_a_shorter_one
     assert tuples(found["q1"]) == [(9, 1, 0), (7, 1, 50), (None, 0, 55)]
 
 
+@pytest.mark.slow
 def test_labels_that_are_spread_out_again_change_no_answer(monkeypatch):
     """Values that come always just before the last: there is soon no room for their labels."""
     select = "SELECT MIN(A.g) AS low, MAX(A.g) AS high FROM A, B WHERE A.k = B.k WINDOW 12 microseconds"

@@ -72,6 +72,7 @@ def expected(kind: str, window: int, left: list, right: list) -> list[tuple]:
 times = st.lists(st.sampled_from(INSIDE * 2 + OUTSIDE), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=EXAMPLES // 4, deadline=None)
 @given(st.sampled_from(list(WINDOWS)), times, times, st.data(), st.integers(1, 3))

@@ -155,6 +155,7 @@ def measured(spec: JobSpec, strategy: str, join_selectivity: float) -> tuple[flo
     return float(np.mean(kept)), (sum(c.comparisons for c in counters) - before) / (SECONDS - warm - BATCH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selectivity", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("name", WINDOWS)
 def test_the_state_of_each_strategy_is_that_of_equations_1_to_3(name, selectivity):

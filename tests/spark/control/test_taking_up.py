@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.model import JobSpec, UsageError
+from muntin.model import JobSpec, Side, UsageError, Window
+from muntin.model.job import JoinKind
 from muntin.plan import evolve, make_plan, reporting
 from muntin.plan.traffic import NOTHING
 from muntin.spark.checkpoint import requests
@@ -22,7 +23,7 @@ from muntin.spark.checkpoint.manifests import Manifest
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport
 from muntin.spark.control import control_stream
-from muntin.spark.control.changes import ChangeRequest, Changes
+from muntin.spark.control.changes import ChangeRequest, Changes, is_same
 from muntin.spark.control.routing import QueryRouter, assign_queries, query_differences, with_pending_changes
 from muntin.spark.sink.parquet import ParquetFolders
 from muntin.spark.sink.sink import OutputRequest
@@ -35,7 +36,26 @@ STREAMS = "".join(
 Q = "CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 5 s;"
 SPEC = parse_job(STREAMS + Q)
 ADD = "CREATE QUERY p AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 3 s"
+(QUERY,) = SPEC.queries.values()
+OTHER: list[dict[str, Any]] = [
+    {"keys": ()},
+    {"window": Window(1, 1)},
+    {"window": replace(QUERY.window, starts=(1, 0))},
+    {"select": ()},
+    {"where": (QUERY.keys[0].left, None)},
+    {"residual": QUERY.keys[0].left},
+    {"after": QUERY.keys[0].left},
+    {"kind": JoinKind.ANTI},
+    {"subject": Side.LEFT},
+    {"preserved": (Side.LEFT,)},
+]
 BESIDE = "CREATE QUERY r AS SELECT A.k FROM A, C WHERE A.k = C.k WINDOW 1 s"
+
+
+@pytest.mark.parametrize("fields", OTHER, ids=lambda fields: "".join(fields))
+def test_another_meaning_makes_another_query_and_another_spelling_does_not(fields: dict[str, Any]):
+    assert is_same(QUERY, replace(QUERY, text="typed otherwise"))
+    assert not is_same(QUERY, replace(QUERY, **fields))
 
 
 def begin(checkpoint: Path, number: int, spec: JobSpec, elsewhere: Collection[str], request: ChangeRequest) -> Changes:

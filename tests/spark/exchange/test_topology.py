@@ -6,6 +6,8 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from muntin.bench.workload import WORKLOADS, selections, uniform
 from muntin.core.policy import Policy
 from muntin.plan import make_plan
@@ -23,6 +25,7 @@ def topology(queries: int) -> Topology:
     return Topology(make_plan(spec), 2, True, "id", Policy.of(spec.settings, 2), "checkpoint", spec)
 
 
+@pytest.mark.slow
 def test_a_thousand_queries_are_far_from_what_spark_refuses():
     assert len(pickle.dumps(JoinProcessor(topology(1_000)))) < BROADCAST / 8
 

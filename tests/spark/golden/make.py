@@ -1,8 +1,6 @@
 """The golden checkpoint: a tiny job that has run two micro-batches, kept as `checkpoint.tar.xz` beside this file.
 
-    PYTHONPATH=src python tests/spark/golden/make.py
-
-makes it anew. Do so after a change of what is durable, together with a new `STATE_FORMAT` and a new
+`make golden` makes it anew. Do so after a change of what is durable, together with a new `STATE_FORMAT` and a new
 `docs/state-format.md`; without such a change it stays as it is, so that tests open what an older build wrote.
 
 The archive has the folders `data`, `out` and `ckpt`. Spark writes absolute paths into its checkpoint, so `pack` puts a

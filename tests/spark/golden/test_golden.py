@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from muntin.model import UsageError
+from muntin.spark.checkpoint import durable
 from muntin.spark.checkpoint.durable import FileKind, to_line
 from muntin.spark.checkpoint.identity import STATE_FORMAT, stored_job
 from muntin.spark.run import Job, check_job
@@ -18,7 +19,7 @@ from muntin.testing.local_job import LocalJob
 
 from . import make
 
-REMAKE = "remake it: PYTHONPATH=src python tests/spark/golden/make.py"
+REMAKE = "remake it: make golden"
 
 
 def rewritten(place: Path, **changed: object) -> None:
@@ -49,6 +50,13 @@ def test_a_checkpoint_of_another_format_is_refused_by_its_number(tmp_path: Path,
     rewritten(tmp_path, **content)
     with pytest.raises(UsageError, match=f"checkpoint of format {number}, this Muntin reads format {STATE_FORMAT}"):
         check_job(make.spec(tmp_path), (), tmp_path / "ckpt")
+
+
+def test_a_file_of_another_format_is_refused_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    make.unpack(tmp_path)
+    monkeypatch.setattr(durable, "FORMAT", durable.FORMAT + 1)
+    with pytest.raises(durable.DamageError, match=rf"job\.json is a file of format {durable.FORMAT - 1}, this Muntin"):
+        stored_job(tmp_path / "ckpt")
 
 
 @pytest.mark.spark

@@ -10,9 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from muntin.core.operator import Operator
+from muntin.core.operator_state import OperatorImage
+from muntin.plan import share
 from muntin.spark.shard import hot_state as hot_module
 from muntin.spark.shard.hot_state import FORMAT, STAMP, HotState
+from muntin.sql import parse_job
+from worlds import STREAMS
 
+QUERY = "CREATE QUERY q AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 3 microseconds;"
+(JOIN,) = share(parse_job(STREAMS.format(late=0) + QUERY)).joins
 LAYOUT = [((3,), "int64"), ((2, 2), "int32")]
 
 
@@ -23,7 +30,7 @@ def hot(tmp_path) -> HotState:
     numbers, _ = memory.allocate(memory.name("index"), LAYOUT)
     numbers[:] = [1, 2, 3]
     memory.keep(memory.name("payload"), pa.table({"x": [1, 2]}))
-    state.put_back(memory, "nonce", {"rows": 2})
+    state.put_back(memory, "nonce", Operator(JOIN, memory).image)
     return state
 
 
@@ -31,7 +38,7 @@ def test_what_one_process_put_back_another_finds(hot, tmp_path):
     claimed = HotState(tmp_path, 7).claim("nonce")
     assert claimed is not None
     memory, image = claimed
-    assert image == {"rows": 2}
+    assert isinstance(image, OperatorImage) and Operator(JOIN, memory, image=image).image == image
     assert memory.arrays("index-1", LAYOUT)[0].tolist() == [1, 2, 3]
     assert memory.table("payload-2")["x"].to_pylist() == [1, 2]
     assert memory.name("index") not in ("index-1", "payload-2")
@@ -62,7 +69,7 @@ def damage_extra(folder):
 
 def damage_stamp(folder):
     text = (folder / STAMP).read_text()
-    (folder / STAMP).write_text(text.replace('"rows": 2', '"rows": 3'))
+    (folder / STAMP).write_text(text.replace('"filter_order": false', '"filter_order": true'))
 
 
 def damage_format(folder):

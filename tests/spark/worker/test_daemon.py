@@ -16,7 +16,7 @@ from muntin.spark.worker.daemon import without_archives
 LIB = Path(pyspark.__file__).parent / "python" / "lib"
 PREPARED = """
 import gc, sys
-from muntin.spark import daemon
+from muntin.spark.worker import daemon
 daemon.prepare()
 print(daemon.threads(), "numba" in sys.modules, gc.get_freeze_count() > 50_000, any(".zip" in p for p in sys.path))
 """

@@ -6,9 +6,20 @@ functions say so themselves (`muntin.plan.functions`), and this room knows sums,
 """
 
 from muntin.core.aggregates.aggregates import Aggregates
-from muntin.core.aggregates.finals import NO_FINALS, Finals
-from muntin.core.aggregates.groups import GroupState, GroupValues
+from muntin.core.aggregates.finals import Finals, FinalsImage, FinalsMeta
+from muntin.core.aggregates.groups import GroupState, GroupStateImage, GroupValues
 from muntin.core.aggregates.key_ends import KeyEnds
 from muntin.core.aggregates.values import FAULT, finish
 
-__all__ = ["FAULT", "NO_FINALS", "Aggregates", "Finals", "GroupState", "GroupValues", "KeyEnds", "finish"]
+__all__ = [
+    "FAULT",
+    "Aggregates",
+    "Finals",
+    "FinalsImage",
+    "FinalsMeta",
+    "GroupState",
+    "GroupStateImage",
+    "GroupValues",
+    "KeyEnds",
+    "finish",
+]

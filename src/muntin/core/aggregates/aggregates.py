@@ -13,7 +13,8 @@ Nothing here is durable: the live pairs follow from the rows that the join keeps
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregates.groups import G1, G2, TIME, WINDOW, GroupState, GroupValues, WantedPairs, of_window
+from muntin.core.aggregates.groups import (
+    G1,
+    G2,
+    TIME,
+    WINDOW,
+    GroupState,
+    GroupStateImage,
+    GroupValues,
+    WantedPairs,
+    of_window,
+)
 from muntin.core.aggregates.labels import OCTETS, Labels, MovedLabels
 from muntin.core.aggregates.layer import GroupedPairs, Layer, Shape, in_order
 from muntin.core.aggregates.pair_values import values_of_pairs
@@ -50,7 +61,7 @@ class Aggregates:
         self,
         join: SharedJoin,
         memory: Memory,
-        image: Sequence[Mapping[str, Any]] | None = None,
+        image: Sequence[GroupStateImage] | None = None,
         every_rows: int = EVERY_ROWS,
     ):
         self._memory, self._every_rows = memory, every_rows
@@ -62,7 +73,7 @@ class Aggregates:
         return bool(self.states)
 
     @property
-    def image(self) -> list[dict[str, Any]]:
+    def image(self) -> list[GroupStateImage]:
         return [state.image for state in self.states]
 
     @property
@@ -99,7 +110,7 @@ class Aggregates:
             state.discard()
         return new
 
-    def _state(self, join: SharedJoin, family: Family, image: Mapping[str, Any] | None = None) -> GroupState:
+    def _state(self, join: SharedJoin, family: Family, image: GroupStateImage | None = None) -> GroupState:
         kind = FamilyState if family.top is None else TopState
         state = kind(join, family, self._memory, image)
         state.most = self._every_rows
@@ -109,23 +120,25 @@ class Aggregates:
 class FamilyState(GroupState):
     """The numbers of groups, and within these the values of expressions of which the different ones are counted."""
 
-    def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: GroupStateImage | None = None):
         measures = family.measures
         windows = np.array([window.size for window in family.windows], np.int64)
         counts = [measures.whole.index(wide.counted_by) for wide in measures.wide]
         shape = Shape(windows, len(measures.whole), np.array(counts, np.int64), len(measures.extremes))
         within = Shape(windows, 1, np.zeros(0, np.int64), 0)
-        super().__init__(join, family, memory, Layer(shape, memory, image and image["main"]), image)
-        self._within = [Layer(within, memory, image and image["within"][n]) for n in range(len(measures.distinct))]
-        self._labels = {arg.sql: Labels((), memory, image and image["labels"][arg.sql]) for arg in measures.texts}
+        super().__init__(join, family, memory, Layer(shape, memory, image.main if image else None), image)
+        self._within = [
+            Layer(within, memory, image.within[n] if image else None) for n in range(len(measures.distinct))
+        ]
+        self._labels = {arg.sql: Labels((), memory, image.labels[arg.sql] if image else None) for arg in measures.texts}
         """Of expressions whose values are texts, numbers that compare as they do."""
         sent = {sql: own for query in family.queries for sql, own in distinct_values_sent(join, query).items()}
         self._sends_values = [sent[kept.arg.sql] for kept in measures.distinct]
 
     @property
-    def image(self) -> dict[str, Any]:
+    def image(self) -> GroupStateImage:
         labels = {sql: labels.image for sql, labels in self._labels.items()}
-        return {**super().image, "within": [layer.image for layer in self._within], "labels": labels}
+        return replace(super().image, within=[layer.image for layer in self._within], labels=labels)
 
     @property
     def nbytes(self) -> int:
@@ -223,7 +236,7 @@ class FamilyState(GroupState):
         return Out._make(np.concatenate([b, rows[new]]) for b, rows in zip(before, columns, strict=True))
 
     def _table(self, out: Out) -> pa.Table:
-        columns: dict[str, Any] = {WINDOW: out.lane, TIME: self._times(out), **self._named(out.slot)}
+        columns: dict[str, Any] = {WINDOW: out.window, TIME: self._times(out), **self._named(out.slot)}
         measures = self.family.measures
         columns |= {name: out.ints[:, n] for n, name in enumerate(measures.whole)}
         columns |= {name: out.doubles[:, n] for n, name in enumerate(measures.halves)}
@@ -243,7 +256,7 @@ class FamilyState(GroupState):
         owner, own = layer.slots.rows[out.slot], layer.slots.keys[out.slot]
         groups = self.main.slots.keys[owner]
         named = {G1: groups[:, 0], G2: groups[:, 1], V1: own[:, 0], V2: own[:, 1], PAIRS: out.ints[:, 0]}
-        return pa.table({WINDOW: out.lane, TIME: self._times(out), **named})
+        return pa.table({WINDOW: out.window, TIME: self._times(out), **named})
 
     def _times(self, out: Out) -> Int64s:
         """Instants in microseconds."""

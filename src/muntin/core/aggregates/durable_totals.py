@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,15 +31,57 @@ NUMBERED = flat("int64", "int64")
 """Of a durable entry, after its own columns: its serial number and its home in the log."""
 
 
-@dataclass
-class LogSegment:
-    """A part of the log: its chunk, the first serial number given out since the part before, and what is in it."""
+class SegmentMeta(NamedTuple):
+    """What is durable of a segment beside its chunk: its number, its chunk, its first serial number."""
 
     number: int
     name: str
     first: int
+
+
+class SegmentImage(NamedTuple):
+    """What another process needs, beside the memory, to go on with a segment."""
+
+    meta: SegmentMeta
+    slots: tuple[Any, ...]
+    gone: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class DurableTotalsMeta:
+    """What is durable of a log beside its chunks; `counts` are the serial numbers given out, those logged, segments."""
+
+    counts: list[int]
+    segments: list[SegmentMeta]
+
+
+@dataclass(frozen=True)
+class EntriesImage:
+    """What another process needs, beside the memory, to go on with entries."""
+
+    name: str
+    room: int
+
+
+@dataclass(frozen=True)
+class DurableTotalsImage(EntriesImage):
+    """The same of durable entries."""
+
+    counts: list[int]
+    segments: list[SegmentImage]
+
+
+@dataclass
+class LogSegment:
+    """A part of the log: its chunk, the first serial number given out since the part before, and what is in it."""
+
+    meta: SegmentMeta
     slots: Stored
     gone: Stored
+
+    @property
+    def name(self) -> str:
+        return self.meta.name
 
     def __len__(self) -> int:
         return len(self.slots) + len(self.gone)
@@ -55,10 +97,10 @@ class Entries(Slotted):
     `slots.rows` is the caller's.
     """
 
-    def __init__(self, columns: Layout, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, columns: Layout, memory: Memory, image: EntriesImage | None = None):
         self._layout_of_columns, self._memory = columns, memory
-        self._room: int = image["room"] if image else FIRST_ROOM
-        self._name: str = image["name"] if image else memory.name("entries")
+        self._room: int = image.room if image else FIRST_ROOM
+        self._name: str = image.name if image else memory.name("entries")
         self._open(memory.arrays(self._name, self._layout()) if image else memory.allocate(self._name, self._layout()))
         if image is None:
             self._clear()
@@ -71,9 +113,8 @@ class Entries(Slotted):
         self.slots, self._nothing, self.columns = Slots(*arrays[:5]), arrays[5], arrays[6:]
 
     @property
-    def image(self) -> dict[str, Any]:
-        """What another process needs to go on, beside the memory."""
-        return {"name": self._name, "room": self._room}
+    def image(self) -> EntriesImage:
+        return EntriesImage(self._name, self._room)
 
     @property
     def nbytes(self) -> int:
@@ -114,16 +155,15 @@ class Entries(Slotted):
 class DurableTotals(Entries):
     """Entries that are durable."""
 
-    def __init__(self, columns: Layout, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, columns: Layout, memory: Memory, image: DurableTotalsImage | None = None):
         super().__init__([*columns, *NUMBERED], memory, image)
         self._touched: list[Int64s] = []
         self._gone: list[Int64s] = []
         self.segments: list[LogSegment] = []
-        counts: Sequence[int] = image["counts"] if image else (0, 0, 0)
-        self._serials, self._logged, self._number = counts
-        for number, name, first, slots, gone in image["segments"] if image else ():
+        self._serials, self._logged, self._number = image.counts if image else (0, 0, 0)
+        for meta, slots, gone in image.segments if image else ():
             opened = Stored.open(memory, slots, INSIDE), Stored.open(memory, gone, INSIDE)
-            self.segments.append(LogSegment(number, name, first, *opened))
+            self.segments.append(LogSegment(meta, *opened))
 
     @property
     def _serial(self) -> Int64s:
@@ -135,12 +175,9 @@ class DurableTotals(Entries):
         return self.columns[-1]
 
     @property
-    def image(self) -> dict[str, Any]:
-        segments = [
-            (segment.number, segment.name, segment.first, segment.slots.image, segment.gone.image)
-            for segment in self.segments
-        ]
-        return {**super().image, "counts": (self._serials, self._logged, self._number), "segments": segments}
+    def image(self) -> DurableTotalsImage:
+        segments = [SegmentImage(part.meta, part.slots.image, part.gone.image) for part in self.segments]
+        return DurableTotalsImage(self._name, self._room, self.meta.counts, segments)
 
     @property
     def nbytes(self) -> int:
@@ -169,9 +206,9 @@ class DurableTotals(Entries):
     # -- durability -----------------------------------------------------------------------------------------------
 
     @property
-    def meta(self) -> dict[str, Any]:
-        segments = [[segment.number, segment.name, segment.first] for segment in self.segments]
-        return {"counts": [self._serials, self._logged, self._number], "segments": segments}
+    def meta(self) -> DurableTotalsMeta:
+        counts = [self._serials, self._logged, self._number]
+        return DurableTotalsMeta(counts, [segment.meta for segment in self.segments])
 
     def log(self, chunks: ChunkLog, base: int, render: Callable[[Int64s], pa.Table]) -> list[str]:
         """Write what has changed as chunk number `base`; the chunks that are needed no more."""
@@ -186,9 +223,9 @@ class DurableTotals(Entries):
         while self.segments and len(self.segments[-1]) < 2 * size:
             segment = self.segments.pop()
             (slots,), (serials,) = segment.slots.arrays, segment.gone.arrays
-            here = (self._home[slots] == segment.number) & (self.slots.refs[slots] > 0)
+            here = (self._home[slots] == segment.meta.number) & (self.slots.refs[slots] > 0)
             touched, gone = np.union1d(touched, slots[here]), np.concatenate([gone, serials])
-            first, size = segment.first, size + len(segment)
+            first, size = segment.meta.first, size + len(segment)
             obsolete.append(segment.name)
             segment.discard()
         gone = gone[gone < first] if self.segments else none  # of younger entries no segment is left that has them
@@ -198,7 +235,7 @@ class DurableTotals(Entries):
             name = chunks.write(ChunkKind.TOTALS, Side.LEFT, base, table, FOREVER)
             self._home[touched] = self._number
             inside = Stored.keep(self._memory, [touched]), Stored.keep(self._memory, [gone])
-            self.segments.append(LogSegment(self._number, name, first, *inside))
+            self.segments.append(LogSegment(SegmentMeta(self._number, name, first), *inside))
             self._number += 1
         return obsolete
 
@@ -208,14 +245,14 @@ class DurableTotals(Entries):
         table = _written(self._serial[opened], render(opened), np.zeros(0, np.int64))
         return table.append_column(SEGMENT, pa.array(self._home[opened]))
 
-    def refill(self, meta: Mapping[str, Any], entries: pa.Table, slots: Int64s, gone: Mapping[str, Int64s]) -> None:
+    def refill(self, meta: DurableTotalsMeta, entries: pa.Table, slots: Int64s, gone: Mapping[str, Int64s]) -> None:
         """Number entries in these slots as those of a log with this `meta`; `gone` are its segments' closed ones."""
-        self._serials, self._logged, self._number = meta["counts"]
+        self._serials, self._logged, self._number = meta.counts
         self._serial[slots], self._home[slots] = entries[SERIAL].to_numpy(), entries[SEGMENT].to_numpy()
-        for number, name, first in meta["segments"]:
-            mine = slots[self._home[slots] == number]
-            inside = Stored.keep(self._memory, [mine]), Stored.keep(self._memory, [gone[name]])
-            self.segments.append(LogSegment(number, name, first, *inside))
+        for segment in meta.segments:
+            mine = slots[self._home[slots] == segment.number]
+            inside = Stored.keep(self._memory, [mine]), Stored.keep(self._memory, [gone[segment.name]])
+            self.segments.append(LogSegment(segment, *inside))
 
 
 def _written(serials: Int64s, entries: pa.Table, gone: Int64s) -> pa.Table:
@@ -230,9 +267,9 @@ def closed_in(table: pa.Table) -> Int64s:
     return table.filter(pc.invert(table[OPEN]))[SERIAL].to_numpy()
 
 
-def contents_of(meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> pa.Table | None:
+def contents_of(meta: DurableTotalsMeta, tables: Mapping[str, pa.Table]) -> pa.Table | None:
     """The open entries of a log, each as it was written last, with its segment's number; None where there are none."""
-    segments = [(number, tables[name]) for number, name, _ in meta["segments"]]
+    segments = [(number, tables[name]) for number, name, _ in meta.segments]
     if not segments:
         return None
     parts = [table.append_column(SEGMENT, pa.array(np.full(table.num_rows, number))) for number, table in segments]

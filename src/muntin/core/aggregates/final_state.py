@@ -10,14 +10,25 @@ new group.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.aggregates.durable_totals import SEGMENT, SERIAL, DurableTotals, Entries, closed_in, contents_of
-from muntin.core.aggregates.groups import G1, G2, TIME, Groups, GroupValues, group_hashes
+from muntin.core.aggregates.durable_totals import (
+    SEGMENT,
+    SERIAL,
+    DurableTotals,
+    DurableTotalsImage,
+    DurableTotalsMeta,
+    Entries,
+    EntriesImage,
+    closed_in,
+    contents_of,
+)
+from muntin.core.aggregates.groups import G1, G2, TIME, Groups, GroupsImage, GroupValues, group_hashes
 from muntin.core.aggregates.key_ends import KeyEnds, first_ends
 from muntin.core.aggregates.pair_values import values_of_pairs
 from muntin.core.aggregates.totals import Totals, TotalsLayout, together
@@ -46,21 +57,42 @@ VALUES = flat("int64", "int64", "int64")
 NOTHING = pa.table({SERIAL: np.zeros(0, np.int64), SEGMENT: np.zeros(0, np.int64)})
 
 
+@dataclass(frozen=True)
+class FinalStateMeta:
+    """What is durable of a family beside its chunks: its queries, and the logs of groups and of different values."""
+
+    queries: list[str]
+    groups: DurableTotalsMeta
+    values: dict[str, DurableTotalsMeta]
+
+
+@dataclass(frozen=True)
+class FinalStateImage:
+    """What another process needs, beside the memory, to go on with a family."""
+
+    queries: list[str]
+    groups: DurableTotalsImage
+    keys: EntriesImage
+    values: list[DurableTotalsImage]
+    named: GroupsImage
+
+
 class FinalState:
     """One family: its groups by key, and the different values within them."""
 
-    def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: FinalStateImage | None = None):
         self.join, self.family, self._memory = join, family, memory
         self._layout = TotalsLayout(family.measures)
         sizes = [[window.queries[0].window.side(side) for window in family.windows] for side in Side]
         self._sizes = np.array(sizes, np.int64)
         self._count = len(family.windows)
-        self.groups = DurableTotals(self._group_columns(), memory, image and image["groups"])
-        self._keys = Entries([], memory, image and image["keys"])  # `rows` leads to the groups of a key
+        self.groups = DurableTotals(self._group_columns(), memory, image.groups if image else None)
+        self._keys = Entries([], memory, image.keys if image else None)  # `rows` leads to the groups of a key
         self._values = [
-            DurableTotals(VALUES, memory, image and image["values"][n]) for n in range(len(family.measures.distinct))
+            DurableTotals(VALUES, memory, image.values[n] if image else None)
+            for n in range(len(family.measures.distinct))
         ]
-        self._named = Groups(family.groups, memory, image["named"] if image else ())
+        self._named = Groups(family.groups, memory, image.named if image else [])
 
     def _group_columns(self) -> Layout:
         heads = flat(*("int64" for _ in self.family.measures.distinct))
@@ -72,14 +104,9 @@ class FinalState:
         return [kept.arg.sql for kept in self.family.measures.distinct]
 
     @property
-    def image(self) -> dict[str, Any]:
-        return {
-            "queries": [q.name for q in self.family.queries],
-            "groups": self.groups.image,
-            "keys": self._keys.image,
-            "values": [log.image for log in self._values],
-            "named": self._named.image,
-        }
+    def image(self) -> FinalStateImage:
+        queries, values = [q.name for q in self.family.queries], [log.image for log in self._values]
+        return FinalStateImage(queries, self.groups.image, self._keys.image, values, self._named.image)
 
     @property
     def nbytes(self) -> int:
@@ -256,9 +283,9 @@ class FinalState:
     # -- durability -----------------------------------------------------------------------------------------------
 
     @property
-    def meta(self) -> dict[str, Any]:
+    def meta(self) -> FinalStateMeta:
         values = {sql: log.meta for sql, log in zip(self._distinct, self._values, strict=True)}
-        return {"queries": [q.name for q in self.family.queries], "groups": self.groups.meta, "values": values}
+        return FinalStateMeta([q.name for q in self.family.queries], self.groups.meta, values)
 
     def _written(self, groups: Int64s) -> pa.Table:
         """Groups with their totals, each named by the window of its window: others may have other windows."""
@@ -277,16 +304,11 @@ class FinalState:
         columns = [hashes[:, 0], hashes[:, 1], owners[:, 0], owners[:, 1], left, right]
         return pa.table([pa.array(c) for c in columns], names=[H1, H2, OWNER1, OWNER2, *SIZES])
 
-    def restore(self, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+    def restore(self, meta: FinalStateMeta, tables: Mapping[str, pa.Table]) -> None:
         """What a log with this `meta` has, perhaps of a family with more queries."""
-        values = {sql: meta["values"][sql] for sql in self._distinct}
-        gone = {
-            name: closed_in(tables[name])
-            for log in (meta["groups"], *values.values())
-            for _, name, _ in log["segments"]
-        }
-        found = [contents_of(log, tables) for log in (meta["groups"], *values.values())]
-        self._refill([meta["groups"], *values.values()], found, gone)
+        logs = [meta.groups, *(meta.values[sql] for sql in self._distinct)]
+        gone = {segment.name: closed_in(tables[segment.name]) for log in logs for segment in log.segments}
+        self._refill(logs, [contents_of(log, tables) for log in logs], gone)
 
     def narrowed(self, join: SharedJoin, family: Family) -> tuple[FinalState, list[str]]:
         """The same with fewer queries, and the chunks that are needed no more; between micro-batches only."""
@@ -299,7 +321,7 @@ class FinalState:
         return other, [name for name in self.discard() if name not in kept]
 
     def _refill(
-        self, metas: Sequence[Mapping[str, Any]], found: Sequence[pa.Table | None], gone: Mapping[str, Int64s]
+        self, metas: Sequence[DurableTotalsMeta], found: Sequence[pa.Table | None], gone: Mapping[str, Int64s]
     ) -> None:
         """Take in groups, and the values within them, that a log has."""
         takes: list[Callable[[pa.Table], tuple[pa.Table, Int64s]]] = [self._take_groups]

@@ -10,12 +10,13 @@ family go on with the same log.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.aggregates.final_state import FinalState, Keys
+from muntin.core.aggregates.final_state import FinalState, FinalStateImage, FinalStateMeta, Keys
 from muntin.core.aggregates.groups import GroupValues, WantedPairs
 from muntin.core.aggregates.key_ends import KeyEnds
 from muntin.core.arrivals import key_columns
@@ -30,29 +31,43 @@ from muntin.plan import SharedJoin
 from muntin.plan.families import Family, final_families
 
 NO_NUMBERS = np.zeros(0, np.int64)
-NO_FINALS: Mapping[str, Any] = {"next": 0, "states": ()}
-"""What is known of a shard that never had any."""
+
+
+@dataclass(frozen=True)
+class FinalsMeta:
+    """What is durable beside the chunks: the number of the next chunk, and each family; by default, of no family."""
+
+    next: int = 0
+    states: list[FinalStateMeta] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FinalsImage:
+    """What another process needs, beside the memory, to go on."""
+
+    next: int
+    states: list[FinalStateImage]
 
 
 class Finals:
     """All families of a join with EMIT FINAL."""
 
-    def __init__(self, join: SharedJoin, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, join: SharedJoin, memory: Memory, image: FinalsImage | None = None):
         self._memory = memory
         self._obsolete: list[str] = []
-        self._next: int = image["next"] if image else 0
+        self._next = image.next if image else 0
         if image is None:
             found = final_families(q for q in join.queries if q.final)
             self.states = [FinalState(join, family, memory) for family in found]
         else:
-            self.states = [FinalState(join, _family(join, part["queries"]), memory, part) for part in image["states"]]
+            self.states = [FinalState(join, _family(join, part.queries), memory, part) for part in image.states]
 
     def __bool__(self) -> bool:
         return bool(self.states)
 
     @property
-    def image(self) -> dict[str, Any]:
-        return {"next": self._next, "states": [state.image for state in self.states]}
+    def image(self) -> FinalsImage:
+        return FinalsImage(self._next, [state.image for state in self.states])
 
     @property
     def nbytes(self) -> int:
@@ -108,8 +123,8 @@ class Finals:
     # -- durability -----------------------------------------------------------------------------------------------
 
     @property
-    def meta(self) -> dict[str, Any]:
-        return {"next": self._next, "states": [state.meta for state in self.states]}
+    def meta(self) -> FinalsMeta:
+        return FinalsMeta(self._next, [state.meta for state in self.states])
 
     def log(self, chunks: ChunkLog) -> None:
         """Write what has changed, and remove the chunks that are needed no more."""
@@ -120,12 +135,12 @@ class Finals:
                 self._next += 1
         chunks.remove(obsolete)
 
-    def restore(self, join: SharedJoin, meta: Mapping[str, Any], chunks: ChunkLog, tables: Mapping[str, Any]) -> None:
+    def restore(self, join: SharedJoin, meta: FinalsMeta, chunks: ChunkLog, tables: Mapping[str, Any]) -> None:
         """Everything again from the chunks; those that belong to nobody go with the next micro-batch."""
-        self._next = meta["next"]
+        self._next = meta.next
         self.states = []
-        for part in meta["states"]:
-            state = FinalState(join, _family(join, part["queries"]), self._memory)
+        for part in meta.states:
+            state = FinalState(join, _family(join, part.queries), self._memory)
             state.restore(part, tables)
             self.states.append(state)
         known = {segment.name for state in self.states for log, _ in state.logs for segment in log.segments}

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregates.layer import Layer
+from muntin.core.aggregates.labels import LabelsImage
+from muntin.core.aggregates.layer import Layer, LayerImage
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import CLASS, Counters
 from muntin.core.policy import EVERY_ROWS, LimitError
@@ -88,20 +89,38 @@ class PlacedPairs(NamedTuple):
     h2: Int64s
 
 
+GroupsImage = list[tuple[int, str]]
+"""The tables of groups: the number of the first group in each, and its name in the memory."""
+
+
+@dataclass(frozen=True)
+class GroupStateImage:
+    """What another process needs, beside the memory, to go on with a family.
+
+    `within` are layers of different values, `labels` are by expression.
+    """
+
+    main: LayerImage
+    groups: GroupsImage
+    since: int
+    within: list[LayerImage] = field(default_factory=list)
+    labels: dict[str, LabelsImage] = field(default_factory=dict)
+
+
 class GroupState(ABC):
     """One family: its groups, and what is kept of their pairs."""
 
     most = EVERY_ROWS
     """Rows that may be sent for the instants of `EVERY d` at once."""
 
-    def __init__(self, join: SharedJoin, family: Family, memory: Memory, main: Layer, image: Mapping[str, Any] | None):
+    def __init__(self, join: SharedJoin, family: Family, memory: Memory, main: Layer, image: GroupStateImage | None):
         self.join, self.family, self.main = join, family, main
-        self._groups = Groups(family.groups, memory, image["groups"] if image else ())
-        self._since: int = image["since"] if image else -FOREVER // family.pane
+        self._groups = Groups(family.groups, memory, image.groups if image else [])
+        self._since = image.since if image else -FOREVER // family.pane
 
     @property
-    def image(self) -> dict[str, Any]:
-        return {"main": self.main.image, "groups": self._groups.image, "since": self._since}
+    def image(self) -> GroupStateImage:
+        return GroupStateImage(self.main.image, self._groups.image, self._since)
 
     @property
     def nbytes(self) -> int:
@@ -206,13 +225,13 @@ def _hashed(values: list[pa.ChunkedArray]) -> tuple[Int64s, Int64s]:
 class Groups:
     """The columns of groups by number, in tables that are merged when they are of similar size."""
 
-    def __init__(self, exprs: Sequence[Expr], memory: Memory, image: Sequence[tuple[int, str]] = ()):
+    def __init__(self, exprs: Sequence[Expr], memory: Memory, image: GroupsImage):
         self._exprs, self._memory = exprs, memory
         self._schema = pa.schema([pa.field(f"g.{n}", arrow_type(e.type)) for n, e in enumerate(exprs)])
         self._tables = [(base, name, memory.table(name)) for base, name in image]
 
     @property
-    def image(self) -> list[tuple[int, str]]:
+    def image(self) -> GroupsImage:
         return [(base, name) for base, name, _ in self._tables]
 
     @property

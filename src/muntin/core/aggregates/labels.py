@@ -9,8 +9,9 @@ Values lie in tables that are merged when they are of similar size; in each, lab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,18 +39,27 @@ class MovedLabels(NamedTuple):
         return self.new[np.minimum(np.searchsorted(self.old, labels), len(self.new) - 1)]
 
 
+@dataclass(frozen=True)
+class LabelsImage:
+    """What another process needs, beside the memory, to go on with labels; by default, nothing has any."""
+
+    names: list[str] = field(default_factory=list)
+    kept: int = 0
+
+
 class Labels:
     """The values of one order, each with columns that come with it."""
 
-    def __init__(self, fields: Sequence[pa.Field], memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, fields: Sequence[pa.Field], memory: Memory, image: LabelsImage | None = None):
         self._schema = pa.schema([pa.field(LABEL, pa.int64()), pa.field(OCTETS, pa.large_binary()), *fields])
         self._memory = memory
-        self._tables = [(name, memory.table(name)) for name in image["names"]] if image else []
-        self._kept: int = image["kept"] if image else 0
+        image = image or LabelsImage()
+        self._tables = [(name, memory.table(name)) for name in image.names]
+        self._kept = image.kept
 
     @property
-    def image(self) -> dict[str, Any]:
-        return {"names": [name for name, _ in self._tables], "kept": self._kept}
+    def image(self) -> LabelsImage:
+        return LabelsImage([name for name, _ in self._tables], self._kept)
 
     @property
     def nbytes(self) -> int:

@@ -12,10 +12,10 @@ when its size has passed since the anchor. So nothing is looked at but what come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from muntin.core.storage import (
     Arrays,
     Layout,
     Memory,
+    QueueImage,
     Slotted,
     TimeQueue,
     first_to_merge,
@@ -82,14 +83,25 @@ class GroupedPairs(NamedTuple):
     has: Bools
 
 
+@dataclass(frozen=True)
+class LayerImage:
+    """What another process needs, beside the memory, to go on with a layer."""
+
+    names: dict[str, str]
+    room: int
+    steps: int
+    runs: list[QueueImage]
+    waiting: list[QueueImage]
+
+
 class Layer(Slotted):
     _names: dict[str, str]
 
-    def __init__(self, shape: Shape, memory: Memory, image: Mapping[str, Any] | None = None, step: int = STEP):
+    def __init__(self, shape: Shape, memory: Memory, image: LayerImage | None = None, step: int = STEP):
         self.shape, self._step = shape, step
         self._memory = memory
         if image:
-            self._names, self._room, self._steps = dict(image["names"]), image["room"], image["steps"]
+            self._names, self._room, self._steps = dict(image.names), image.room, image.steps
             slots, sums, skylines = self._layouts()
             self.slots = Slots(*memory.arrays(self._names["slots"], slots))
             kept = memory.arrays(self._names["sums"], sums)
@@ -98,8 +110,8 @@ class Layer(Slotted):
             self._room, self._steps = FIRST_SLOTS, FIRST_STEPS
             self._allocate()
         going, coming = self._cell_columns()
-        self._runs = [TimeQueue.open(memory, run, going) for run in image["runs"]] if image else []
-        self._waiting = [TimeQueue.open(memory, run, coming) for run in image["waiting"]] if image else []
+        self._runs = [TimeQueue.open(memory, run, going) for run in image.runs] if image else []
+        self._waiting = [TimeQueue.open(memory, run, coming) for run in image.waiting] if image else []
 
     def _layouts(self) -> tuple[Layout, Layout, Layout]:
         room, shape, windows = self._room, self.shape, len(self.shape.windows)
@@ -127,14 +139,9 @@ class Layer(Slotted):
         self._clear()
 
     @property
-    def image(self) -> dict[str, Any]:
-        return {
-            "names": self._names,
-            "room": self._room,
-            "steps": self._steps,
-            "runs": [run.image for run in self._runs],
-            "waiting": [run.image for run in self._waiting],
-        }
+    def image(self) -> LayerImage:
+        queues = ([run.image for run in runs] for runs in (self._runs, self._waiting))
+        return LayerImage(self._names, self._room, self._steps, *queues)
 
     def discard(self) -> None:
         for name in self._names.values():

@@ -10,16 +10,16 @@ several shards, each of its first pairs is among the first of its shard, so the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.aggregates.groups import TIME, GroupState, GroupValues, unsigned_zero
+from muntin.core.aggregates.groups import TIME, GroupState, GroupStateImage, GroupValues, unsigned_zero
 from muntin.core.aggregates.labels import LABEL, Labels
-from muntin.core.aggregates.layer import BLOCK, GroupedPairs, Layer, Shape, blocks, in_order
+from muntin.core.aggregates.layer import BLOCK, GroupedPairs, Layer, LayerImage, Shape, blocks, in_order
 from muntin.core.batch import Counters
 from muntin.core.results import OutputColumns
 from muntin.core.storage import Memory
@@ -27,7 +27,7 @@ from muntin.kernels.aggregate import BEFORE, Events
 from muntin.kernels.arrays import Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.order import sort_keys
-from muntin.kernels.top import LANE, LENGTH, SLOT, START, Lists, sweep_lists, sweep_ticks, write_lists
+from muntin.kernels.top import LENGTH, SLOT, START, WINDOW, Lists, sweep_lists, sweep_ticks, write_lists
 from muntin.kernels.top import TIME as AT
 from muntin.model import Query
 from muntin.model.job import Top
@@ -42,7 +42,7 @@ ENTRIES = "entries"
 class Band(Layer):
     """A layer that keeps of each group the pairs that are or can come to be among its first (`kernels.top`)."""
 
-    def __init__(self, windows: Int64s, depths: Int64s, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, windows: Int64s, depths: Int64s, memory: Memory, image: LayerImage | None = None):
         super().__init__(Shape(windows, 1, np.zeros(0, np.int64), 1), memory, image, step=3)
         self.depths = depths
 
@@ -93,17 +93,17 @@ class TopState(GroupState):
 
     main: Band
 
-    def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: Mapping[str, Any] | None = None):
+    def __init__(self, join: SharedJoin, family: Family, memory: Memory, image: GroupStateImage | None = None):
         windows = np.array([window.size for window in family.windows], np.int64)
         depths = np.array([window.depth for window in family.windows], np.int64)
-        super().__init__(join, family, memory, Band(windows, depths, memory, image and image["main"]), image)
+        super().__init__(join, family, memory, Band(windows, depths, memory, image.main if image else None), image)
         self._top = _top(family.first)
         fields = [pa.field(f"t.{n}", arrow_type(c.type)) for n, c in enumerate(self._top.columns)]
-        self._labels = Labels(fields, memory, image and image["labels"])
+        self._labels = Labels(fields, memory, image.labels[ENTRIES] if image else None)
 
     @property
-    def image(self) -> dict[str, Any]:
-        return {**super().image, "labels": self._labels.image}
+    def image(self) -> GroupStateImage:
+        return replace(super().image, labels={ENTRIES: self._labels.image})
 
     @property
     def nbytes(self) -> int:
@@ -164,7 +164,7 @@ class TopState(GroupState):
 
     def _sent(self, lists: Lists, window: int, query: Query) -> tuple[pa.Table, dict[str, pa.Table]]:
         """The lists of a window, a row for each pair, and what the pairs are."""
-        heads = lists.heads[lists.heads[:, LANE] == window]
+        heads = lists.heads[lists.heads[:, WINDOW] == window]
         lengths = np.minimum(heads[:, LENGTH], _top(query).limit)
         shown = np.maximum(lengths, 1)
         of = np.repeat(np.arange(len(heads)), shown)

@@ -166,13 +166,13 @@ class PendingPunctuations:
         return {name: in_order(tables_) for name, tables_ in parts.items()}
 
     def over(self, family: int, windows: Sequence[Sequence[int]], before: int, release: int) -> Iterator[Over]:
-        """The same for a family of finals, with the windows of its lanes on both sides: key, time, lane."""
+        """The same for a family of finals, with its windows on both sides: key, time, number of the window."""
         for side in Side:
             rows = self._rows[side]
-            for lane, window in enumerate(windows):
+            for number, window in enumerate(windows):
                 ends = np.minimum(*self._ends(rows, window[side], rows[FIELDS + family]))
                 due = np.flatnonzero((ends >= before) & (ends < release))
-                yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), lane)
+                yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), number)
 
     def find_last_rows(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s]) -> None:
         """Ask anew for the last rows of families: by side, both halves of the key, and time.

@@ -7,7 +7,7 @@ To add one: a file, its place in the tuple (`registry.py`), a line in `docs/sema
 """
 
 from muntin.plan.functions.function import AggregateFunction, Refusal
-from muntin.plan.functions.kept import PAIRS, DistinctValues, Extreme, Numbers, Sums, WideSum
+from muntin.plan.functions.kept import PAIRS, DistinctValues, Extreme, KeptSums, Numbers, WideSum
 from muntin.plan.functions.measures import Measures
 from muntin.plan.functions.registry import AGGREGATES, function_named, function_of
 
@@ -17,10 +17,10 @@ __all__ = [
     "AggregateFunction",
     "DistinctValues",
     "Extreme",
+    "KeptSums",
     "Measures",
     "Numbers",
     "Refusal",
-    "Sums",
     "WideSum",
     "function_named",
     "function_of",

@@ -8,10 +8,10 @@ import pyarrow as pa
 from muntin.kernels.arrays import Bools, Floats, Int64s
 from muntin.model import Call, Expr
 from muntin.plan.functions.function import AggregateFunction, always_fits
-from muntin.plan.functions.kept import PAIRS, Kept, Numbers, Sums
+from muntin.plan.functions.kept import PAIRS, Kept, KeptSums, Numbers
 
 
-class ValueCount(Sums):
+class ValueCount(KeptSums):
     """How many values are not NULL."""
 
     @property

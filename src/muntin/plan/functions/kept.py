@@ -58,7 +58,7 @@ class WideSum:
     counted_by: str
 
 
-class Sums(Kept):
+class KeptSums(Kept):
     """Sums to which each value adds, and from which it is subtracted when its pair goes."""
 
     @property

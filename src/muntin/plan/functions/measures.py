@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muntin.model import Call, Expr
-from muntin.plan.functions.kept import PAIRS, DistinctValues, Extreme, Kept, Sums
+from muntin.plan.functions.kept import PAIRS, DistinctValues, Extreme, Kept, KeptSums
 from muntin.plan.functions.registry import function_of
 
 
@@ -17,7 +17,7 @@ class Measures:
         for call in calls:
             if call.arg is not None:
                 found |= {kept.name: kept for kept in function_of(call).kept(call.arg)}
-        self.sums = tuple(kept for kept in found.values() if isinstance(kept, Sums))
+        self.sums = tuple(kept for kept in found.values() if isinstance(kept, KeptSums))
         self.extremes = tuple(kept for kept in found.values() if isinstance(kept, Extreme))
         self.distinct = tuple(kept for kept in found.values() if isinstance(kept, DistinctValues))
         sums = [name for kept in self.sums for name in kept.whole]

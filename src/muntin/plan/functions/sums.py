@@ -23,7 +23,7 @@ from muntin.model.types import INTEGERS, MAX_PRECISION, decimal_parts
 from muntin.plan.functions import limbs, wide
 from muntin.plan.functions.count import ValueCount
 from muntin.plan.functions.function import AggregateFunction, Refusal, always_fits
-from muntin.plan.functions.kept import Kept, Numbers, Sums, WideSum
+from muntin.plan.functions.kept import Kept, KeptSums, Numbers, WideSum
 
 DOUBLES = ("float", "double")
 LARGE = 2.0**970
@@ -32,7 +32,7 @@ SCALED = 2.0**-200
 """What large doubles are multiplied by."""
 
 
-class ExactSum(Sums):
+class ExactSum(KeptSums):
     """The sum of whole numbers or decimals."""
 
     @property
@@ -50,7 +50,7 @@ class ExactSum(Sums):
         return [numbers[name] for name in self.whole]
 
 
-class DoubleSum(Sums):
+class DoubleSum(KeptSums):
     """The sum of doubles, and how many of them are no finite numbers."""
 
     @property

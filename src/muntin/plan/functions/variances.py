@@ -30,7 +30,7 @@ from muntin.model.types import INTEGERS, decimal_parts
 from muntin.plan.functions import limbs, wide
 from muntin.plan.functions.count import ValueCount
 from muntin.plan.functions.function import always_fits
-from muntin.plan.functions.kept import Kept, Numbers, Sums, WideSum
+from muntin.plan.functions.kept import Kept, KeptSums, Numbers, WideSum
 from muntin.plan.functions.sums import DOUBLES, SCALED, DoubleSum, ExactSum, OfNumbers
 
 Bools = npt.NDArray[np.bool_]
@@ -42,7 +42,7 @@ SCALE = 2.0**-600
 """What large doubles are multiplied by before they are squared."""
 
 
-class ExactSquares(Sums):
+class ExactSquares(KeptSums):
     """The sum of the squares of whole numbers or decimals, in limbs."""
 
     @property
@@ -59,7 +59,7 @@ class ExactSquares(Sums):
         return _squared(size[: len(parts)]), []
 
 
-class DoubleSquares(Sums):
+class DoubleSquares(KeptSums):
     """The sum of the squares of doubles: of the first doubles of all squares, and of what these have no room for."""
 
     @property

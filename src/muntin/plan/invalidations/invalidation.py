@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from muntin.plan.cost import Constants, Load, whj_cost
-from muntin.plan.registry import Policy
+from muntin.plan.registry import Stateless
 
 
-class Invalidation(Policy):
+class Invalidation(Stateless):
     """An arriving row cleans one bucket or all, of the side that it probes or of both."""
 
     name: ClassVar[str]

@@ -8,10 +8,10 @@ from typing import ClassVar
 from muntin.model import Axis
 from muntin.plan.joins import SharedJoin
 from muntin.plan.orderings.pace import Pace
-from muntin.plan.registry import Policy
+from muntin.plan.registry import Stateless
 
 
-class Ordering(Policy, ABC):
+class Ordering(Stateless, ABC):
     name: ClassVar[str]
     paper: ClassVar[str]
     summary: ClassVar[str]

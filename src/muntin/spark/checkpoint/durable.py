@@ -23,6 +23,7 @@ from muntin.model.records import Record, from_json, to_json
 FORMAT = 2
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
 _BODY = len(_BEGIN) + 8 + len(_MIDDLE)
+OTHER_FORMAT = "finish it with the Muntin that wrote it, or start with another --checkpoint and --output"
 _RESTORE = "restore checkpoint and output from one back-up, or begin anew with another --checkpoint and --output"
 
 
@@ -128,7 +129,8 @@ def _opened(data: bytes, kind: FileKind, where: str) -> dict[str, Any]:
         raise _damaged(where, kind, "its checksum does not match")
     found: dict[str, Any] = json.loads(body)
     if found["format"] != FORMAT:
-        raise _damaged(where, kind, f"it has format {found['format']}, this Muntin reads format {FORMAT}")
+        message = f"{where} is a file of format {found['format']}, this Muntin reads format {FORMAT}"
+        raise DamageError(message, hint=OTHER_FORMAT)
     if found["kind"] != kind:
         raise _damaged(where, kind, f"it is not a {kind}, but a {found['kind']}")
     return found

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from muntin.model import Aggregation, Query, Settings, Side, Stream, UsageError
-from muntin.model.job import Top
+from muntin.model import Settings, Stream, UsageError
 from muntin.model.records import to_json
 from muntin.spark.checkpoint.durable import (
+    OTHER_FORMAT,
     FileKind,
     MissingError,
     as_record,
@@ -23,7 +23,7 @@ from muntin.spark.checkpoint.durable import (
     write_record,
 )
 
-STATE_FORMAT = 6
+STATE_FORMAT = 7
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 FOLDER = "muntin"
 PIPELINES = "pipelines"
@@ -108,30 +108,6 @@ def _promises(stream: Stream) -> str:
     return "; ".join(said)
 
 
-def canonical(query: Query) -> str:
-    """A query in one canonical line: what it means, not how it was typed."""
-    keys = " AND ".join(f"{k.left.sql} = {k.right.sql} ({k.type})" for k in query.keys)
-    wheres = [w.sql for w in (*query.where, query.residual) if w is not None]
-    select = ", ".join(f"{o.expr.sql} AS {o.name} ({o.expr.type})" for o in query.select)
-    units = [axis.name.lower() for axis in query.window.axes]
-    windows = ", ".join(f"{query.stream(side)} {query.window.side(side)} of {units[side]}" for side in Side)
-    joined = f"SELECT {select} ON {keys} WHERE {' AND '.join(wheres) or 'TRUE'} WINDOW {windows}"
-    return joined + (_canonical_aggregation(query.aggregation) if query.aggregation else "")
-
-
-def _canonical_aggregation(aggregation: Aggregation) -> str:
-    groups = ", ".join(group.sql for group in aggregation.groups)
-    calls = ", ".join(f"{call.function}({call.arg.sql if call.arg else '*'})" for call in aggregation.calls)
-    having = f" HAVING {aggregation.having.sql}" if aggregation.having else ""
-    said = f" GROUP BY {groups} OF {calls}{having} EVERY {aggregation.every_us}{' FINAL' * aggregation.final}"
-    return said + (_canonical_top(aggregation.top) if aggregation.top else "")
-
-
-def _canonical_top(top: Top) -> str:
-    order = ", ".join(f"{by.expr.sql} {by.descending} {by.nulls_first}" for by in top.order)
-    return f" FIRST {top.limit} OF {', '.join(column.sql for column in top.columns)} BY {order}"
-
-
 def check_names(queries: Iterable[str]) -> None:
     """Refuse names that cannot be those of folders."""
     for name in queries:
@@ -183,7 +159,7 @@ def _read_job(file: Path) -> JobIdentity:
     if written != STATE_FORMAT:
         raise UsageError(
             f"{file.parent.parent} is a checkpoint of format {written}, this Muntin reads format {STATE_FORMAT}",
-            hint="finish it with the Muntin that wrote it, or start with another --checkpoint and --output",
+            hint=OTHER_FORMAT,
         )
     return as_record(content, FileKind.JOB, JobIdentity, str(file))
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from muntin.model import Change, JobSpec, MuntinError, Query
 from muntin.plan import Plan, covers, evolve, reporting
+from muntin.plan.joins import meaning
 from muntin.plan.traffic import Knowledge
-from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, ShardChange, canonical, requests
+from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, ShardChange, requests
 from muntin.spark.control import control_stream
 from muntin.spark.ingest import event_time
 
@@ -223,8 +224,8 @@ def _same(before: Plan, plan: Plan) -> bool:
     """Whether two plans have the same queries, cut in the same places, and report the same."""
     old, new = (
         {
-            **{j.index: (j.cuts, j.reports, [(q.name, canonical(q)) for q in j.queries]) for j in p.joins},
-            "never": [(q.name, canonical(q)) for q in p.never],
+            **{j.index: (j.cuts, j.reports, [meaning(q) for q in j.queries]) for j in p.joins},
+            "never": [meaning(q) for q in p.never],
         }
         for p in (before, plan)
     )
@@ -239,4 +240,4 @@ def _covered(before: Plan, plan: Plan, query: Query) -> bool:
 
 def is_same(old: Query | None, new: Query) -> bool:
     """Whether two queries mean the same, however they were typed."""
-    return old is not None and canonical(old) == canonical(new)
+    return old is not None and meaning(old) == meaning(new)

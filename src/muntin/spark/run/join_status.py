@@ -12,7 +12,7 @@ from muntin.plan.orderings import must_wait, ordering_in_force
 from muntin.spark.checkpoint import TopKey
 from muntin.spark.control import Reports
 from muntin.spark.ingest import iso
-from muntin.spark.run.status import FullestKey, JoinStatus, OrderingStatus, SliceStatus, Waiting
+from muntin.spark.run.status import JoinStatus, KeyShare, OrderingStatus, SliceStatus, Waiting
 
 
 def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
@@ -69,11 +69,11 @@ def _in_force(join: SharedJoin, reports: Reports) -> str:
     return f"handing over to {ordering_in_force(False).name}"
 
 
-def _fullest_key(reports: Reports, side: Side) -> FullestKey | None:
+def _fullest_key(reports: Reports, side: Side) -> KeyShare | None:
     """The key with the most rows of a side, and its share of them: near 1 is skew that no number of shards divides."""
     top = max((r.top_keys[side] for r in reports), key=lambda top: top.rows, default=TopKey())
     total = sum(r.counters.state_rows[side] for r in reports)
-    return FullestKey(top.rows, top.key, top.rows / max(1, total)) if top.rows else None
+    return KeyShare(top.rows, top.key, top.rows / max(1, total)) if top.rows else None
 
 
 def _added(counters: list[dict[str, Any]]) -> dict[str, Any]:

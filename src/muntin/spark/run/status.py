@@ -76,7 +76,7 @@ class SliceStatus:
 
 
 @dataclass(frozen=True)
-class FullestKey:
+class KeyShare:
     """The key with the most rows of a side, and its share of them."""
 
     rows: int
@@ -124,7 +124,7 @@ class JoinStatus:
     slices: list[list[SliceStatus]]
     axes: list[str]
     bytes: int
-    fullest_keys: list[FullestKey | None]
+    fullest_keys: list[KeyShare | None]
     held_rows: list[int]
     held_pairs: int
     idle: list[bool]
