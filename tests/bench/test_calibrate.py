@@ -49,6 +49,7 @@ def test_noise_never_makes_a_constant_negative(noise):
     assert found.insert_ns > 0
 
 
+@pytest.mark.slow
 def test_the_measured_constants_explain_the_measured_times():
     """Two rounds on a machine that may be busy: only the sum can be asked for, and that roughly."""
     taken = calibrate.measure(rounds=2)
@@ -58,6 +59,7 @@ def test_the_measured_constants_explain_the_measured_times():
     assert 0.1 < sum(predicted_ns(constants, m) for m in taken) / sum(m.time_ns for m in taken) < 10
 
 
+@pytest.mark.slow
 def test_settings_mix_the_kinds_of_work_so_that_all_can_be_told_apart():
     for n in range(7):
         shares = [m.work[n] / m.inserted for m in (calibrate.run(s) for s in calibrate.SETTINGS)]

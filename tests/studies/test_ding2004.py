@@ -59,6 +59,7 @@ def work(counters: Counters) -> int:
     return moved + counters.probes + counters.comparisons + 2 * sum(counters.punctuations)
 
 
+@pytest.mark.slow
 def test_figure_8_the_larger_the_window_the_more_rows_are_spared():
     spared = []
     for window_s in (1, 5, 15):
@@ -71,6 +72,7 @@ def test_figure_8_the_larger_the_window_the_more_rows_are_spared():
     assert steady < 0.75
 
 
+@pytest.mark.slow
 def test_figure_9_the_larger_the_window_the_more_work_is_spared():
     ratios = []
     for window_s in (1, 5, 15):

@@ -156,6 +156,7 @@ def test_equations_3_and_5_are_met_within_5_percent():
         assert response(early, brought, Side.RIGHT) == pytest.approx(FILTER_ORDER.response_s(pace), rel=0.05)
 
 
+@pytest.mark.slow
 def test_figures_7_and_8_only_sync_filter_gets_much_slower_and_adaptive_switches_at_alpha():
     """7.2.1: exponential gaps, 1 and 10 rows a second, c from a microsecond to a millisecond."""
     brought, costs = arrivals(1, 10, 75, random.Random(2005)), (1e-6, 1e-4, 3e-4, 6e-4, 1e-3)
@@ -172,6 +173,7 @@ def test_figures_7_and_8_only_sync_filter_gets_much_slower_and_adaptive_switches
     assert response(above, brought) == pytest.approx(early[3], rel=0.05)
 
 
+@pytest.mark.slow
 def test_figures_9_and_10_a_slower_stream_makes_all_wait_and_the_gain_smaller():
     """7.2.2: the slow stream from a row in twenty seconds to one a second, c = 0.5 ms; the gain is as by equation 7."""
     waits, gains = [], []

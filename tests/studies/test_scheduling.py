@@ -87,6 +87,7 @@ def means(found: dict[str, Measured]) -> dict[str, float]:
     return {scheduler: measured.mean_of_queries_us for scheduler, measured in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE_1)
 def test_mqt_has_the_lowest_average_and_lwo_the_second_but_for_mostly_small(name):
     """5.1, figure 5."""
@@ -95,6 +96,7 @@ def test_mqt_has_the_lowest_average_and_lwo_the_second_but_for_mostly_small(name
     assert (mean["lwo"] < mean["swf"]) == (name != "mostly-small")
 
 
+@pytest.mark.slow
 def test_a_mean_over_output_rows_would_not_show_what_figure_5_shows():
     """Nearly all rows are those of the largest windows, for which nothing is better than one row after the other."""
     for name in ("uniform", "mostly-large"):
@@ -102,6 +104,7 @@ def test_a_mean_over_output_rows_would_not_show_what_figure_5_shows():
         assert found["lwo"].mean_us < found["mqt"].mean_us < found["swf"].mean_us
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "mostly-small"])
 def test_lwo_treats_all_windows_alike_and_the_others_favour_small_ones(name):
     """5.1, figure 6; SWF at the expense of the largest window, which MQT spares."""
@@ -120,6 +123,7 @@ def figure_7(size: float) -> dict[str, Measured]:
     return {s: measure(Scenario(TABLE_1["small-large"], rows=1500, burst=size), s) for s in SCHEDULERS.names}
 
 
+@pytest.mark.slow
 def test_bursts_make_scheduling_matter_and_mqt_gains_on_both():
     """5.2, figure 7. The paper has up to 60% over LWO and 30% over SWF with bursts of 3. Over LWO it is about 3/7 here:
     the four large windows cannot be served sooner than by LWO, and the three small ones take hardly any time."""
@@ -130,6 +134,7 @@ def test_bursts_make_scheduling_matter_and_mqt_gains_on_both():
     assert all(mean[s] > 3 * calm[s] for s in SCHEDULERS.names), "as bursts grow, so do response times"
 
 
+@pytest.mark.slow
 def test_in_bursts_swf_delays_the_largest_window_most():
     """5.2, figure 8."""
     found = {s: [r.mean_us for r in m.queries.values()] for s, m in figure_7(3.0).items()}
@@ -137,6 +142,7 @@ def test_in_bursts_swf_delays_the_largest_window_most():
     assert found["mqt"][-1] < 1.1 * found["lwo"][-1] and found["mqt"][0] < found["lwo"][0] / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", range(7))
 def test_mqt_has_the_lowest_average_wherever_most_queries_are(most):
     """5.3, figure 9: 24 of 30 queries on one window; SWF before LWO where it is small, behind it where it is large."""
@@ -147,6 +153,7 @@ def test_mqt_has_the_lowest_average_wherever_most_queries_are(most):
     assert (mean["swf"] < mean["lwo"]) == (most <= 3)
 
 
+@pytest.mark.slow
 def test_the_buffers_are_small_beside_the_join_buffer():
     """5.4: below 20% and 3%. SWF exceeds the 3%, a little where windows are close together and much in bursts: it keeps
     all pairs of each row that waits, and with 120 partners a row some twenty that wait have 3% of the join buffer."""

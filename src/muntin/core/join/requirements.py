@@ -56,7 +56,7 @@ class QueryRequirements:
 
     def _judge(self, payload: Sequence[StoredRows], pairs: Pairs) -> Pairs:
         """Evaluate the predicates over both sides; only pairs that some query wants go on."""
-        table, wanted = {}, ~np.uint64(0)
+        table, wanted = {"_": pa.nulls(len(pairs.ts))}, ~np.uint64(0)  # a predicate may name no column
         for side in Side:
             rows, places = payload[side].fetch(pairs.rows[side])
             wanted = wanted & self.selections[side].wants[rows[CLASS].to_numpy()[places]]
