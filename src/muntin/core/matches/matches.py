@@ -199,7 +199,8 @@ class Matches:
         changed = np.flatnonzero((met != before).any(axis=1))
         if len(changed):
             payload.note_met(rows[changed], met[changed])
-            self._write(side, rows[changed], met[changed], release, chunks)
+            if release < FOREVER:  # else all rows are told now
+                self._write(side, rows[changed], met[changed], release, chunks)
 
     def _write(self, side: Side, rows: Int64s, met: UInt64s, release: int, chunks: ChunkLog) -> None:
         table = pa.table({ROW: rows, **{f"met{n}": met[:, n] for n in range(met.shape[1])}})
