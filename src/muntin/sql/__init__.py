@@ -1,7 +1,9 @@
 """From SQL text to the model; the only place that imports sqlglot.
 
-`dialect` is the grammar, `statements` reads whole statements, `bind` makes queries, `expressions` and `translate` (with
-the rules in `operators`, `functions`, `casts`) make scalar expressions for the evaluator, `places` makes the errors.
+`dialect` is the grammar, `statements` reads whole statements, `bind` makes queries: `joins` says which streams are
+joined and how, `conditions` where each condition goes, `intervals` and `windows` how long rows wait. `expressions` and
+`translate` (with the rules in `operators`, `functions`, `casts`) make scalar expressions for the evaluator, `places`
+makes the errors.
 """
 
 from muntin.sql.duration import parse_duration_us
