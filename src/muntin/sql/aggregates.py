@@ -99,29 +99,15 @@ class Grouped:
             raise self.text.error("EMIT and EVERY go with aggregates, this query has none", emit, hint)
 
     def _grouping(self, select: exp.Select, items: list[tuple[str, exp.Expr]]) -> list[exp.Expr]:
-        """The expressions to group by: a number and an alias stand for a column of the SELECT list."""
+        """The expressions to group by."""
         if select.args.get("distinct") is not None:
             return [node for _, node in items]
-        found = []
-        for node in (select.args.get("group") or exp.Group()).expressions:
-            chosen = self._selected(node, items)
-            if (inner := chosen.find(exp.AggFunc)) is not None:
+        found: list[exp.Expr] = (select.args.get("group") or exp.Group()).expressions
+        for node in found:
+            if (inner := node.find(exp.AggFunc)) is not None:
                 hint = "group by columns and plain expressions"
                 raise self.text.error(f"GROUP BY cannot have the aggregate {called(inner)}", node, hint)
-            found.append(chosen)
         return found
-
-    def _selected(self, node: exp.Expr, items: list[tuple[str, exp.Expr]]) -> exp.Expr:
-        if isinstance(node, exp.Literal) and not node.is_string:
-            if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
-                hint = f"the SELECT list has {len(items)} columns"
-                raise self.text.error(f"GROUP BY {node.name} is no column of the SELECT list", node, hint)
-            return items[int(node.name) - 1][1]
-        if isinstance(node, exp.Column) and not node.table:
-            for name, item in items:
-                if name.lower() == node.name.lower() and not (isinstance(item, exp.Column)):
-                    return item
-        return node
 
     def _name(self, name: str, kind: str) -> None:
         self._values.types[name] = kind
