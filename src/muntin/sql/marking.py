@@ -137,6 +137,14 @@ class MarkingParser(SparkParser):
             self._fail("AS without a name", "write expression AS name", self._prev)
         return node
 
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """sqlglot has one class for several names of a function; what the user wrote is kept for messages."""
+        token = self._curr
+        node = super()._parse_function_call(*args, **kwargs)
+        if node is not None and token:
+            node.meta.setdefault("called", token.text.upper())
+        return node
+
     def _parse_unary(self) -> exp.Expr | None:
         start = self._curr
         self._nesting += 1

@@ -257,8 +257,15 @@ def called(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return f"the function {node.name.upper()}"
     if isinstance(node, exp.Func):
-        return node.sql_name()
+        return written_call(node) or node.sql_name()
     return type(node).__name__.upper()
+
+
+def written_call(node: exp.Expr | None) -> str | None:
+    """The name under which a function was called; sqlglot makes several nodes of some calls."""
+    while node is not None and "called" not in node.meta:
+        node = node.parent
+    return str(node.meta["called"]) if node is not None else None
 
 
 def decimal_parts_of(value: Value) -> tuple[int, int]:
