@@ -96,7 +96,7 @@ QUERIES = [
         "types bigint and string do not compare",
     ),
     (f"SELECT «NULL» AS x {AB} {END}", "a column cannot be of type null"),
-    (f"SELECT «A.ts - B.ts» AS x {AB} {END}", "cannot subtract timestamp and timestamp"),
+    (f"SELECT «A.ts * B.ts» AS x {AB} {END}", "cannot multiply timestamp and timestamp"),
     # aggregates
     (f"SELECT «A.tag», COUNT(*) {AB} {END}", "A.tag is neither grouped nor aggregated"),
     (f"SELECT A.tag, «A.t» + COUNT(*) AS x {AB} GROUP BY A.tag {END}", "A.t is neither grouped nor aggregated"),

@@ -8,10 +8,9 @@ from sqlglot import exp
 
 from muntin.kernels.evaluate import type_of
 from muntin.model import Comparison, Expr, Side
-from muntin.sql import functions, operators  # noqa: F401  (they register their rules)
 from muntin.sql.comparisons import comparisons
 from muntin.sql.places import SqlText
-from muntin.sql.translate import INTERVAL, NULL, Scope, Translator, Value, duckdb_type_node
+from muntin.sql.translate import NULL, Scope, Translator, Value, duckdb_type_node
 
 MAX_SQL = 100_000
 """Length of the DuckDB text of one expression: some rules repeat their operands."""
@@ -30,9 +29,8 @@ class Expressions:
     def expression(self, node: exp.Expr) -> Expr:
         """Any scalar expression, for SELECT and for join keys."""
         value = self._translator.value(node)
-        if value.type in (NULL, INTERVAL):
-            hint = "write CAST(NULL AS type)" if value.type == NULL else "add it to a timestamp"
-            raise self.text.error(f"a column cannot be of type {value.type}", node, hint)
+        if value.type == NULL:
+            raise self.text.error("a column cannot be of type null", node, "write CAST(NULL AS type)")
         return self._expr(node, value)
 
     def value_sql(self, node: exp.Expr) -> str:

@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from muntin.sql.function_table import FUNCTIONS
 from muntin.sql.places import Span, mark
 
 MAX_NESTING = 25
@@ -46,7 +47,19 @@ def marking(parse: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[st
     return parse_and_mark
 
 
+_GRAMMAR = ("CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
+"""Functions with words between their arguments."""
+
+
 class MarkingParser(SparkParser):
+    FUNCTIONS: ClassVar[dict[str, Any]] = {  # what the table of functions has is left to it
+        name: parse for name, parse in SparkParser.FUNCTIONS.items() if name.lower() not in FUNCTIONS
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parse
+        for name, parse in SparkParser.FUNCTION_PARSERS.items()
+        if name in _GRAMMAR or name.lower() not in FUNCTIONS
+    }
     QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Any]] = {
         token: marking(parse) for token, parse in SparkParser.QUERY_MODIFIER_PARSERS.items()
     }

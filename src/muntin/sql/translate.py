@@ -39,6 +39,7 @@ from typing import Protocol
 
 from sqlglot import exp, parse_one
 
+from muntin.kernels.evaluate import duckdb_type
 from muntin.model import SqlError, is_numeric
 from muntin.model.types import INTEGERS, Field, decimal_parts
 from muntin.sql.places import Span, SqlText, span_of
@@ -52,8 +53,8 @@ MAX_TERMS = 10_000
 MAX_NODES = 20_000
 """How many nodes DuckDB's expression may have: some rules repeat their operands, so nesting them doubles."""
 
-NULL, INTERVAL = "null", "interval"
-"""Types that only expressions have: the literal NULL, and INTERVAL literals beside timestamps."""
+NULL = "null"
+"""The type of the literal NULL."""
 
 TIMES = ("date", "timestamp", "timestamp_ntz")
 
@@ -198,7 +199,7 @@ def coerce(value: Value, kind: str) -> exp.Expr:
 @cache
 def _type_node(kind: str) -> exp.DataType:
     names = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "string": "VARCHAR", "binary": "BLOB"}
-    return exp.DataType.build(names.get(kind, kind), dialect="duckdb")
+    return exp.DataType.build(names.get(kind) or duckdb_type(kind), dialect="duckdb")
 
 
 def duckdb_type_node(kind: str) -> exp.DataType:
