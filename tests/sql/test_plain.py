@@ -71,6 +71,7 @@ SAME = [
         "SELECT * EXCEPT (A.ts, B.ts, B.id, A.k, B.v) {ab}",
         "SELECT A.id, A.v, A.s, B.k, B.z {ab}",
     ),
+    ('SELECT A.s {ab} AND A.s = "hot"', "SELECT A.s {ab} AND A.s = 'hot'"),
     ("SELECT a.* EXCEPT (ts), b.z {ab}", "SELECT A.id, A.k, A.v, A.s, B.z {ab}"),
     # USING
     ("SELECT k, z FROM A JOIN B USING (k) WHERE k > 3", "SELECT A.k, z FROM A JOIN B ON A.k = B.k WHERE A.k > 3"),
@@ -148,6 +149,10 @@ WRONG = [
     ("SELECT S.k FROM (SELECT «B».k FROM A) S, B", "FROM has no B"),
     ("SELECT S.k FROM (SELECT k, «v AS K» FROM A) S, B", "two columns are called K"),
     ("SELECT S.k FROM (SELECT k FROM A) S («a», b), B", "S names 2 columns, its SELECT has 1"),
+    ('SELECT «"v"» {ab}', '"v" in double quotes is a text'),
+    ('SELECT A.s {ab} AND A.v > 3 AND «"Z"» = A.s', '"Z" in double quotes is a text'),
+    ('SELECT A.s AS x {ab} ORDER BY «"x"» LIMIT 3', '"x" in double quotes is a text'),
+    ('SELECT A.«"s"» {ab}', '"s" in double quotes is a text'),
     ("WITH t AS (SELECT * FROM A [NOW]) SELECT t.k FROM t «[NOW]», B", "t has a window already"),
 ]
 REFUSED = [

@@ -317,6 +317,8 @@ class _Binder:
             if len(outputs) >= MAX_OUTPUTS:
                 raise self.text.error(f"more than {MAX_OUTPUTS} columns", item, "select fewer columns")
             outputs[name.lower()] = name, node
+        if not outputs:
+            raise self.text.error("the SELECT list is empty", self._keyword(select), "name columns, or write *")
         return list(outputs.values())
 
     def _item(self, item: exp.Expr, names: Names) -> tuple[str, exp.Expr]:

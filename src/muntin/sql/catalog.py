@@ -19,6 +19,7 @@ from muntin.model import is_numeric
 from muntin.model.types import INTEGERS, nested_kind
 from muntin.sql.casts import converted, time_literal
 from muntin.sql.translate import NULL, TIMES, Translator, Value, attempt, duckdb_type_node, fill, rule
+from muntin.sql.unknown import arguments, unknown_function
 
 _SIGNATURE = re.compile(r"(\w+)\((.*)\) -> (.+)")
 _INSTANTS = ("timestamp", "timestamp_ntz")
@@ -138,7 +139,7 @@ def call(t: Translator, node: exp.Expr) -> Value:
     """A function by its name."""
     found = FUNCTIONS.get(node.name.lower())
     if found is None:
-        raise t.refusal(node)
+        raise unknown_function(t.text, node, FUNCTIONS)
     return found.make(t, node, _complete(t, node, found))
 
 
@@ -148,7 +149,7 @@ def _complete(t: Translator, node: exp.Expr, found: Function) -> list[exp.Expr]:
     most = None if parameters and parameters[-1].repeated else len(parameters)
     least = sum(p.default is None and not p.repeated for p in parameters)
     if len(given) < least or (most is not None and len(given) > most):
-        message = f"{found.name.upper()} does not take {len(given)} argument{'s' * (len(given) != 1)}"
+        message = f"{found.name.upper()} does not take {arguments(len(given))}"
         raise t.error(message, node, f"write {found.signature}")
     missing = [p.default for p in parameters[len(given) :] if p.default is not None]
     return given + [parse_one(default, read="spark") for default in missing]

@@ -26,7 +26,7 @@ from muntin.model.types import TYPES
 from muntin.sql.amounts import is_row_count, parse_rows
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.marking import GrammarError, marking
-from muntin.sql.places import Span, mark
+from muntin.sql.places import Span, did_you_mean, mark
 from muntin.sql.tree import (
     ColumnType,
     CreateQuery,
@@ -43,6 +43,7 @@ from muntin.sql.tree import (
 )
 from muntin.sql.values import ValueParser
 
+_STATEMENTS = ("SELECT", "WITH", "CREATE", "DROP", "SET")
 _LATER = "leave it out for now"
 WINDOW_HINT = "write WINDOW 1 min or WINDOW 100 ROWS"
 
@@ -90,6 +91,13 @@ class MuntinParser(ValueParser):
         self._fail(f"{what} is not supported yet", hint, start)
 
     # statements
+
+    def _parse_statement(self) -> exp.Expr | None:
+        start = self._curr
+        if start and start.token_type == TokenType.VAR:
+            hint = did_you_mean(start.text, _STATEMENTS, "")
+            raise UnknownStatement(f"{start.text} does not begin a statement", Span(start.start, start.end + 1), hint)
+        return super()._parse_statement()
 
     def _parse_set(self, unset: bool = False, tag: bool = False) -> Any:
         name = self._parse_name("a setting after SET")

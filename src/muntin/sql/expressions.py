@@ -10,7 +10,7 @@ from muntin.kernels.evaluate import type_of
 from muntin.model import Comparison, Expr, Side
 from muntin.sql.comparisons import comparisons
 from muntin.sql.places import SqlText
-from muntin.sql.translate import NULL, Scope, Translator, Value, duckdb_type_node
+from muntin.sql.translate import NULL, Scope, Translator, Value, duckdb_type_node, written_call
 
 MAX_SQL = 100_000
 """Length of the DuckDB text of one expression: some rules repeat their operands."""
@@ -117,7 +117,7 @@ class Expressions:
 
 def written_name(text: SqlText, call: exp.AggFunc) -> str:
     """What the user calls an aggregate function: sqlglot has one class for all names of a function."""
-    return text.slice(call).partition("(")[0].strip().lower() or call.sql_name().lower()
+    return (written_call(call) or call.sql_name()).lower()
 
 
 def output_name(text: SqlText, node: exp.Expr) -> str:

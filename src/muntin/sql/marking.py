@@ -10,10 +10,9 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from muntin.sql.function_table import FUNCTIONS
+from muntin.sql.calls import CallParser
 from muntin.sql.places import Span, mark
 
 MAX_NESTING = 25
@@ -47,21 +46,9 @@ def marking(parse: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[st
     return parse_and_mark
 
 
-_GRAMMAR = ("CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
-"""Functions with words between their arguments."""
-
-
-class MarkingParser(SparkParser):
-    FUNCTIONS: ClassVar[dict[str, Any]] = {  # what the table of functions has is left to it
-        name: parse for name, parse in SparkParser.FUNCTIONS.items() if name.lower() not in FUNCTIONS
-    }
-    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: parse
-        for name, parse in SparkParser.FUNCTION_PARSERS.items()
-        if name in _GRAMMAR or name.lower() not in FUNCTIONS
-    }
+class MarkingParser(CallParser):
     QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Any]] = {
-        token: marking(parse) for token, parse in SparkParser.QUERY_MODIFIER_PARSERS.items()
+        token: marking(parse) for token, parse in CallParser.QUERY_MODIFIER_PARSERS.items()
     }
 
     def reset(self) -> None:
@@ -73,7 +60,8 @@ class MarkingParser(SparkParser):
         span = Span(at.start, at.end + 1) if at else Span(0, 0)
         if not token and not self._curr:
             span = Span(span.end, span.end)  # something is missing after the last token
-        raise GrammarError(message, span)
+        message, hint = self.not_in_form() or (message, None)
+        raise GrammarError(message, span, hint)
 
     def _warn_unsupported(self) -> None:
         """What sqlglot cannot parse is refused by name later; no warning on the way."""
@@ -148,14 +136,6 @@ class MarkingParser(SparkParser):
         node = super()._parse_alias(this, explicit)
         if node is this and self._prev.token_type == TokenType.ALIAS:
             self._fail("AS without a name", "write expression AS name", self._prev)
-        return node
-
-    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        """sqlglot has one class for several names of a function; what the user wrote is kept for messages."""
-        token = self._curr
-        node = super()._parse_function_call(*args, **kwargs)
-        if node is not None and token:
-            node.meta.setdefault("called", token.text.upper())
         return node
 
     def _parse_unary(self) -> exp.Expr | None:

@@ -9,6 +9,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from muntin.model import SqlError
 from muntin.sql.dialect import Muntin, MuntinParser, UnknownStatement
+from muntin.sql.foreign import foreign_window
 from muntin.sql.marking import GrammarError
 from muntin.sql.places import Span, SqlText
 from muntin.sql.tree import CreateStream
@@ -36,11 +37,15 @@ def statements_of(sql: SqlText, expected: str = STATEMENTS) -> list[exp.Expr]:
     parser = dialect.parser()
     try:
         tokens = dialect.tokenize(sql.text)
+        if (foreign := foreign_window(sql, tokens)) is not None:
+            raise foreign
         found = parser.parse(tokens, sql.text)
+    except SqlError:
+        raise
     except TokenError as error:
         raise _token_error(sql, error) from error
     except UnknownStatement as error:
-        raise sql.error(error.description, error.span, expected) from error
+        raise sql.error(error.description, error.span, error.hint or expected) from error
     except GrammarError as error:
         hint = error.hint or _hint(sql, error.span)
         raise sql.error(_message(sql, error), error.span, hint) from error
@@ -57,7 +62,12 @@ def statements_of(sql: SqlText, expected: str = STATEMENTS) -> list[exp.Expr]:
 
 def _message(sql: SqlText, error: GrammarError) -> str:
     if error.description.startswith("Invalid expression"):
+        before = sql.text[: error.span.start].split()
+        if before and before[-1].upper() == "WINDOW":
+            return "something is missing before WINDOW"
         return f"unexpected {sql.slice(error.span)}"
+    if error.description.startswith("Expecting"):
+        return error.description.replace("Expecting", "expected").rstrip(".")
     if error.description.startswith("Required keyword"):
         return "something is missing here"
     return error.description.rstrip(".")
@@ -66,6 +76,8 @@ def _message(sql: SqlText, error: GrammarError) -> str:
 def _hint(sql: SqlText, span: Span) -> str:
     """What to do about an error of sqlglot's own, which has no hint."""
     word = sql.slice(span)
+    if word.startswith('"'):
+        return f"double quotes make a text; a name stands in backticks: `{word.strip(chr(34))}`"
     if not word:
         return "something is missing at the end"
     return f"look at and before {word!r}: a comma, bracket, quote or semicolon may be missing"

@@ -43,6 +43,7 @@ def _plain(
             item.set("this", relation.table)
         relations.append(relation)
     scope = _Scope(text, relations, joins, outer)
+    _check_quotes(text, scope, select)
     scope.join_using()
     select.set("expressions", [column for item in select.expressions for column in scope.expand(item)])
     _name_aliases(text, scope, select)
@@ -210,6 +211,18 @@ class _Scope:
         hint = did_you_mean(node.name, known, f"columns are {listing(dict.fromkeys(known))}")
         where = " or ".join(r.alias for r in relations)
         return self.text.error(f"{where} has no column {node.name}", node, hint)
+
+
+def _check_quotes(text: SqlText, scope: _Scope, select: exp.Select) -> None:
+    """Double quotes make a text, as in Spark; refuse them where a name is surely meant."""
+    aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    for node in _below(select):
+        if isinstance(node, exp.Literal) and node.is_string and text.slice(node).startswith('"'):
+            in_column = isinstance(node.parent, exp.Column)
+            if in_column or scope.has(node.name) or node.name.lower() in aliases:
+                other = "" if in_column else f", the text '{node.name}'"
+                hint = f"the name is written `{node.name}`{other}"
+                raise text.error(f"{text.slice(node)} in double quotes is a text, not a name", node, hint)
 
 
 # -- aliases and positions --------------------------------------------------------------------------------------------

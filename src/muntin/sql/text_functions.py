@@ -63,6 +63,7 @@ _SIMPLE = {
 for _signature, _template in _SIMPLE.items():
     simple(_signature, _template)
 simple("char(integer) -> string", _SIMPLE["chr(integer) -> string"])
+simple("position(string, string, integer = 1) -> int", _SIMPLE["locate(string, string, integer = 1) -> int"])
 for _form in (
     "trim([BOTH | LEADING | TRAILING] [string FROM] string) -> string",
     "substring(string, integer, integer = all) -> string",
@@ -118,7 +119,7 @@ def one_trim(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
 @rule(exp.StrPosition, args="this substr position")
 def position(t: Translator, node: exp.Expr) -> Value:
     given = [node.args["substr"], node.this, *([node.args["position"]] if node.args.get("position") else [])]
-    return t.value(exp.Anonymous(this="locate", expressions=given))
+    return t.value(exp.Anonymous(this="position", expressions=given))
 
 
 @function("concat_ws(string, text...) -> string")

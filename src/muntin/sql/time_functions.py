@@ -7,7 +7,7 @@ from sqlglot import exp
 from muntin.sql.casts import converted, time_literal
 from muntin.sql.catalog import accepted, form, function, simple
 from muntin.sql.time_formats import format_template, parse_template
-from muntin.sql.translate import TIMES, Translator, Value, attempt, coerce, duckdb_type_node, fill, rule
+from muntin.sql.translate import TIMES, Translator, Value, attempt, coerce, duckdb_type_node, fill, rule, written_call
 
 _PARTS = {
     **{
@@ -132,7 +132,9 @@ def _field(t: Translator, node: exp.Expr, place: exp.Expr, field: str, argument:
     part = _FIELD_OF.get(field.upper())
     if part is None:
         known = ", ".join(names[0] for names in _FIELDS.values())
-        raise t.error(f"EXTRACT does not know the field {t.text.slice(place)}", node, f"fields are {known}")
+        raise t.error(
+            f"{written_call(node)} does not know the field {t.text.slice(place)}", node, f"fields are {known}"
+        )
     if part == "second":
         a = accepted(t, "time", argument, "extract")
         text = fill("CAST(m // 1000000 AS VARCHAR) || '.' || lpad(CAST(m % 1000000 AS VARCHAR), 6, '0')",

@@ -56,6 +56,9 @@ MAX_NODES = 20_000
 NULL = "null"
 """The type of the literal NULL."""
 
+_EXTRAS = {"field": "a value that is not in parentheses", "query": "a subquery", "is_global": "GLOBAL"}
+"""What to call arguments of sqlglot's nodes that no rule takes."""
+
 TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
@@ -132,7 +135,7 @@ class Translator:
             function, known = found
             extra = next((name for name, arg in node.args.items() if arg and name not in known), None)
             if extra is not None:
-                raise self.text.refuse(f"{called(node)} with {extra.replace('_', ' ').strip()}", node, "leave it out")
+                raise self.text.refuse(f"{called(node)} with {_EXTRAS.get(extra, extra)}", node, "leave it out")
             value = function(self, node)
             if next(islice(value.node.walk(), MAX_NODES, None), None) is not None:
                 raise self.text.error("the expression is too large", node, "nest fewer functions")
