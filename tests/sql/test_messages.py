@@ -1,4 +1,4 @@
-"""Messages speak the user's language: names of functions as they were written, windows of other systems, plain words."""
+"""Messages speak the user's language: functions by the names that were written, windows of other systems."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from muntin.model import SqlError, UsageError
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.places import Span, SqlText
 
-_CUT = set(
+_STARTS = ("TUMBLE_START", "TUMBLE_END", "HOP_START", "HOP_END")
+_CUT = {"TUMBLE", "TUMBLING", "HOP", "HOPPING", "CUMULATE", "WINDOW", *_STARTS}
     ["TUMBLE", "TUMBLING", "TUMBLE_START", "TUMBLE_END", "HOP", "HOPPING", "HOP_START", "HOP_END", "CUMULATE", "WINDOW"]
 )
 _SESSIONS = {"SESSION", "SESSION_WINDOW", "SESSION_START", "SESSION_END"}
