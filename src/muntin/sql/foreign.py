@@ -16,8 +16,6 @@ from muntin.sql.places import Span, SqlText
 
 _STARTS = ("TUMBLE_START", "TUMBLE_END", "HOP_START", "HOP_END")
 _CUT = {"TUMBLE", "TUMBLING", "HOP", "HOPPING", "CUMULATE", "WINDOW", *_STARTS}
-    ["TUMBLE", "TUMBLING", "TUMBLE_START", "TUMBLE_END", "HOP", "HOPPING", "HOP_START", "HOP_END", "CUMULATE", "WINDOW"]
-)
 _SESSIONS = {"SESSION", "SESSION_WINDOW", "SESSION_START", "SESSION_END"}
 _WITHIN = (TokenType.NUMBER, TokenType.STRING, TokenType.L_PAREN, TokenType.INTERVAL)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)['\"]?\s*([A-Za-z]+)")
