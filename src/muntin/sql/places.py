@@ -44,6 +44,11 @@ class SqlText:
         """For what the language has but this version does not."""
         return self.error(f"{what} is not supported yet", at, hint)
 
+    def where(self, at: exp.Expr) -> str:
+        """The file and line of something, for a sentence about it."""
+        line = self.place(span_of(at) or Span(0, 0)).line
+        return f"{self.source}:{line}" if self.source else f"line {line}"
+
     def slice(self, at: Span | exp.Expr) -> str:
         span = at if isinstance(at, Span) else span_of(at)
         return self.text[span.start : span.end] if span else ""

@@ -45,7 +45,8 @@ def _plain(
     scope = _Scope(text, relations, joins, outer)
     _check_quotes(text, scope, select)
     scope.join_using()
-    select.set("expressions", [column for item in select.expressions for column in scope.expand(item)])
+    if outer is None:
+        select.set("expressions", [column for item in select.expressions for column in scope.expand(item)])
     _name_aliases(text, scope, select)
     for query in [q for q in _below(select) if isinstance(q, exp.Select)]:
         if query.args.get("from_"):
@@ -158,7 +159,7 @@ class _Scope:
             made = self._resolved(column)
             if made is None:
                 continue
-            item = column.arg_key == "expressions" and column.parent is select
+            item = column.parent is select and column.arg_key == "expressions" and self.outer is None
             name = self._output_name(column) if item else ""
             if name and (not isinstance(made, exp.Column) or made.name != name):
                 alias = exp.Alias(this=made, alias=exp.to_identifier(name, quoted=True))

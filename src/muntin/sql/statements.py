@@ -10,6 +10,7 @@ from sqlglot import exp
 from muntin.model import Change, JobSpec, Query, Settings, SqlError, Stream
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
+from muntin.sql.null_notes import null_notes
 from muntin.sql.parsing import STATEMENTS, only_statement, promises_of, statements_of
 from muntin.sql.places import SqlText, span_of
 from muntin.sql.settings import check_value, conflicts, setting_named
@@ -145,23 +146,22 @@ class _Job:
             self.notes.append(self._renamed(node, setting.name))
 
     def _renamed(self, node: exp.Expr, name: str) -> str:
-        span = span_of(node)
-        line = self.sql.place(span).line if span else 1
-        where = f"{self.sql.source}:{line}" if self.sql.source else f"line {line}"
-        return f"{where}: the setting {node.name} is now called {name}; the old name is still understood"
+        said = f"the setting {node.name} is now called {name}; the old name is still understood"
+        return f"{self.sql.where(node)}: {said}"
 
     def _create_stream(self, statement: CreateStream) -> None:
         name = check_name(self.sql, "stream", statement.this)
-        self._once("stream", statement.this)
+        self._once("stream", statement.this, name.lower())
         self.streams[name] = bind_stream(self.sql, name, statement)
 
     def _create_query(self, statement: CreateQuery) -> None:
         name = check_name(self.sql, "query", statement.this)
         if statement.args.get("replace"):
             self._first.pop(("query", name.lower()), None)
-        self._once("query", statement.this)
+        self._once("query", statement.this, name.lower())
         query = _query(self.sql, self._so_far(), statement, find(self.queries, name))
         self.queries[query.name] = query
+        self.notes += null_notes(self.sql, statement.expression)
 
     def _drop_query(self, statement: DropQuery) -> None:
         name = known_query(self.sql, self.queries, statement.this)
