@@ -37,7 +37,14 @@ def test_a_condition_that_is_never_true_gets_a_note(condition: str, note: str) -
 
 @pytest.mark.parametrize(
     "condition",
-    ["A.tag IS NULL", "A.tag <=> NULL", "A.t IN (1, NULL)", "A.t NOT IN (1)", "COALESCE(A.t, NULL) = 1", "B.tag IS NOT NULL"],
+    [
+        "A.tag IS NULL",
+        "A.tag <=> NULL",
+        "A.t IN (1, NULL)",
+        "A.t NOT IN (1)",
+        "COALESCE(A.t, NULL) = 1",
+        "B.tag IS NOT NULL",
+    ],
 )
 def test_a_condition_that_may_be_true_gets_none(condition: str) -> None:
     assert notes(f"SELECT A.ts {AB} AND {condition}") == ()

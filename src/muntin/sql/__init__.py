@@ -1,7 +1,8 @@
 """From SQL text to the model; the only place that imports sqlglot.
 
-`dialect` is the grammar, `statements` reads whole statements, `plain` says a SELECT plainly, `bind` makes queries, `expressions` and `translate` (with
-the rules in `operators`, `functions`, `casts`) make scalar expressions for the evaluator, `places` makes the errors.
+`dialect` is the grammar, `statements` reads whole statements, `plain` says a SELECT without names that stand for
+something else, `bind` makes queries, `expressions` and `translate` (with the rules in `operators` and the table of
+functions) make scalar expressions for the evaluator, `places` makes the errors.
 """
 
 from muntin.sql.duration import parse_duration_us

@@ -56,6 +56,7 @@ class Grouped:
         self.text = text
         self._pairs = pairs
         self._groups: list[Expr] = []
+        self._group_kinds: set[type[exp.Expr]] = set()
         self._calls: dict[tuple[str, str | None], Call] = {}
         self._values = _Values()
         self._final = False
@@ -64,6 +65,7 @@ class Grouped:
         self._check(select)
         for node in self._grouping(select, items):
             group = self._pairs.expression(node)
+            self._group_kinds.add(type(node.unnest()))
             if group.sql not in [g.sql for g in self._groups]:
                 self._name(f"g.{len(self._groups)}", group.type)
                 self._groups.append(group)
@@ -133,7 +135,9 @@ class Grouped:
     def _stands_for(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.AggFunc):
             return self._call(node)
-        if self._groups and node.find(exp.Column) is not None and node.find(exp.AggFunc, exp.Query) is None:
+        if type(node) not in self._group_kinds:  # whole conditions are many, and hardly ever groups
+            return None
+        if node.find(exp.Column) is not None and node.find(exp.AggFunc, exp.Query) is None:
             sql = self._pairs.value_sql(node)
             for n, group in enumerate(self._groups):
                 if group.sql == sql:

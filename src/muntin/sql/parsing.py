@@ -6,6 +6,7 @@ import re
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token
 
 from muntin.model import SqlError
 from muntin.sql.dialect import Muntin, MuntinParser, UnknownStatement
@@ -15,6 +16,9 @@ from muntin.sql.places import Span, SqlText
 from muntin.sql.tree import CreateStream
 
 MAX_TEXT = 1_000_000
+"""Bytes of a whole text."""
+MAX_STATEMENT = 200_000
+"""Bytes of one statement."""
 STATEMENTS = "a job file has SET, CREATE STREAM, CREATE QUERY and DROP QUERY"
 
 
@@ -31,12 +35,13 @@ def statements_of(sql: SqlText, expected: str = STATEMENTS) -> list[exp.Expr]:
 
     `expected` is the hint where what stands there is no statement at all.
     """
-    if len(sql.text) > MAX_TEXT:
-        raise sql.error(f"the text is longer than {MAX_TEXT} characters", None, "split the job")
+    if len(sql.text.encode(errors="replace")) > MAX_TEXT:
+        raise sql.error(f"the text is longer than {MAX_TEXT:,} bytes", None, "split the job")
     dialect = Muntin()
     parser = dialect.parser()
     try:
         tokens = dialect.tokenize(sql.text)
+        _check_sizes(sql, tokens)
         if (foreign := foreign_window(sql, tokens)) is not None:
             raise foreign
         found = parser.parse(tokens, sql.text)
@@ -52,12 +57,27 @@ def statements_of(sql: SqlText, expected: str = STATEMENTS) -> list[exp.Expr]:
     except ParseError as error:
         raise sql.error(str(error).splitlines()[0], None, expected) from error
     except RecursionError as error:
-        raise sql.error("the text is nested too deeply", None, "write it flatter, or as several queries") from error
+        raise too_deep(sql) from error
     except Exception as error:  # sqlglot stumbles over some malformed texts
         token = parser._curr or parser._prev
         span = Span(token.start, token.end + 1) if token else None
         raise sql.error("this cannot be read", span, expected) from error
     return [s for s in found if s is not None and not isinstance(s, exp.Semicolon)]
+
+
+def too_deep(sql: SqlText) -> SqlError:
+    return sql.error("the text is nested too deeply", None, "write it flatter, or as several queries")
+
+
+def _check_sizes(sql: SqlText, tokens: list[Token]) -> None:
+    ends = [token.end + 1 for n, token in enumerate(tokens, 1) if token.text == ";" or n == len(tokens)]
+    starts = [0, *ends][: len(ends)]
+    for start, end in zip(starts, ends, strict=True):
+        if len(sql.text[start:end].encode(errors="replace")) > MAX_STATEMENT:
+            first = next(token for token in tokens if token.start >= start)
+            hint = "write shorter lists and fewer conditions, or several queries"
+            at = Span(first.start, first.end + 1)
+            raise sql.error(f"the statement is longer than {MAX_STATEMENT:,} bytes", at, hint)
 
 
 def _message(sql: SqlText, error: GrammarError) -> str:

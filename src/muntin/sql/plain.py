@@ -13,12 +13,14 @@ alias, and HAVING the column where it is grouped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from sqlglot import exp
 
 from muntin.model import JobSpec
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.relations import Relation, RelationReader, Relations, excepted
+from muntin.sql.translate import MAX_TERMS
 
 
 def plain_select(text: SqlText, spec: JobSpec, select: exp.Expr) -> exp.Expr:
@@ -233,7 +235,7 @@ def _name_aliases(text: SqlText, scope: _Scope, select: exp.Select) -> None:
     """Put what the SELECT list has in the place of its aliases and positions."""
     aliases: dict[str, exp.Expr] = {}
     for item in select.expressions:
-        _substitute(item, {name: node for name, node in aliases.items() if not scope.has(name)})
+        _substitute(text, item, {name: node for name, node in aliases.items() if not scope.has(name)})
         if isinstance(item, exp.Alias):
             aliases.setdefault(item.alias.lower(), item.this)
         elif isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier):
@@ -241,14 +243,14 @@ def _name_aliases(text: SqlText, scope: _Scope, select: exp.Select) -> None:
     group, having, order = (select.args.get(clause) for clause in ("group", "having", "order"))
     if group is not None:
         _take_positions(text, "GROUP BY", select, group.expressions)
-        _substitute(group, {name: node for name, node in aliases.items() if not scope.has(name)})
+        _substitute(text, group, {name: node for name, node in aliases.items() if not scope.has(name)})
     if having is not None:
         grouped = {node.name.lower() for node in (group.expressions if group else []) if isinstance(node, exp.Column)}
-        _substitute(having, {name: node for name, node in aliases.items() if name not in grouped}, scope)
+        _substitute(text, having, {name: node for name, node in aliases.items() if name not in grouped}, scope)
     if order is not None:
         ordered = [node.this for node in order.expressions if isinstance(node, exp.Ordered)]
         _take_positions(text, "ORDER BY", select, ordered)
-        _substitute(order, aliases)
+        _substitute(text, order, aliases)
 
 
 def _take_positions(text: SqlText, clause: str, select: exp.Select, nodes: list[exp.Expr]) -> None:
@@ -261,14 +263,15 @@ def _take_positions(text: SqlText, clause: str, select: exp.Select, nodes: list[
             node.replace(items[int(node.name) - 1].unalias().copy())
 
 
-def _substitute(tree: exp.Expr, aliases: Mapping[str, exp.Expr], scope: _Scope | None = None) -> None:
+def _substitute(text: SqlText, tree: exp.Expr, aliases: Mapping[str, exp.Expr], scope: _Scope | None = None) -> None:
     """Put expressions in the place of names; with a `scope`, not of its columns inside aggregates."""
     for column in [c for c in _below(tree) if isinstance(c, exp.Column) and len(c.parts) == 1]:
         found = aliases.get(column.name.lower())
         if found is None or (scope is not None and scope.has(column.name) and column.find_ancestor(exp.AggFunc)):
             continue
-        made = found.copy()
-        column.replace(made)
+        if next(islice(found.walk(), MAX_TERMS, None), None) is not None:
+            raise text.error("the expression is too large", column, "write it with fewer names that stand for others")
+        column.replace(found.copy())
 
 
 def _below(tree: exp.Expr) -> Iterator[exp.Expr]:

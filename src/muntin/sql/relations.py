@@ -16,6 +16,8 @@ from muntin.sql.names import find
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.tree import StreamRef
 
+MAX_DERIVED = 50
+"""How many subqueries and common table expressions a query may have."""
 _EXAMPLE = "a subquery of FROM renames columns and filters rows: (SELECT id AS x, k FROM Stream WHERE v > 3) S"
 _CLAUSES = {
     "joins": "a join",
@@ -63,6 +65,7 @@ class RelationReader:
     def __init__(self, text: SqlText, spec: JobSpec):
         self.text = text
         self.spec = spec
+        self._derived_so_far = 0
 
     def common(self, select: exp.Select, known: Relations) -> Relations:
         """What WITH names, beside what is known already; each may be made of those before it."""
@@ -99,6 +102,9 @@ class RelationReader:
         return Relation(alias.name if alias is not None else stream, {n: n for n in names}, node)
 
     def _derived(self, query: exp.Expr, alias: exp.TableAlias, known: Relations, node: exp.Expr) -> Relation:
+        self._derived_so_far += 1
+        if self._derived_so_far > MAX_DERIVED:
+            raise self.text.error(f"more than {MAX_DERIVED} subqueries", query, "write the query with fewer of them")
         select = self._checked(query)
         known = self.common(select, known)
         inner = self.relation(select.args["from_"].this, known)

@@ -11,7 +11,7 @@ from muntin.model import Change, JobSpec, Query, Settings, SqlError, Stream
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
 from muntin.sql.null_notes import null_notes
-from muntin.sql.parsing import STATEMENTS, only_statement, promises_of, statements_of
+from muntin.sql.parsing import STATEMENTS, only_statement, promises_of, statements_of, too_deep
 from muntin.sql.places import SqlText, span_of
 from muntin.sql.settings import check_value, conflicts, setting_named
 from muntin.sql.streams import bind_stream, with_promises
@@ -83,7 +83,10 @@ def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None 
     """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
     name = old or check_name(sql, "query", statement.this)
     select = statement.expression
-    return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
+    try:
+        return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
+    except RecursionError as error:
+        raise too_deep(sql) from error
 
 
 class _Job:
