@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from muntin.kernels.evaluate import evaluate
 from muntin.model import common_type, is_numeric
-from muntin.model.types import INTEGERS, MAX_PRECISION, TYPES, decimal_parts
+from muntin.model.types import INTEGERS, INTERVAL, MAX_PRECISION, TYPES, decimal_parts
 from muntin.sql import time_texts
 from muntin.sql.places import SqlText
 from muntin.sql.time_texts import BLANKS
@@ -105,21 +105,55 @@ _TARGET = "TIMESTAMP_S"
 
 def _conversion(source: str, target: str) -> str | None:
     plain = f"TRY_CAST(a AS {_TARGET})"
-    if source == "string":
+    if source == "string" and target != "binary":
         return _from_string(target)
     if is_numeric(source):
         if is_numeric(target):
             return _between_numbers(source, target)
         if target == "string":
             return _number_as_text(source)
+        if target == "timestamp":
+            return _AS_INSTANT.get(source, _DECIMAL_INSTANT)
         return plain if target == "boolean" else None
     if source == "boolean":
         return plain if is_numeric(target) or target == "string" else None
+    if source in _BYTES and target in _BYTES:
+        return _BYTES[target]
+    if source == INTERVAL:
+        return _INTERVAL_TEXT if target == "string" else None
+    if source == "timestamp" and is_numeric(target):
+        return _SECONDS if target in INTEGERS else _number_of_seconds(target)
     if source in TIMES:
         if target == "string":
             return "CAST(CAST(a AS TIMESTAMP) AS VARCHAR)" if source != "date" else plain
         return plain if target in TIMES else None
     return None
+
+
+_BYTES = {"string": "TRY(decode(a))", "binary": "encode(a)"}
+_MICROS = "epoch_us(CAST(a AS TIMESTAMP))"
+_WHOLE_SECONDS = f"CASE WHEN {_MICROS} % 1000000 < 0 THEN {_MICROS} // 1000000 - 1 ELSE {_MICROS} // 1000000 END"
+_SECONDS = f"TRY_CAST({_WHOLE_SECONDS} AS {_TARGET})"
+_INSTANT = "TRY(CAST(make_timestamp(TRY_CAST({} AS BIGINT)) AS TIMESTAMPTZ))"
+_AS_INSTANT = {
+    **{kind: _INSTANT.format("CAST(a AS HUGEINT) * 1000000") for kind in INTEGERS},
+    **{kind: _INSTANT.format("trunc(CAST(a AS DOUBLE) * 1000000)") for kind in ("float", "double")},
+}
+_DECIMAL_INSTANT = _INSTANT.format("trunc(CAST(a AS DECIMAL(38, 12)) * 1000000)")
+_INTERVAL_TEXT = """
+    'INTERVAL ' || chr(39) || CASE WHEN a < 0 THEN '-' ELSE '' END
+      || CAST(abs(a) // 86400000000 AS VARCHAR) || ' '
+      || lpad(CAST(abs(a) // 3600000000 % 24 AS VARCHAR), 2, '0') || ':'
+      || lpad(CAST(abs(a) // 60000000 % 60 AS VARCHAR), 2, '0') || ':'
+      || lpad(CAST(abs(a) // 1000000 % 60 AS VARCHAR), 2, '0')
+      || rtrim(rtrim('.' || lpad(CAST(abs(a) % 1000000 AS VARCHAR), 6, '0'), '0'), '.') || chr(39) || ' DAY TO SECOND'"""
+
+
+def _number_of_seconds(target: str) -> str:
+    """Seconds with their fraction."""
+    if decimal_parts(target):
+        return f"TRY_CAST(CAST({_MICROS} AS DECIMAL(19, 0)) * CAST(0.000001 AS DECIMAL(7, 6)) AS {_TARGET})"
+    return f"CAST(CAST({_MICROS} AS DOUBLE) / 1000000 AS {_TARGET})"
 
 
 def _number_as_text(source: str) -> str | None:
@@ -158,8 +192,6 @@ def _from_string(target: str) -> str | None:
             "WHEN '1' THEN TRUE WHEN 'f' THEN FALSE WHEN 'false' THEN FALSE WHEN 'n' THEN FALSE WHEN 'no' THEN FALSE "
             "WHEN '0' THEN FALSE END"
         )
-    if target == "binary":
-        return None
     if target in TIMES:
         return _TIME_TEXTS[target]
     if target in ("float", "double"):  # Java takes 1d and 1f for numbers
