@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of templates)
-"""Functions of texts and times, JSON, patterns, arrays, maps and structs over edge values, for the comparison with Spark."""
+"""Functions of texts and times, patterns, JSON, arrays, maps and structs over edge values, to compare with Spark."""
 
 from __future__ import annotations
 
@@ -127,3 +127,74 @@ def times() -> Iterator[Term]:
                     f"unix_timestamp(try_to_timestamp({literal}, '{form}'))",
                 )
     yield column("ts")
+
+
+_PATTERNS = ("a", "^a", "a$", "[a-c]+", "(?i)A", "(?i)[a-m]{2}", "[^0-9]+", r"\\d+", r"\\s", r"\\S+", r"\\w+\\b", ".", "(?s).", "(a|b)c?", "a|é", r"\\.", r"[\\s-]", "(?:0|1)+?", r"\\p{Lu}",
+             r"\\u00e9", "^$", "é{1,2}", r"[\\w.]+-", "ß", "x*")  # fmt: skip
+_NOT_EMPTY = tuple(p for p in _PATTERNS if p not in ("^$", "x*"))
+_PATHS = ("$", "$.a", "$.b", "$.c.d", "$.c.d[1]", "$.c.d[2].e", "$['a b']", "$[0]", "$[0].a", "$.x.y", "$.b.k")
+_SCHEMAS = (
+    "a INT, b STRING",
+    "a STRING, c STRUCT<d: STRING>",
+    "a DOUBLE",
+    "a BOOLEAN, b BOOLEAN",
+    "b BIGINT",
+    "c STRUCT<d: INT>",
+    "a STRING",
+)
+
+
+def others() -> Iterator[Term]:
+    """Patterns, JSON, arrays, maps and structs."""
+    for name in _TEXTS:
+        yield from (same("boolean", f"{name} RLIKE '{p}'") for p in _PATTERNS)
+        yield from (same("boolean", f"REGEXP_LIKE({name}, '{p}')") for p in _PATTERNS[:3])
+        yield from (same("string", f"REGEXP_EXTRACT({name}, '{p}', 0)") for p in _NOT_EMPTY if not p.endswith("$"))
+        yield from (same("string", f"REGEXP_REPLACE({name}, '{p}', '<$0>')") for p in _NOT_EMPTY)
+        yield from (same("integer", f"REGEXP_COUNT({name}, '{p}')") for p in _NOT_EMPTY)
+        yield from (same("string", f"REGEXP_SUBSTR({name}, '{p}')") for p in _NOT_EMPTY)
+        yield from (same("array", f"SPLIT({name}, '{p}')") for p in _NOT_EMPTY)
+        yield same("string", f"REGEXP_EXTRACT({name}, '([0-9]+)-([0-9]+)?', 2)")
+        yield same("string", f"REGEXP_REPLACE({name}, '([0-9])([0-9])', r'$2\\$$1\\\\')")
+        yield same("array", f"REGEXP_EXTRACT_ALL({name}, '([0-9])(.)', 2)")
+    yield from (same("string", f'GET_JSON_OBJECT(js, "{path}")') for path in _PATHS)
+    yield from (same("struct", f"FROM_JSON(js, '{schema}')") for schema in _SCHEMAS)
+    yield from (same("integer", f"FROM_JSON(js, 'a INT, c STRUCT<d: INT>').{f}") for f in ("a", "c", "c.d"))
+    for array in ("ar", "at"):
+        yield from (same("any", f"{f}({array})") for f in ("SIZE", "CARDINALITY", "ARRAY_MAX", "ARRAY_MIN"))
+        yield from (Term("any", f"{array}[{n}]", f"get({array}, {n})") for n in ("0", "1", "5", "t"))
+        yield from (
+            Term("any", f"ELEMENT_AT({array}, {n})", f"try_element_at({array}, {n})") for n in ("1", "-1", "-2", "9")
+        )
+        yield column(array)
+    for item in ("2", "7", "t", "i"):
+        yield from (same("any", f"{f}(ar, {item})") for f in ("ARRAY_CONTAINS", "ARRAY_POSITION"))
+    yield from (
+        same("any", x)
+        for x in (
+            "ARRAY_CONTAINS(at, s)",
+            "ARRAY_JOIN(at, '-')",
+            "ARRAY(i, t, 2.5)",
+            "ARRAY(s, 'x')[0]",
+            "SIZE(mp)",
+            "MAP_KEYS(mp)",
+            "MAP_VALUES(mp)",
+        )
+    )
+    yield from (
+        same("any", x)
+        for x in (
+            "mp['a']",
+            "mp['z']",
+            "mp[s]",
+            "mp",
+            "st",
+            "st.a",
+            "st.c.d",
+            "st.b || 'x'",
+            "st.c",
+            "NAMED_STRUCT('x', i, 'y', st.c)",
+            "st.c.d IS NULL",
+            "ar IS NULL",
+        )
+    )

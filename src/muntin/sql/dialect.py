@@ -22,8 +22,8 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
-from muntin.model.types import TYPES
 from muntin.sql.amounts import is_row_count, parse_rows
+from muntin.sql.casts import TYPES_HINT
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.marking import GrammarError, marking
 from muntin.sql.places import Span, mark
@@ -161,7 +161,7 @@ class MuntinParser(ValueParser):
         if kind is None:
             hint = "write the column's name and type, such as v DOUBLE"
             if self._curr and self._curr.token_type == TokenType.VAR:
-                self._fail(f"the type {self._curr.text} is not known", f"types are {', '.join(TYPES)} and decimal(p,s)")
+                self._fail(f"the type {self._curr.text} is not known", TYPES_HINT)
             self._fail(f"expected the type of column {name.name}", hint)
         node: ColumnType = self.expression(ColumnType(this=name, type=kind))
         return node

@@ -51,9 +51,20 @@ _GRAMMAR = ("CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_C
 """Functions with words between their arguments."""
 
 
+def _unit_first(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """A function whose first argument is a word, which would be read as a column."""
+
+    def build(args: list[exp.Expr]) -> exp.Expr:
+        word = [exp.Var(this=args[0].name)] if args and isinstance(args[0], exp.Column) else args[:1]
+        return exp.Anonymous(this=name.lower(), expressions=[*word, *args[1:]])
+
+    return build
+
+
 class MarkingParser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {  # what the table of functions has is left to it
-        name: parse for name, parse in SparkParser.FUNCTIONS.items() if name.lower() not in FUNCTIONS
+        **{name: parse for name, parse in SparkParser.FUNCTIONS.items() if name.lower() not in FUNCTIONS},
+        **{name: _unit_first(name) for name in ("TIMESTAMPDIFF", "TIMESTAMPADD")},
     }
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parse

@@ -147,7 +147,7 @@ def _field(t: Translator, node: exp.Expr, place: exp.Expr, field: str, argument:
     "timestampadd(unit, integer, time) -> timestamp",
 )
 def by_unit(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
-    unit = arguments[0].name.upper() if isinstance(arguments[0], exp.Column) else ""
+    unit = arguments[0].name.upper() if isinstance(arguments[0], exp.Var) else ""
     if unit not in _UNIT_US and unit not in _UNIT_MONTHS:
         known = ", ".join((*_UNIT_US, *_UNIT_MONTHS))
         raise t.error(
