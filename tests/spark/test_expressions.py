@@ -64,6 +64,8 @@ def plain(column: pa.ChunkedArray) -> list[Any]:
 
 
 def agree(a: Any, b: Any, tolerance: float) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(agree(a[k], b[k], tolerance) for k in a)
     if isinstance(a, float) and isinstance(b, float):
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)

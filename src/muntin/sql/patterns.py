@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
 from sqlglot import exp
 
-from muntin.kernels.evaluate import type_of
+from muntin.kernels.evaluate import evaluate, type_of
 from muntin.sql.catalog import accepted, function
 from muntin.sql.translate import Translator, Value, fill, rule
 
@@ -47,7 +48,9 @@ class Pattern:
     def may_be_empty(self) -> bool:
         """Whether the pattern may match nothing at all; where it begins with ^ it does so once."""
         anchored = self._text.startswith("^") and "|" not in self._text
-        return not anchored and re.fullmatch(_as_python(self.re2), "") is not None
+        empty = f"regexp_full_match('', {exp.Literal.string(self.re2).sql('duckdb')})"
+        (found,) = evaluate(pa.table({"_": [0]}), [(empty, "boolean")])
+        return not anchored and bool(found[0].as_py())
 
     def _refused(self, what: str) -> Exception:
         return self._t.text.refuse(f"{what} in a pattern", self._node, _HINT)
@@ -152,11 +155,6 @@ class Pattern:
             return self._text[self._at - 1]
         self._at = found.end()
         return found[0].lower() + found[0].upper()
-
-
-def _as_python(re2: str) -> str:
-    """A pattern of RE2 as one of Python, as far as the question whether it can be empty needs it."""
-    return re.sub(r"\\x\{([0-9A-Fa-f]+)\}", lambda m: f"\\u{int(m[1], 16):04x}", re2).replace("\\z", "\\Z")
 
 
 def pattern_of(t: Translator, node: exp.Expr, name: str, tested: bool = False) -> Pattern:
