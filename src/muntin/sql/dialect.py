@@ -1,7 +1,7 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column [LATENESS d] [IDLE AFTER d]
+    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY expression [LATENESS d] [IDLE AFTER d]
       [RATE n PER SECOND] [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
       WITH (option = 'value')
     CREATE [OR REPLACE] QUERY name AS SELECT ...
@@ -34,6 +34,7 @@ from muntin.sql.tree import (
     DropQuery,
     Duration,
     Emit,
+    EventTime,
     Option,
     PunctuationClause,
     RowCount,
@@ -196,7 +197,7 @@ class MuntinParser(ValueParser):
 
     def _parse_stream_clause(self) -> tuple[str, Any]:
         if self._match_text_seq("TIMESTAMP", "BY"):
-            return "time", self._parse_name("the event time's column")
+            return "time", self._parse_event_time()
         if self._match_text_seq("LATENESS"):
             return "lateness", self._parse_duration()
         if self._match_text_seq("IDLE"):
@@ -218,6 +219,16 @@ class MuntinParser(ValueParser):
             "condition, BINDING d and WITH (...)"
         )
         self._fail(f"unexpected {self._curr.text}", hint)
+
+    def _parse_event_time(self) -> exp.Expr:
+        """A column, or an expression: the next clause begins with a word, which does not continue an expression."""
+        following = self._next.text[:1] if self._next else ";"
+        if (following.isalpha() or following in ";_") and not self._is_word("(", "CASE"):
+            return self._parse_name("the event time's column")
+        start, node = self._curr, self._parse_disjunction()
+        if node is None:
+            self._fail("expected the event time's column", "write TIMESTAMP BY ts, or TIMESTAMP BY timestamp_millis(t)")
+        return self._marked(start, EventTime(this=node))
 
     def _parse_option(self) -> Option:
         start = self._curr

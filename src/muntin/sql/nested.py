@@ -130,11 +130,6 @@ def map_part(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     return t.made(node, fill(f"{name}(a)", a=value.node), f"array<{kind}>")
 
 
-@rule(exp.Array, args="expressions")
-def bracketed(t: Translator, node: exp.Expr) -> Value:
-    return array(t, node, node.expressions)
-
-
 @function("array(any...) -> array")
 def array(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     if not arguments:
