@@ -38,7 +38,7 @@ _OPERATIONS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 def _initcap(text: str) -> str:
     """Each word, between blanks, with its first letter as in a title; ß becomes Ss."""
-    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
+    return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in text.split(" "))
 
 
 _LETTERS: dict[str, Callable[[str], str]] = {

@@ -64,7 +64,7 @@ class Grouped:
     def bind(self, select: exp.Select, items: list[tuple[str, exp.Expr]]) -> tuple[tuple[Output, ...], Aggregation]:
         self._check(select)
         for node in self._grouping(select, items):
-            group = self._pairs.expression(node)
+            group = self._pairs.comparable(node, "a group")
             self._group_kinds.add(type(node.unnest()))
             if group.sql not in [g.sql for g in self._groups]:
                 self._name(f"g.{len(self._groups)}", group.type)
@@ -147,7 +147,7 @@ class Grouped:
     def _call(self, node: exp.AggFunc) -> str:
         """The value of an aggregate; equal ones are computed once."""
         function, arg = self._function(node)
-        expr = self._pairs.expression(arg) if arg is not None else None
+        expr = self._pairs.comparable(arg, "an aggregate") if arg is not None else None
         key = function.name, expr.sql if expr is not None else None
         if key not in self._calls:
             kind = self._type(function, expr, node)

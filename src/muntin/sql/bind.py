@@ -17,6 +17,7 @@ from muntin.model.types import Field
 from muntin.sql.aggregates import Grouped, is_aggregate
 from muntin.sql.dialect import WINDOW_HINT
 from muntin.sql.expressions import Expressions, output_name
+from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 from muntin.sql.plain import plain_select
 from muntin.sql.tree import Duration, RowCount, StreamRef
@@ -106,6 +107,7 @@ class _Binder:
         (left_size, left_axis), (right_size, right_axis) = (self._window(tree, sides[side]) for side in Side)
         window = Window(left_size, right_size, (left_axis, right_axis))
         names = Names(self.text, sides)
+        unfold_fields(tree, [s.alias for s in sides], [f.name for s in sides for f in s.stream.schema])
         columns = [(s.prefix + f.name, f.type) for s in Side for f in sides[s].stream.schema]
         expressions = Expressions(self.text, names, columns)
         keys, where, residual = self._conditions(tree, conditions, names, expressions)
@@ -331,4 +333,6 @@ class _Binder:
             return item.alias, item.this
         if isinstance(item, exp.Column):
             return names.resolve(item)[1].name, item
+        if isinstance(item, exp.Dot):
+            return item.expression.name, item
         return output_name(self.text, item), item

@@ -7,6 +7,7 @@ functions (sql/catalog.py) answers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -24,8 +25,21 @@ def _has_node(name: str) -> bool:
     return kind is not None and name.lower() not in FUNCTIONS and (kind in RULES or issubclass(kind, exp.AggFunc))
 
 
+def _unit_first(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """A function whose first argument is a word, which would be read as a column."""
+
+    def build(args: list[exp.Expr]) -> exp.Expr:
+        word = [exp.Var(this=args[0].name)] if args and isinstance(args[0], exp.Column) else args[:1]
+        return exp.Anonymous(this=name.lower(), expressions=[*word, *args[1:]])
+
+    return build
+
+
 class CallParser(SparkParser):
-    FUNCTIONS: ClassVar[dict[str, Any]] = {n: parse for n, parse in SparkParser.FUNCTIONS.items() if _has_node(n)}
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        **{n: parse for n, parse in SparkParser.FUNCTIONS.items() if _has_node(n)},
+        **{name: _unit_first(name) for name in ("TIMESTAMPDIFF", "TIMESTAMPADD")},
+    }
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parse
         for name, parse in SparkParser.FUNCTION_PARSERS.items()

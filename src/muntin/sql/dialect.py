@@ -1,7 +1,7 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column [LATENESS d] [IDLE AFTER d]
+    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY expression [LATENESS d] [IDLE AFTER d]
       [RATE n PER SECOND] [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
       WITH (option = 'value')
     CREATE [OR REPLACE] QUERY name AS SELECT ...
@@ -22,8 +22,8 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
-from muntin.model.types import TYPES
 from muntin.sql.amounts import is_row_count, parse_rows
+from muntin.sql.casts import TYPES_HINT
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.marking import GrammarError, marking
 from muntin.sql.places import Span, did_you_mean, mark
@@ -34,6 +34,7 @@ from muntin.sql.tree import (
     DropQuery,
     Duration,
     Emit,
+    EventTime,
     Option,
     PunctuationClause,
     RowCount,
@@ -169,7 +170,7 @@ class MuntinParser(ValueParser):
         if kind is None:
             hint = "write the column's name and type, such as v DOUBLE"
             if self._curr and self._curr.token_type == TokenType.VAR:
-                self._fail(f"the type {self._curr.text} is not known", f"types are {', '.join(TYPES)} and decimal(p,s)")
+                self._fail(f"the type {self._curr.text} is not known", TYPES_HINT)
             self._fail(f"expected the type of column {name.name}", hint)
         node: ColumnType = self.expression(ColumnType(this=name, type=kind))
         return node
@@ -204,7 +205,7 @@ class MuntinParser(ValueParser):
 
     def _parse_stream_clause(self) -> tuple[str, Any]:
         if self._match_text_seq("TIMESTAMP", "BY"):
-            return "time", self._parse_name("the event time's column")
+            return "time", self._parse_event_time()
         if self._match_text_seq("LATENESS"):
             return "lateness", self._parse_duration()
         if self._match_text_seq("IDLE"):
@@ -226,6 +227,16 @@ class MuntinParser(ValueParser):
             "condition, BINDING d and WITH (...)"
         )
         self._fail(f"unexpected {self._curr.text}", hint)
+
+    def _parse_event_time(self) -> exp.Expr:
+        """A column, or an expression: the next clause begins with a word, which does not continue an expression."""
+        following = self._next.text[:1] if self._next else ";"
+        if (following.isalpha() or following in ";_") and not self._is_word("(", "CASE"):
+            return self._parse_name("the event time's column")
+        start, node = self._curr, self._parse_disjunction()
+        if node is None:
+            self._fail("expected the event time's column", "write TIMESTAMP BY ts, or TIMESTAMP BY timestamp_millis(t)")
+        return self._marked(start, EventTime(this=node))
 
     def _parse_option(self) -> Option:
         start = self._curr

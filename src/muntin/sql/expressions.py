@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from muntin.kernels.evaluate import type_of
 from muntin.model import Comparison, Expr, Side
+from muntin.model.types import nested_kind
 from muntin.sql.comparisons import comparisons
 from muntin.sql.places import SqlText
 from muntin.sql.translate import NULL, Scope, Translator, Value, duckdb_type_node, written_call
@@ -32,6 +33,14 @@ class Expressions:
         if value.type == NULL:
             raise self.text.error("a column cannot be of type null", node, "write CAST(NULL AS type)")
         return self._expr(node, value)
+
+    def comparable(self, node: exp.Expr, use: str) -> Expr:
+        """An expression whose values are told apart or put in order."""
+        made = self.expression(node)
+        if nested_kind(made.type) is not None:
+            hint = "name a field (s.f) or an element (a[0], m['key'])"
+            raise self.text.error(f"{use} cannot be of {made.type}", node, hint)
+        return made
 
     def value_sql(self, node: exp.Expr) -> str:
         """What an expression becomes, to compare it with others."""

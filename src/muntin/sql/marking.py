@@ -106,10 +106,19 @@ class MarkingParser(CallParser):
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         start = self._curr
+        if self._is_word("ARRAY", "MAP", "STRUCT") and self._next and self._next.token_type == TokenType.L_PAREN:
+            return None  # a function; sqlglot would take its arguments for parts of a type
         node = super()._parse_types(*args, **kwargs)
         if isinstance(node, exp.DataType) and start:
             mark(node, start.start, self._prev.end + 1)
         return node
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """sqlglot would take `ARRAY(1, 2)[0]` for `ARRAY[0]`."""
+        node: exp.Expr | None = super()._parse_bracket(
+            exp.Paren(this=this) if isinstance(this, exp.Anonymous) else this
+        )
+        return node.this if isinstance(node, exp.Paren) and node.this is this else node
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
         """As sqlglot's, without its patience for commas that separate nothing."""

@@ -13,7 +13,7 @@ from muntin.sql.dialect import Muntin, MuntinParser, UnknownStatement
 from muntin.sql.foreign import foreign_window
 from muntin.sql.marking import GrammarError
 from muntin.sql.places import Span, SqlText
-from muntin.sql.tree import CreateStream
+from muntin.sql.tree import CreateStream, EventTime
 
 MAX_TEXT = 1_000_000
 """Bytes of a whole text."""
@@ -113,6 +113,12 @@ def _token_error(sql: SqlText, error: TokenError) -> SqlError:
     line_end = sql.text.find("\n", start)
     span = Span(start, line_end if line_end > start else len(sql.text))
     return sql.error(f"this {what} does not end", span, f"close it with {found[1]}")
+
+
+def event_time_of(sql: SqlText) -> EventTime:
+    """An expression that gives the event time, alone."""
+    found = only_statement(sql, "expected one expression", "write timestamp_millis(t), to_timestamp(s) or the like")
+    return EventTime(this=found)
 
 
 def promises_of(sql: SqlText, stream: str) -> CreateStream:

@@ -5,16 +5,18 @@ end."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from muntin.model import Change, JobSpec, Query, Settings, SqlError, Stream
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
 from muntin.sql.null_notes import null_notes
-from muntin.sql.parsing import STATEMENTS, only_statement, promises_of, statements_of, too_deep
+from muntin.sql.parsing import STATEMENTS, event_time_of, only_statement, promises_of, statements_of, too_deep
 from muntin.sql.places import SqlText, span_of
 from muntin.sql.settings import check_value, conflicts, setting_named
-from muntin.sql.streams import bind_stream, with_promises
+from muntin.sql.streams import bind_stream, event_time, with_promises
 from muntin.sql.tree import CreateQuery, CreateStream, DropQuery, SetOption
 
 _NEW = "write one CREATE QUERY name AS SELECT ..."
@@ -46,6 +48,13 @@ def parse_promises(text: str, stream: Stream) -> Stream:
     """A stream with what a text says that it promises: `UNIQUE (k)`, `PUNCTUATION WHEN closed BINDING 1 hour`."""
     sql = SqlText(text)
     return with_promises(sql, stream, promises_of(sql, stream.name))
+
+
+def parse_event_time(text: str, stream: Stream) -> Stream:
+    """A stream whose event time an expression over its columns gives: `timestamp_millis(t)`."""
+    sql = SqlText(text)
+    time, time_expr = event_time(sql, stream.name, stream.schema, event_time_of(sql))
+    return replace(stream, time=time, time_expr=time_expr)
 
 
 def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:

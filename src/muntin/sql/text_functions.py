@@ -37,15 +37,17 @@ _SIMPLE = {
     "contains(string, string) -> boolean": "contains(a, b)",
     "replace(string, string, string = '') -> string": "replace(a, b, c)",
     "translate(string, string, string) -> string": "translate(a, b, c)",
-    "left(string, integer) -> string": "substring(a, 1, greatest(b, 0))",
-    "right(string, integer) -> string": "substring(a, 1 + greatest(length(a) - greatest(CAST(b AS BIGINT), 0), 0))",
+    "left(string, integer) -> string": "CASE WHEN b IS NOT NULL THEN substring(a, 1, greatest(b, 0)) END",
+    "right(string, integer) -> string": (
+        "CASE WHEN b IS NOT NULL THEN substring(a, 1 + greatest(length(a) - greatest(CAST(b AS BIGINT), 0), 0)) END"
+    ),
     "repeat(string, integer) -> string": (
         f"CASE WHEN length(a) * CAST(b AS HUGEINT) <= {LONGEST} THEN repeat(a, greatest(b, 0)) END"
     ),
     "space(integer) -> string": f"CASE WHEN a <= {LONGEST} THEN repeat(' ', greatest(a, 0)) END",
     "instr(string, string) -> int": "CASE WHEN b = '' AND a IS NOT NULL THEN 1 ELSE strpos(a, b) END",
     "locate(string, string, integer = 1) -> int": (
-        "CASE WHEN c IS NULL OR c < 1 THEN 0 WHEN a = '' AND b IS NOT NULL THEN 1 "
+        "CASE WHEN c IS NULL THEN 0 WHEN a IS NULL OR b IS NULL THEN NULL WHEN c < 1 THEN 0 WHEN a = '' THEN 1 "
         "WHEN strpos(substring(b, c), a) = 0 THEN 0 ELSE strpos(substring(b, c), a) + c - 1 END"
     ),
     "split_part(string, string, integer) -> string": (
@@ -54,8 +56,6 @@ _SIMPLE = {
     ),
     "ascii(string) -> int": "CASE WHEN a = '' THEN 0 ELSE unicode(a) END",
     "chr(integer) -> string": "CASE WHEN a < 0 THEN '' ELSE chr(CAST(a % 256 AS INTEGER)) END",
-    "octet_length(bytes) -> int": "octet_length(CAST(a AS BLOB))",
-    "bit_length(bytes) -> int": "octet_length(CAST(a AS BLOB)) * 8",
     "md5(bytes) -> string": "md5(a)",
     "sha1(bytes) -> string": "sha1(a)",
     "sha(bytes) -> string": "sha1(a)",
@@ -78,6 +78,14 @@ def length(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     value = t.expect(t.value(arguments[0]), ("string", "binary"), node.name.upper(), "string")
     template = "octet_length(a)" if value.type == "binary" else "length(a)"
     return t.made(node, fill(f"CAST({template} AS INTEGER)", a=value.node), "int")
+
+
+@function("octet_length(bytes) -> int", "bit_length(bytes) -> int")
+def size_in_memory(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
+    value = t.expect(t.value(arguments[0]), ("string", "binary"), node.name.upper(), "string")
+    template = "octet_length(a)" if value.type == "binary" else "strlen(a)"
+    factor = 8 if node.name.lower() == "bit_length" else 1
+    return t.made(node, fill(f"CAST({template} * {factor} AS INTEGER)", a=value.node), "int")
 
 
 @function("hex(any) -> string")

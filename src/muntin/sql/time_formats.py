@@ -22,7 +22,7 @@ _OFFSET = r"Z|[+-]\d{2}:\d{2}"
 
 def _padded(number: str, size: int) -> str:
     text = f"CAST({number} AS VARCHAR)"
-    return f"lpad({text}, greatest({size}, length({text})), '0')" if size > 1 else text
+    return f"lpad({text}, CAST(greatest({size}, length({text})) AS INTEGER), '0')" if size > 1 else text
 
 
 def _year(size: int) -> str:
@@ -65,13 +65,16 @@ _READ = {
     "a": ("half", "AM|PM"),
     "XXX": ("zone", _OFFSET),
 }
+_TENS = {"H": "[01]", "m": "[0-5]", "s": "[0-5]"}
 _READ_NUMBERS = {"M": "month", "d": "day", "H": "hour", "h": "twelve", "m": "minute", "s": "second"}
 
 
 def _read(letters: str) -> tuple[str, str] | None:
     """The field that letters read, and its form; None for letters that are not known."""
     if letters[0] in _READ_NUMBERS and len(letters) <= 2:
-        return _READ_NUMBERS[letters[0]], r"\d{2}" if len(letters) == 2 else r"\d{1,2}"
+        tens = _TENS.get(letters[0], r"\d")
+        one = rf"{tens}\d" if len(letters) == 2 else rf"{tens}?\d"
+        return _READ_NUMBERS[letters[0]], f"{one}|2[0-3]" if letters[0] == "H" else one
     if letters[0] == "S" and len(letters) <= 9:
         return "fraction", rf"\d{{1,{len(letters)}}}"
     return _READ.get(letters)

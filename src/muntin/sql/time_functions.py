@@ -149,7 +149,7 @@ def _field(t: Translator, node: exp.Expr, place: exp.Expr, field: str, argument:
     "timestampadd(unit, integer, time) -> timestamp",
 )
 def by_unit(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
-    unit = arguments[0].name.upper() if isinstance(arguments[0], exp.Column) else ""
+    unit = arguments[0].name.upper() if isinstance(arguments[0], exp.Var) else ""
     if unit not in _UNIT_US and unit not in _UNIT_MONTHS:
         known = ", ".join((*_UNIT_US, *_UNIT_MONTHS))
         raise t.error(
@@ -167,7 +167,15 @@ def _difference(t: Translator, node: exp.Expr, unit: str, arguments: list[exp.Ex
     a, b = (accepted(t, "time", n, "timestampdiff") for n in arguments[1:])
     if unit in _UNIT_US:
         return t.made(node, fill(f"(epoch_us(b) - epoch_us(a)) // {_UNIT_US[unit]}", a=a, b=b), "bigint")
-    return t.made(node, fill(f"datesub('month', a, b) // {_UNIT_MONTHS[unit]}", a=a, b=b), "bigint")
+    return t.made(node, fill(f"({_MONTHS}) // {_UNIT_MONTHS[unit]}", a=a, b=b), "bigint")
+
+
+_EARLY = "CAST(b AS DATE) > CAST(a AS DATE) AND CAST(b AS TIME) < CAST(a AS TIME)"
+_LATE = "CAST(b AS DATE) < CAST(a AS DATE) AND CAST(b AS TIME) > CAST(a AS TIME)"
+_END = f"(CAST(b AS DATE) - CASE WHEN {_EARLY} THEN 1 WHEN {_LATE} THEN -1 ELSE 0 END)"
+_DAYS = " - ".join(f"(year({x}) * 384 + month({x}) * 32 + day({x}))" for x in (_END, "a"))
+_MONTHS = f"({_DAYS}) // 32"
+"""Whole months from a to b: a last day that is not over does not count, nor a month whose day has not come."""
 
 
 def _moved(t: Translator, node: exp.Expr, unit: str, arguments: list[exp.Expr]) -> Value:

@@ -28,7 +28,7 @@ def bind_top(
     """The output columns, and what they are made of."""
     limit = _limit(text, select)
     order = tuple(_order(text, pairs, node) for node in select.args["order"].expressions)
-    columns = tuple(pairs.expression(node) for _, node in items)
+    columns = tuple(pairs.comparable(node, "a column beside ORDER BY ... LIMIT") for _, node in items)
     names = [(name, f"t.{n}", column.type) for n, ((name, _), column) in enumerate(zip(items, columns, strict=True))]
     outputs = (Output(name, Expr(f'"{made}"', kind, name)) for name, made, kind in [*names, (RANK, RANK, "int")])
     return tuple(outputs), Top(limit, order, columns)
@@ -65,5 +65,5 @@ def _order(text: SqlText, pairs: Expressions, node: exp.Expr) -> Order:
     if not isinstance(node, exp.Ordered) or isinstance(node.this, exp.Var):
         clause = node.find_ancestor(exp.Order) or node
         raise text.refuse(text.slice(clause), clause, f"name what to order by: {_EXAMPLE}")
-    by = pairs.expression(node.this)
+    by = pairs.comparable(node.this, "an order")
     return Order(by, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))

@@ -14,16 +14,17 @@ Where the two engines differ, the rule decides; what was decided:
 | overflow | NULL in its place, as Spark's `try_add`: `COALESCE(v + 1, 0)` is 0 where `v + 1` overflows |
 | float beside another number | both as double (Spark's ANSI rule) |
 | CAST to integers | truncates; strings: only `[+-]digits`, blanks around allowed; what does not cast is NULL |
-| CAST of doubles to string, of binary, between numbers and times | refused: the engines print and count apart |
+| CAST of doubles to string | refused: the engines print apart |
 | decimal from double, ROUND(double, n) | rounds the shortest decimal text half up: `ROUND(2.675, 2)` is 2.68 |
 | FLOOR, CEIL | bigint, or decimal without fraction |
+| `ts - ts` | an interval: a number of microseconds in DuckDB, a duration in Arrow |
 | LN, LOG10 of zero or less | NULL; SQRT of less than zero is NaN; POWER(0, -1) is Infinity |
 | GREATEST, LEAST | skip NULLs; NaN is the greatest number; NaN = NaN |
 | SUBSTRING | 1-based; 0 counts as 1; negative from the end; a window that starts before the text is cut |
 | CONCAT, `||` | NULL if any part is; numbers (not doubles), dates and booleans become text |
 | TRIM | blanks only, or the characters given |
 | LIKE, ILIKE | backslash escapes unless ESCAPE says otherwise; a literal pattern that Spark rejects is refused |
-| RLIKE | refused: Java's and RE2's patterns differ in silence |
+| RLIKE, REGEXP_... | Java's patterns, translated to RE2 (`patterns.py`); what RE2 does not have is refused |
 | UPPER, LOWER | by all of Unicode: `upper('ß')` is `SS` |
 | YEAR ... SECOND, DATE_TRUNC | in UTC |
 | a string beside a number | refused (Spark casts); a literal beside a date or timestamp is cast and checked |
@@ -160,8 +161,6 @@ class Translator:
         if isinstance(node, exp.AggFunc):
             hint = "aggregates stand in SELECT and HAVING, each over a plain expression of the two streams"
             return self.text.error(f"the aggregate {called(node)} cannot stand here", node, hint)
-        if isinstance(node, exp.RegexpLike):
-            hint = "use LIKE: the patterns of Java and of the evaluator differ"
         return self.text.refuse(called(node), node, hint)
 
     # types
@@ -243,14 +242,8 @@ def called(node: exp.Expr) -> str:
         exp.Window: "a window function",
         exp.Placeholder: "a parameter",
         exp.Parameter: "a parameter",
-        exp.Bracket: "access to an element with [ ]",
         exp.Star: "* inside an expression",
-        exp.RegexpLike: "RLIKE",
         exp.HexString: "a hexadecimal string",
-        exp.BitwiseAnd: "the operator &",
-        exp.BitwiseOr: "the operator |",
-        exp.BitwiseXor: "the operator ^",
-        exp.BitwiseNot: "the operator ~",
         exp.Tuple: "a tuple",
         exp.Distinct: "DISTINCT",
         exp.Any: "ANY",
