@@ -123,7 +123,7 @@ def commands(page: str) -> list[str]:
 def test_the_guide_is_a_job_that_can_be_read():
     *blocks_of_a_job, changes = blocks("docs/guide.md", "sql")
     queries = parse_job("\n".join(blocks_of_a_job)).queries
-    assert {"warm", "damp_after_heat", "hot", "hottest", "bids_in_12h"} == set(queries)
+    assert {"warm", "damp_after_heat", "locations", "hot", "hottest", "bids_in_12h"} == set(queries)
     changed = parse_job("\n".join([*blocks_of_a_job, changes])).queries
     assert set(queries) - set(changed) == {"hot"}
 

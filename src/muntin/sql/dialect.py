@@ -1,12 +1,21 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY expression [LATENESS d] [IDLE AFTER d]
-      [RATE n PER SECOND] [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
-      WITH (option = 'value')
-    CREATE [OR REPLACE] QUERY name AS SELECT ...
-      FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS] [EMIT CHANGES | EMIT FINAL | EVERY d]
+    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column | expression
+      [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
+      [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
+      WITH (option = 'value', ...)
+    CREATE [OR REPLACE] QUERY name AS
+      [WITH name AS (subquery), ...]
+      SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
+      FROM item, item | FROM item JOIN item ON condition | FROM item JOIN item USING (column, ...)
+      [WHERE condition] [GROUP BY expression | name | position, ...] [HAVING condition]
+      [WINDOW d | WINDOW n ROWS] [ORDER BY expression [DESC], ... LIMIT n]
+      [EMIT CHANGES | EMIT FINAL | EVERY d]
     DROP QUERY name
+
+    item:     Stream ['['RANGE d']' | '['ROWS n']' | '['NOW']'] [alias] | (subquery) alias
+    subquery: SELECT column [AS name], ... | * [EXCEPT (column, ...)] FROM item [WHERE condition]
 
 Here is only form. What the language has but this version does not (`IF EXISTS`, ...) is recognised here when no tree
 could hold it, and refused by name. Expressions are those of Spark (sql/marking.py), names, values and amounts are read
