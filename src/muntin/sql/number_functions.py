@@ -12,7 +12,6 @@ _DOUBLES = {
     "sqrt": "CASE WHEN a < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt(a) END",
     "cbrt": "cbrt(a)",
     "exp": "exp(a)",
-    "expm1": "exp(a) - 1",
     "ln": "ln(CASE WHEN a > 0 THEN a END)",
     "log10": "log10(CASE WHEN a > 0 THEN a END)",
     "log2": "log2(CASE WHEN a > 0 THEN a END)",
