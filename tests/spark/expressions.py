@@ -222,7 +222,9 @@ def operators() -> Iterator[Term]:
 
 _OF_NUMBERS = ("ROUND({})", "ROUND({}, 1)", "ROUND({}, 3)", "ROUND({}, 18)", "SIGN({})", "SQRT({})",
                "COALESCE({}, 1)", "NULLIF({}, 0)", "GREATEST({}, 1)", "LEAST({}, 1.5)", "IF(ok, {}, 1)")  # fmt: skip
-_APPROXIMATE = ("EXP({})", "LN({})", "LOG10({})", "POWER({}, 2)", "POWER(2, {})", "POWER({}, 0.5)")
+_APPROXIMATE = ("EXP({})", "LN({})", "LOG10({})", "POWER({}, 2)", "POWER(2, {})", "POWER({}, 0.5)",
+                "LOG({})", "LOG(2, {})", "LOG2({})", "CBRT({})", "DEGREES({})", "RADIANS({})", "SIN({})", "COS({})", "TAN({})", "ASIN({})",
+                "ACOS({})", "ATAN({})", "ATAN2({}, 2)")  # fmt: skip
 _OF_STRINGS = (
     ("string", ("UPPER({})", "LOWER({})", "TRIM({})", "LTRIM({})", "RTRIM({})", "TRIM(BOTH 'a' FROM {})", "CONCAT({}, '-', i)",
                 "{} || s", "REPLACE({}, 'a', 'xy')", "REPLACE({}, '')", "SUBSTRING({}, 2)", "SUBSTRING({}, -2)",

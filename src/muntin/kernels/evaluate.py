@@ -173,8 +173,27 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _json_value(column: str, kind: pa.DataType) -> str:
-    if not pa.types.is_floating(kind):
-        return column
-    spelled = f"CASE WHEN isnan({column}) THEN 'NaN' WHEN {column} > 0 THEN 'Infinity' ELSE '-Infinity' END"
-    return f"CASE WHEN isnan({column}) OR isinf({column}) THEN to_json({spelled}) ELSE to_json({column}) END"
+def _json_value(value: str, kind: pa.DataType, depth: int = 0) -> str:
+    """DuckDB's text of a value as JSON; NaN and infinity as text, wherever they stand in it."""
+    if pa.types.is_floating(kind):
+        spelled = f"CASE WHEN isnan({value}) THEN 'NaN' WHEN {value} > 0 THEN 'Infinity' ELSE '-Infinity' END"
+        return f"CASE WHEN isnan({value}) OR isinf({value}) THEN to_json({spelled}) ELSE to_json({value}) END"
+    if not _holds_floats(kind):
+        return value
+    item = f"x{depth}"
+    if pa.types.is_struct(kind):
+        members = ((f.name, _json_value(f"struct_extract({value}, {_quoted(f.name)})", f.type, depth)) for f in kind)
+        made = f"json_object({', '.join(f'{_quoted(name)}, {inner}' for name, inner in members)})"
+    elif pa.types.is_map(kind):
+        entry = f"{{'k': {item}.key, 'v': to_json({_json_value(f'{item}.value', kind.item_type, depth + 1)})}}"
+        made = f"to_json(map_from_entries(list_transform(map_entries({value}), lambda {item}: {entry})))"
+    else:
+        inner = _json_value(item, kind.value_type, depth + 1)
+        made = f"to_json(list_transform({value}, lambda {item}: to_json({inner})))"
+    return f"CASE WHEN {value} IS NOT NULL THEN {made} END"
+
+
+def _holds_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind):
+        return True
+    return any(_holds_floats(kind.field(n).type) for n in range(kind.num_fields))

@@ -147,7 +147,7 @@ def row_bytes(schema: Schema) -> float:
     return INDEX_BYTES + OWN_BYTES + sum(_width(f.type) for f in schema)
 
 
-def _width(kind: str) -> int:
+def _width(kind: str) -> float:
     """The bytes that a value is taken to have; an array or map is taken to have two elements."""
     if nested_kind(kind) is None:
         return DECIMAL_BYTES if decimal_parts(kind) else BYTES[kind]

@@ -104,7 +104,7 @@ class MuntinParser(ValueParser):
 
     def _parse_statement(self) -> exp.Expr | None:
         start = self._curr
-        if start and start.token_type == TokenType.VAR:
+        if start and start.token_type == TokenType.VAR and self._next and self._next.token_type == TokenType.VAR:
             hint = did_you_mean(start.text, _STATEMENTS, "")
             raise UnknownStatement(f"{start.text} does not begin a statement", Span(start.start, start.end + 1), hint)
         return super()._parse_statement()

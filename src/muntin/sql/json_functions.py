@@ -7,6 +7,7 @@ import re
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from muntin.model import SqlError
 from muntin.model.types import INTEGERS, decimal_parts, nested_kind, nested_parts
 from muntin.sql.casts import conversion_from_string, type_name
 from muntin.sql.catalog import accepted, function
@@ -60,10 +61,8 @@ def _struct(t: Translator, node: exp.Expr, text: str) -> str:
     fields = inside[1] if inside else re.sub(r"((?:^|,(?![^(<]*[)>]))\s*\w+)\s+", r"\1: ", text)
     try:
         kind = type_name(t.text, exp.DataType.build(f"STRUCT<{fields}>", dialect="spark"))
-    except SqlglotError as error:
+    except (SqlglotError, SqlError) as error:
         raise t.error(f"'{text}' is not a schema", node, hint) from error
-    if not nested_parts(kind)[0][1]:
-        raise t.error(f"'{text}' is not a schema", node, hint)
     return kind
 
 

@@ -71,7 +71,7 @@ def _of_key(t: Translator, node: exp.Expr, value: Value, key: exp.Expr) -> Value
 def element_at(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     """Counted from 1, or from the end with a negative number; or of a key of a map."""
     value = t.expect(
-        t.value(arguments[0]), lambda k: nested_kind(k) in ("array", "map"), "ELEMENT_AT", "an array or map"
+        t.value(arguments[0]), lambda k: nested_kind(k) in ("array", "map"), node.name.upper(), "an array or map"
     )
     if nested_kind(value.type) == "map":
         return _of_key(t, node, value, arguments[1])

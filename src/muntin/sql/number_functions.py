@@ -12,7 +12,6 @@ _DOUBLES = {
     "sqrt": "CASE WHEN a < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt(a) END",
     "cbrt": "cbrt(a)",
     "exp": "exp(a)",
-    "expm1": "exp(a) - 1",
     "ln": "ln(CASE WHEN a > 0 THEN a END)",
     "log10": "log10(CASE WHEN a > 0 THEN a END)",
     "log2": "log2(CASE WHEN a > 0 THEN a END)",
@@ -31,7 +30,7 @@ for _name, _template in _DOUBLES.items():
 _POWER = "CASE WHEN a = 0 AND b < 0 THEN CAST('Infinity' AS DOUBLE) ELSE power(a, b) END"
 simple("power(double, double) -> double", _POWER)
 simple("pow(double, double) -> double", _POWER)
-simple("atan2(double, double) -> double", "atan2(a, b)")
+simple("atan2(double, double) -> double", "atan2(a + 0.0, b + 0.0)")
 simple("pi() -> double", "pi()")
 simple("isnan(double) -> boolean", "coalesce(isnan(a), FALSE)")
 simple("nanvl(double, double) -> double", "CASE WHEN isnan(a) THEN b ELSE a END")

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from muntin.kernels.evaluate import evaluate, type_of
 from muntin.sql.catalog import accepted, function
-from muntin.sql.translate import Translator, Value, fill, rule
+from muntin.sql.translate import Translator, Value, fill, rule, written_call
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _BLANKS = r"\t\n\x0B\f\r "
@@ -178,7 +178,8 @@ def rlike(t: Translator, node: exp.Expr) -> Value:
 
 @function("regexp_like(string, pattern) -> boolean", "regexp(string, pattern) -> boolean")
 def regexp_like(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
-    a, p = accepted(t, "string", arguments[0], "rlike"), pattern_of(t, arguments[1], "RLIKE", tested=True)
+    name = written_call(node) or "RLIKE"
+    a, p = accepted(t, "string", arguments[0], name), pattern_of(t, arguments[1], name, tested=True)
     return t.made(node, fill("regexp_matches(a, p)", a=a, p=_literal(p.re2)), "boolean")
 
 

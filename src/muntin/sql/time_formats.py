@@ -115,7 +115,8 @@ def format_template(t: Translator, node: exp.Expr, pattern: str) -> str:
 
 def parse_template(t: Translator, node: exp.Expr, pattern: str) -> str:
     """DuckDB's text of the timestamp that a text `a` is by a pattern; NULL where it does not have its form."""
-    form, groups = "", {}
+    form = ""
+    groups: dict[str, int] = {}
     for kind, part in _parts(t, node, pattern):
         read = _read(part) if kind == "letters" else None
         if read is not None and read[0] not in groups:

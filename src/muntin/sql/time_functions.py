@@ -132,9 +132,8 @@ def _field(t: Translator, node: exp.Expr, place: exp.Expr, field: str, argument:
     part = _FIELD_OF.get(field.upper())
     if part is None:
         known = ", ".join(names[0] for names in _FIELDS.values())
-        raise t.error(
-            f"{written_call(node)} does not know the field {t.text.slice(place)}", node, f"fields are {known}"
-        )
+        message = f"{written_call(node)} does not know the field {field.upper() or t.text.slice(place)}"
+        raise t.error(message, node, f"fields are {known}")
     if part == "second":
         a = accepted(t, "time", argument, "extract")
         text = fill("CAST(m // 1000000 AS VARCHAR) || '.' || lpad(CAST(m % 1000000 AS VARCHAR), 6, '0')",
@@ -153,7 +152,9 @@ def by_unit(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     if unit not in _UNIT_US and unit not in _UNIT_MONTHS:
         known = ", ".join((*_UNIT_US, *_UNIT_MONTHS))
         raise t.error(
-            f"{node.name.upper()} does not know the unit {t.text.slice(arguments[0])}", node, f"units are {known}"
+            f"{node.name.upper()} does not know the unit {unit or t.text.slice(arguments[0])}",
+            node,
+            f"units are {known}",
         )
     return (
         _difference(t, node, unit, arguments)
