@@ -62,7 +62,7 @@ def _struct(t: Translator, node: exp.Expr, text: str) -> str:
     try:
         kind = type_name(t.text, exp.DataType.build(f"STRUCT<{fields}>", dialect="spark"))
     except (SqlglotError, SqlError) as error:
-        raise t.error(f"'{text}' is not a schema", node, hint) from error
+        raise t.error(f"FROM_JSON: '{text}' is not a schema", node, hint) from error
     return kind
 
 
