@@ -47,6 +47,7 @@ def ours(rows: pa.Table, texts: Sequence[str]) -> list[tuple[str, list[Any]]]:
 
 def sparks(spark: Any, rows: pa.Table, texts: Sequence[str]) -> list[tuple[str, list[Any]]]:
     """Type and values of each expression, by Spark."""
+    spark.conf.set("spark.sql.legacy.timeParserPolicy", "CORRECTED")  # the other policies stop where Spark 2 differed
     schema = ", ".join(f"{name} {kind}" for name, (kind, _) in made.COLUMNS.items())
     spark.createDataFrame(rows, schema).createOrReplaceTempView("edge_values")
     frame = spark.sql(f"SELECT {', '.join(f'{text} AS x{n}' for n, text in enumerate(texts))} FROM edge_values")

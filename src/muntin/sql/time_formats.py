@@ -113,8 +113,11 @@ def format_template(t: Translator, node: exp.Expr, pattern: str) -> str:
     return f"CASE WHEN a IS NOT NULL THEN {' || '.join(parts) or repr('')} END"
 
 
-def parse_template(t: Translator, node: exp.Expr, pattern: str) -> str:
-    """DuckDB's text of the timestamp that a text `a` is by a pattern; NULL where it does not have its form."""
+def parse_templates(t: Translator, node: exp.Expr, pattern: str) -> tuple[str, str]:
+    """DuckDB's texts of the fields that a pattern finds in a text `a`, and of the timestamp that such fields `a` are.
+
+    That is NULL where the text does not have the pattern's form.
+    """
     form = ""
     groups: dict[str, int] = {}
     for kind, part in _parts(t, node, pattern):
@@ -129,12 +132,13 @@ def parse_template(t: Translator, node: exp.Expr, pattern: str) -> str:
             form += "(?:" if part == "[" else ")?"
         else:
             form += "".join(c if c.isalnum() or c == " " else f"\\x{{{ord(c):x}}}" for c in part)
-    return _moment(f"(?i)^{form}$", groups)
+    names = ", ".join(f"'{name}'" for name in ("_all", *groups))
+    return f"regexp_extract(a, '(?i)^({form})$', [{names}])", _moment(groups)
 
 
-def _moment(form: str, groups: dict[str, int]) -> str:
+def _moment(groups: dict[str, int]) -> str:
     def text(field: str) -> str:
-        return f"nullif(regexp_extract(a, '{form}', {groups[field]}), '')"
+        return f"nullif(struct_extract(a, '{field}'), '')"
 
     def number(field: str, missing: str) -> str:
         return f"coalesce(CAST({text(field)} AS INTEGER), {missing})" if field in groups else missing
@@ -154,8 +158,7 @@ def _moment(form: str, groups: dict[str, int]) -> str:
         moment += f" + to_microseconds(coalesce(CAST(substring(rpad({text('fraction')}, 6, '0'), 1, 6) AS INTEGER), 0))"
     if "zone" in groups:
         moment += _zone(text("zone"))
-    fits = f"regexp_matches(a, '{form}')"
-    return f"CASE WHEN {fits} THEN TRY({moment}) END"
+    return f"CASE WHEN struct_extract(a, '_all') <> '' THEN TRY({moment}) END"
 
 
 def _zone(text: str) -> str:

@@ -6,8 +6,19 @@ from sqlglot import exp
 
 from muntin.sql.casts import converted, time_literal
 from muntin.sql.catalog import accepted, form, function, simple
-from muntin.sql.time_formats import format_template, parse_template
-from muntin.sql.translate import TIMES, Translator, Value, attempt, coerce, duckdb_type_node, fill, rule, written_call
+from muntin.sql.time_formats import format_template, parse_templates
+from muntin.sql.translate import (
+    TIMES,
+    Translator,
+    Value,
+    attempt,
+    coerce,
+    duckdb_type_node,
+    fill,
+    fill_once,
+    rule,
+    written_call,
+)
 
 _PARTS = {
     **{
@@ -197,10 +208,16 @@ def _pattern(t: Translator, name: str, node: exp.Expr) -> str:
     return str(value.node.name)
 
 
+def _read(t: Translator, name: str, form: exp.Expr, text: Value) -> exp.Expr:
+    """The timestamp that a text is by a format."""
+    fields, moment = parse_templates(t, form, _pattern(t, name, form))
+    return fill_once(moment, fill(fields, a=text.node))
+
+
 @function("date_format(time, format) -> string")
 def date_format(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     template = format_template(t, arguments[1], _pattern(t, "DATE_FORMAT", arguments[1]))
-    return t.made(node, fill(template, a=accepted(t, "time", arguments[0], "date_format")), "string")
+    return t.made(node, fill_once(template, accepted(t, "time", arguments[0], "date_format")), "string")
 
 
 @function("from_unixtime(integer, format = 'yyyy-MM-dd HH:mm:ss') -> string")
@@ -208,7 +225,7 @@ def from_unixtime(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> V
     template = format_template(t, arguments[1], _pattern(t, "FROM_UNIXTIME", arguments[1]))
     a = accepted(t, "integer", arguments[0], "from_unixtime")
     moment = attempt(fill("make_timestamp(CAST(a AS BIGINT) * 1000000)", a=a))
-    return t.made(node, fill(template, a=moment), "string")
+    return t.made(node, fill_once(template, moment), "string")
 
 
 @function(
@@ -225,7 +242,7 @@ def to_time(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     if len(arguments) == 1:
         return converted(t, t.expect(value, ("string", *TIMES), name, "string"), kind, node)
     text = t.string(value, name)
-    moment = fill(parse_template(t, arguments[1], _pattern(t, name, arguments[1])), a=text.node)
+    moment = _read(t, name, arguments[1], text)
     return t.made(node, exp.Cast(this=moment, to=duckdb_type_node(kind)), kind)
 
 
@@ -238,8 +255,7 @@ def unix_timestamp(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> 
     name = node.name.upper()
     value = t.expect(t.value(arguments[0]), ("string", *TIMES), name, "a timestamp or string")
     if value.type == "string":
-        template = parse_template(t, arguments[1], _pattern(t, name, arguments[1]))
-        moment: exp.Expr = fill(template, a=value.node)
+        moment = _read(t, name, arguments[1], value)
     else:
         moment = exp.Cast(this=value.node, to=duckdb_type_node("timestamp_ntz"))
     return t.made(node, fill("epoch_us(a) // 1000000", a=moment), "bigint")

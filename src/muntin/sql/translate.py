@@ -222,6 +222,17 @@ def fill(sql: str, **values: exp.Expr) -> exp.Expr:
     return tree
 
 
+def fill_once(sql: str, a: exp.Expr) -> exp.Expr:
+    """As `fill`, for a text that names `a` many times: what is more than a column is computed once."""
+    if isinstance(a, exp.Column):
+        return fill(sql, a=a)
+    return fill("list_extract(list_transform(list_value(v), l), 1)", v=a, l=_lambda(sql))
+
+
+def _lambda(sql: str) -> exp.Expr:
+    return exp.Lambda(this=fill(sql, a=exp.column("it")), expressions=[exp.to_identifier("it")])
+
+
 def wrap(node: exp.Expr) -> exp.Expr:
     """Operators in parentheses, so that the place they are put in cannot regroup them."""
     loose = (exp.Binary, exp.Unary, exp.Between, exp.In)
