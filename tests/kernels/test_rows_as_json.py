@@ -53,3 +53,23 @@ def test_every_type_of_a_stream_is_told():
         "day": "2024-01-01",
         "at": "2024-01-01 00:00:01.000005+00",
     }
+
+
+def test_nested_values_are_json_all_the_way_down():
+    nan, inf = float("nan"), float("inf")
+    columns = {
+        "s": pa.array(
+            [{"a": nan, "b": [inf, 1.5, None]}, None], pa.struct([("a", pa.float32()), ("b", pa.list_(pa.float64()))])
+        ),
+        "m": pa.array([[("k", -inf), ("l", 2.0)], None], pa.map_(pa.string(), pa.float64())),
+        "r": pa.array([[{"x": [nan]}, None], []], pa.list_(pa.struct([("x", pa.list_(pa.float64()))]))),
+        "plain": pa.array(
+            [{"t": datetime(2024, 1, 1, tzinfo=UTC)}, None], pa.struct([("t", pa.timestamp("us", "UTC"))])
+        ),
+    }
+    first, second = read(pa.table(columns))
+    assert first["s"] == {"a": "NaN", "b": ["Infinity", 1.5, None]}
+    assert first["m"] == {"k": "-Infinity", "l": 2.0}
+    assert first["r"] == [{"x": ["NaN"]}, None]
+    assert first["plain"] == {"t": "2024-01-01 00:00:00+00"}
+    assert second == {"s": None, "m": None, "r": [], "plain": None}

@@ -45,6 +45,9 @@ _DATES_AS_TEXT = ["2024-02-29", "2024-01-31 12:30:45.5", "2024-2-9", None, "2024
                   "1969-12-31T23:59:59.9999999", "2024-01-01 1:2", "2024-01-01 25:00:00", "yes", "2024-01-01 00:00:00Z",
                   "-0001-01-01", "12024-01-01", "2024-01-01 01:02:03 UTC", "2024-01-01 01:02:03 +01:00", "2024-01-01 01",
                   "2024-01-01 01:02:03.", "2024-01-01 01:02:03-1:30", "2024-01-01 01:02:60", "2024-1-1T1:2:3GMT"]  # fmt: skip
+_JSON = ['{"a":1,"b":"x","c":{"d":[1, 2,{"e":null}]}}', '{"a":"1","b":5,"c":[]}', '{"a":-1.5,"b":{"k":[true]},"c":{}}', '{"a":1', "", None,
+         "null", "[1,2]", '[{"a":1}]', "5", '{"A":1}', '{"a":99999999999,"b":null}', '{"a":true,"b":false}', '{"a":"2024-01-01T01:02:03Z"}',
+         '{"a":"NaN","b":"\\u00e9\\"\\n"}', '{"a b":7,"c":{"d":3}}', '{"a":{"d":{"x":1}},"b":2}', '"a"', " {} ", '{"a":1e2,"b":12}', '{"a":"2024-01-31"}']  # fmt: skip
 _DAYS = [dt.date(1970, 1, 1), dt.date(2024, 2, 29), None, dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1582, 10, 4),
          dt.date(1969, 12, 31)]  # fmt: skip
 _TIMES = [dt.datetime(1970, 1, 1), dt.datetime(2024, 2, 29, 13, 45, 7, 900_000), dt.datetime(1969, 12, 31, 23, 59, 59, 999_999),
@@ -77,6 +80,14 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "ts": ("timestamp", [x and x.replace(tzinfo=UTC) for x in _TIMES]),
     "ntz": ("timestamp_ntz", _TIMES[::-1]),
     "bin": ("binary", [b"", b"ab\xff", None, b"a"]),
+    "js": ("string", _JSON),
+    "ar": ("array<int>", [[1, 2, 3], None, [], [None, 2], [-1]]),
+    "al": ("array<string>", [["a", None, "b"], [""], None, [], ["é", "a"]]),
+    "mp": ("map<string,bigint>", [[("a", 1), ("b", None)], None, [], [("", 5)]]),
+    "st": (
+        "struct<a:int,b:string,c:struct<d:double>>",
+        [{"a": 1, "b": "x", "c": {"d": 0.5}}, None, {"a": None, "b": "", "c": None}],
+    ),
 }
 
 
@@ -211,7 +222,9 @@ def operators() -> Iterator[Term]:
 
 _OF_NUMBERS = ("ROUND({})", "ROUND({}, 1)", "ROUND({}, 3)", "ROUND({}, 18)", "SIGN({})", "SQRT({})",
                "COALESCE({}, 1)", "NULLIF({}, 0)", "GREATEST({}, 1)", "LEAST({}, 1.5)", "IF(ok, {}, 1)")  # fmt: skip
-_APPROXIMATE = ("EXP({})", "LN({})", "LOG10({})", "POWER({}, 2)", "POWER(2, {})", "POWER({}, 0.5)")
+_APPROXIMATE = ("EXP({})", "LN({})", "LOG10({})", "POWER({}, 2)", "POWER(2, {})", "POWER({}, 0.5)",
+                "LOG({})", "LOG(2, {})", "LOG2({})", "CBRT({})", "DEGREES({})", "RADIANS({})", "SIN({})", "COS({})", "TAN({})", "ASIN({})",
+                "ACOS({})", "ATAN({})", "ATAN2({}, 2)")  # fmt: skip
 _OF_STRINGS = (
     ("string", ("UPPER({})", "LOWER({})", "TRIM({})", "LTRIM({})", "RTRIM({})", "TRIM(BOTH 'a' FROM {})", "CONCAT({}, '-', i)",
                 "{} || s", "REPLACE({}, 'a', 'xy')", "REPLACE({}, '')", "SUBSTRING({}, 2)", "SUBSTRING({}, -2)",

@@ -15,6 +15,7 @@ from muntin.model import Expr
 from muntin.sql import parse_job, parse_query
 
 from . import expressions as made
+from . import more_expressions as more
 from .expressions import Term
 
 RANDOM = int(os.environ.get("MUNTIN_EXPRESSIONS", "400"))
@@ -46,6 +47,7 @@ def ours(rows: pa.Table, texts: Sequence[str]) -> list[tuple[str, list[Any]]]:
 
 def sparks(spark: Any, rows: pa.Table, texts: Sequence[str]) -> list[tuple[str, list[Any]]]:
     """Type and values of each expression, by Spark."""
+    spark.conf.set("spark.sql.legacy.timeParserPolicy", "CORRECTED")  # the other policies stop where Spark 2 differed
     schema = ", ".join(f"{name} {kind}" for name, (kind, _) in made.COLUMNS.items())
     spark.createDataFrame(rows, schema).createOrReplaceTempView("edge_values")
     frame = spark.sql(f"SELECT {', '.join(f'{text} AS x{n}' for n, text in enumerate(texts))} FROM edge_values")
@@ -55,14 +57,16 @@ def sparks(spark: Any, rows: pa.Table, texts: Sequence[str]) -> list[tuple[str, 
 
 def plain(column: pa.ChunkedArray) -> list[Any]:
     """Values that Python can hold: times as numbers, since their years may be none of Python's."""
-    if pa.types.is_timestamp(column.type):
+    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
         column = column.cast(pa.int64())
     elif pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
-    return list(column.to_pylist())
+    return list(column.to_pylist(maps_as_pydicts="strict"))
 
 
 def agree(a: Any, b: Any, tolerance: float) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(agree(a[k], b[k], tolerance) for k in a)
     if isinstance(a, float) and isinstance(b, float):
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
@@ -101,7 +105,9 @@ def _words(text: str) -> str:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("group", [made.casts, made.functions, made.operators], ids=lambda g: g.__name__)
+@pytest.mark.parametrize(
+    "group", [made.casts, made.functions, made.operators, more.texts, more.times, more.others], ids=lambda g: g.__name__
+)
 def test_each_operation_on_each_type_has_sparks_type_and_values(spark: Any, group: Any) -> None:
     terms = list(group())
     assert len(terms) > 200

@@ -30,7 +30,7 @@ def check(error: SqlError, text: str, place: Place, message: str) -> None:
     assert error.place == place, error.render()
     assert error.text == text and error.hint
     assert error.exit_code == 2
-    assert "^" * place.length in error.render() or "\n" in text
+    assert "^" * min(place.length, 180) in error.render() or "\n" in text
 
 
 QUERIES = [
@@ -47,7 +47,8 @@ QUERIES = [
     (f"SELECT «Value» {AB} {END}", "Value is in both streams"),
     (f"SELECT A.ts FROM Temperature, «Temperature» {END}", "both streams are called Temperature"),
     (f"SELECT «Temperature».ts {AB} {END}", "FROM has no Temperature"),
-    (f"SELECT «A.ts.x» {AB} {END}", "a column is named by"),
+    (f"SELECT «A.tag[1]» AS x {AB} {END}", "only arrays and maps have elements"),
+    (f"SELECT «A.ts.x» {AB} {END}", "only a struct has fields, this is timestamp"),
     # windows
     (f"SELECT A.ts {AB} «WINDOW 0 min»", "longer than zero"),
     (f"SELECT A.ts {AB} «WINDOW -5 s»", "longer than zero"),
@@ -96,7 +97,7 @@ QUERIES = [
         "types bigint and string do not compare",
     ),
     (f"SELECT «NULL» AS x {AB} {END}", "a column cannot be of type null"),
-    (f"SELECT «A.ts - B.ts» AS x {AB} {END}", "cannot subtract timestamp and timestamp"),
+    (f"SELECT «A.ts * B.ts» AS x {AB} {END}", "cannot multiply timestamp and timestamp"),
     # aggregates
     (f"SELECT «A.tag», COUNT(*) {AB} {END}", "A.tag is neither grouped nor aggregated"),
     (f"SELECT A.tag, «A.t» + COUNT(*) AS x {AB} GROUP BY A.tag {END}", "A.t is neither grouped nor aggregated"),
@@ -165,7 +166,6 @@ NOT_YET = [
     (f"«SELECT» /*+ BROADCAST(A) */ A.ts {AB} {END}", "a hint"),
     (f"SELECT A.ts FROM Temperature A «CROSS JOIN Humidity B» {END}", "CROSS JOIN"),
     (f"SELECT A.ts FROM Temperature A «NATURAL JOIN Humidity B» {END}", "NATURAL JOIN"),
-    (f"SELECT A.ts FROM Temperature A «JOIN Humidity B USING (ts)» {END}", "JOIN with USING"),
     (f"SELECT A.ts FROM Temperature A, Humidity B«, Humidity C» {END}", "more than two streams"),
     (f"SELECT A.ts {AB} AND A.t IN («SELECT 1») {END}", "a subquery"),
     (f"SELECT «row_number() OVER (ORDER BY A.ts)» AS x {AB} {END}", "a window function"),
@@ -173,11 +173,12 @@ NOT_YET = [
     (f"SELECT «?» AS x {AB} {END}", "a parameter"),
     (f"SELECT «:p» AS x {AB} {END}", "a parameter"),
     (f"SELECT «foo(A.ts)» AS x {AB} {END}", "the function FOO"),
-    (f"SELECT «A.tag RLIKE 'x'» AS x {AB} {END}", "RLIKE"),
-    (f"SELECT «A.tag[1]» AS x {AB} {END}", "access to an element"),
+    (f"SELECT A.tag RLIKE «'(?=x)'» AS x {AB} {END}", "(?=...) in a pattern"),
+    (f"SELECT «CAST(A.Value AS ARRAY<INT>)» AS x {AB} {END}", "CAST from double to array<int>"),
     (f"SELECT «rand()» AS x {AB} {END}", "RAND"),
     (f"SELECT «CAST(A.Value AS STRING)» AS x {AB} {END}", "CAST from double to string"),
-    (f"SELECT «A.* EXCEPT (ts)» {AB} {END}", "* with EXCEPT"),
+    (f"SELECT «A.* REPLACE (1 AS ts)» {AB} {END}", "* with REPLACE"),
+    (f"WITH RECURSIVE h AS («SELECT * FROM Temperature») SELECT h.t FROM h, Humidity B {END}", "WITH RECURSIVE"),
     (f"SELECT A.ts {AB} «WINDOW w AS (ORDER BY A.ts)»", "a named window"),
     (f"«SELECT A.ts {AB} {END} UNION SELECT 1»", "UNION"),
     (f"SELECT A.ts FROM Temperature A «TABLESAMPLE (5 PERCENT)», Humidity B {END}", "TABLESAMPLE"),
@@ -227,7 +228,7 @@ JOBS = [
     (f"CREATE STREAM S (ts TIMESTAMP, «_x» INT) TIMESTAMP BY ts {W}", "_x is reserved"),
     (f"CREATE STREAM S (ts TIMESTAMP, «TS» INT) TIMESTAMP BY ts {W}", "column TS is already there"),
     (f"CREATE STREAM S (ts TIMESTAMP, x «FOO») TIMESTAMP BY ts {W}", "type FOO is not known"),
-    (f"CREATE STREAM S (ts TIMESTAMP, x «ARRAY<INT>») TIMESTAMP BY ts {W}", "type ARRAY<INT> is not known"),
+    (f"CREATE STREAM S (ts TIMESTAMP, x ARRAY<«JSON»>) TIMESTAMP BY ts {W}", "type JSON is not known"),
     (f"CREATE STREAM S (ts TIMESTAMP, x «DECIMAL(50, 2)») TIMESTAMP BY ts {W}", "no such decimal"),
     (f"CREATE STREAM S (ts TIMESTAMP «NOT» NULL) TIMESTAMP BY ts {W}", "expected , or )"),
     (f"{T} TIMESTAMP BY ts WITH (format = 'x', «FORMAT» = 'y')", "given twice"),

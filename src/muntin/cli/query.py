@@ -37,7 +37,6 @@ LOOK_EVERY_S, CHECK_EVERY_S = 0.1, 1.0
 """How often to look for an answer, and whether the job is still there."""
 CREATE = re.compile(r"(?>\s+|--[^\n]*|/\*.*?\*/)*+CREATE\s+(OR\s+REPLACE\s+)?QUERY\b", re.IGNORECASE | re.DOTALL)
 """How a text begins that may be a new query; comments may come first."""
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 IN_LOG = "the request waits in the job's log and will be taken up"
 LATER = "once its window has filled"
 """From when a count window is complete: no event time is known for that in advance."""
@@ -101,7 +100,9 @@ def read_sql(path: Path) -> str:
 
 
 def checked_name(name: str) -> str:
-    if NAME.fullmatch(name) is None:
+    from muntin.sql import is_name
+
+    if not is_name(name):
         raise UsageError(f"{name!r} cannot name a query", hint="`muntin query list` shows the names")
     return name
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from muntin.kernels.arrays import Int64s
-from muntin.kernels.evaluate import arrow_type
+from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import promising
@@ -42,6 +42,16 @@ def own_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
 def stream_schema(stream: Stream) -> pa.Schema:
     """The columns of a stream as declared."""
     return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in stream.schema])
+
+
+def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:
+    """The event times of rows as declared, in int64 microseconds; NULL where a row has none."""
+    if stream.time_expr is None:
+        column = rows[stream.time]
+    else:
+        named = rows.rename_columns([Side.LEFT.prefix + name for name in rows.column_names])
+        (column,) = evaluate(named, [(stream.time_expr.sql, stream.time_expr.type)])
+    return column.cast(pa.timestamp("us", getattr(column.type, "tz", None))).cast(pa.int64())
 
 
 def row_schema(join: SharedJoin, side: Side) -> pa.Schema:

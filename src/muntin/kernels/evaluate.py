@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from muntin.kernels.functions import function, named_in
+from muntin.model.types import INTERVAL, nested_kind, nested_parts
 
 _ARROW = {
     "boolean": pa.bool_(),
@@ -33,6 +34,7 @@ _ARROW = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    INTERVAL: pa.duration("us"),
 }
 _DUCKDB = {
     "boolean": "BOOLEAN",
@@ -47,8 +49,11 @@ _DUCKDB = {
     "date": "DATE",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
     "timestamp_ntz": "TIMESTAMP",
+    INTERVAL: "BIGINT",
 }
-_FROM_DUCKDB = {v: k for k, v in _DUCKDB.items()} | {"HUGEINT": "decimal(38,0)"}
+"""An interval is a number of microseconds there: DuckDB's own has months and days apart."""
+
+_FROM_DUCKDB = {v: k for k, v in _DUCKDB.items() if k != INTERVAL} | {"HUGEINT": "decimal(38,0)"}
 
 
 def arrow_type(name: str) -> pa.DataType:
@@ -56,11 +61,27 @@ def arrow_type(name: str) -> pa.DataType:
     if name.startswith("decimal("):
         precision, scale = name[8:-1].split(",")
         return pa.decimal128(int(precision), int(scale))
-    return _ARROW[name]
+    kind = nested_kind(name)
+    if kind is None:
+        return _ARROW[name]
+    parts = [(inner, arrow_type(of)) for inner, of in nested_parts(name)]
+    if kind == "struct":
+        return pa.struct(parts)
+    return pa.list_(parts[0][1]) if kind == "array" else pa.map_(parts[0][1], parts[1][1])
 
 
 def duckdb_type(name: str) -> str:
-    return _DUCKDB.get(name) or name.upper()
+    kind = nested_kind(name)
+    if kind is None:
+        return _DUCKDB.get(name) or name.upper()
+    parts = [(inner, duckdb_type(of)) for inner, of in nested_parts(name)]
+    if kind == "struct":
+        return f"STRUCT({', '.join(f'{_name(inner)} {of}' for inner, of in parts)})"
+    return f"{parts[0][1]}[]" if kind == "array" else f"MAP({parts[0][1]}, {parts[1][1]})"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 COLUMN_PRUNING = "unused_columns"
@@ -114,12 +135,20 @@ def evaluate(table: pa.Table, expressions: Sequence[tuple[str, str]]) -> list[pa
     columns = ", ".join(f"TRY(CAST(({sql}) AS {duckdb_type(t)})) AS c{i}" for i, (sql, t) in enumerate(expressions))
     _declare_functions(columns)
     con = connection()
-    con.register("_rows", table)
+    con.register("_rows", _with_plain_durations(table))
     try:
         result = con.sql(f"SELECT {columns} FROM _rows").to_arrow_table()
     finally:
         con.unregister("_rows")
     return [column.cast(arrow_type(t)) for column, (_, t) in zip(result.columns, expressions, strict=True)]
+
+
+def _with_plain_durations(table: pa.Table) -> pa.Table:
+    """Intervals as the numbers that expressions take them for."""
+    for n, field in enumerate(table.schema):
+        if pa.types.is_duration(field.type):
+            table = table.set_column(n, field.name, table.column(n).cast(pa.int64()))
+    return table
 
 
 def rows_as_json(table: pa.Table) -> pa.Array:
@@ -144,8 +173,27 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _json_value(column: str, kind: pa.DataType) -> str:
-    if not pa.types.is_floating(kind):
-        return column
-    spelled = f"CASE WHEN isnan({column}) THEN 'NaN' WHEN {column} > 0 THEN 'Infinity' ELSE '-Infinity' END"
-    return f"CASE WHEN isnan({column}) OR isinf({column}) THEN to_json({spelled}) ELSE to_json({column}) END"
+def _json_value(value: str, kind: pa.DataType, depth: int = 0) -> str:
+    """DuckDB's text of a value as JSON; NaN and infinity as text, wherever they stand in it."""
+    if pa.types.is_floating(kind):
+        spelled = f"CASE WHEN isnan({value}) THEN 'NaN' WHEN {value} > 0 THEN 'Infinity' ELSE '-Infinity' END"
+        return f"CASE WHEN isnan({value}) OR isinf({value}) THEN to_json({spelled}) ELSE to_json({value}) END"
+    if not _holds_floats(kind):
+        return value
+    item = f"x{depth}"
+    if pa.types.is_struct(kind):
+        members = ((f.name, _json_value(f"struct_extract({value}, {_quoted(f.name)})", f.type, depth)) for f in kind)
+        made = f"json_object({', '.join(f'{_quoted(name)}, {inner}' for name, inner in members)})"
+    elif pa.types.is_map(kind):
+        entry = f"{{'k': {item}.key, 'v': to_json({_json_value(f'{item}.value', kind.item_type, depth + 1)})}}"
+        made = f"to_json(map_from_entries(list_transform(map_entries({value}), lambda {item}: {entry})))"
+    else:
+        inner = _json_value(item, kind.value_type, depth + 1)
+        made = f"to_json(list_transform({value}, lambda {item}: to_json({inner})))"
+    return f"CASE WHEN {value} IS NOT NULL THEN {made} END"
+
+
+def _holds_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind):
+        return True
+    return any(_holds_floats(kind.field(n).type) for n in range(kind.num_fields))

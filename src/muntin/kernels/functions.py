@@ -21,7 +21,8 @@ WIDE = 38
 """Digits of the widest decimal."""
 
 _NAMED = re.compile(
-    r"\b(?:unicode_(?:upper|lower)|exact_(?:add|subtract|multiply|divide|remainder)(?:_\d{1,2}){4})\b", re.IGNORECASE
+    r"\b(?:unicode_(?:upper|lower|initcap|reverse)|exact_(?:add|subtract|multiply|divide|remainder)(?:_\d{1,2}){4})\b",
+    re.IGNORECASE,
 )
 _DIGITS = Context(prec=160, rounding=ROUND_DOWN)
 """More digits than any result of two decimals has, so that what is rounded half up afterwards is rounded once."""
@@ -33,7 +34,19 @@ _OPERATIONS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
     "divide": _DIGITS.divide,
     "remainder": _DIGITS.remainder,
 }
-_LETTERS: dict[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower}
+
+
+def _initcap(text: str) -> str:
+    """Each word, between blanks, with its first letter as in a title; ß becomes Ss."""
+    return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in text.split(" "))
+
+
+_LETTERS: dict[str, Callable[[str], str]] = {
+    "upper": str.upper,
+    "lower": str.lower,
+    "initcap": _initcap,
+    "reverse": lambda text: text[::-1],
+}
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST_LINE = 240
+"""How much of a line an error shows."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -61,8 +64,12 @@ class SqlError(UsageError):
         line = lines[min(self.place.line, len(lines)) - 1]
         where = f"{self.source or 'SQL'}:{self.place.line}:{self.place.column}"
         margin = len(str(self.place.line))
-        pad = "".join("\t" if c == "\t" else " " for c in line[: self.place.column - 1])
-        caret = pad + "^" * max(1, min(self.place.length, len(line) - self.place.column + 1))
+        column = self.place.column
+        if len(line) > LONGEST_LINE:
+            first = max(0, min(column - 1 - LONGEST_LINE // 4, len(line) - LONGEST_LINE))
+            line, column = line[first : first + LONGEST_LINE], column - first
+        pad = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
+        caret = pad + "^" * max(1, min(self.place.length, len(line) - column + 1))
         parts = [
             f"{where}: {self.message}",
             f"  {self.place.line} | {line}",

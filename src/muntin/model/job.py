@@ -37,6 +37,7 @@ class Stream:
     name: str
     schema: Schema
     time: str
+    """The column with the event time, or the text of the expression that gives it."""
     lateness_us: int = 0
     format: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -49,6 +50,8 @@ class Stream:
     """Columns whose values together come once."""
     binding_us: int | None = None
     """For how long a promise binds; None: for the longest window that the stream is joined with."""
+    time_expr: Expr | None = None
+    """What gives the event time, over the columns of a left side; None where a column has it."""
 
 
 class Op(StrEnum):

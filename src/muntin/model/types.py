@@ -1,4 +1,4 @@
-"""Column types, by the names Spark SQL prints: `bigint`, `double`, `string`, `decimal(10,2)`, ..."""
+"""Column types, by the names Spark SQL prints: `bigint`, `decimal(10,2)`, `array<int>`, `struct<a:int>`, ..."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 """Integer types from narrow to wide."""
 
 TYPES = (*INTEGERS, "boolean", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz")
-"""All column types but `decimal(p,s)`, which carries its numbers."""
+"""All column types but `decimal(p,s)`, which carries its numbers, and those that are made of others."""
+
+INTERVAL = "interval day to second"
+"""The type of a difference of two timestamps; only expressions have it."""
 
 LONGEST_NAME = 255
 _UNFIT = re.compile(r'["`.\x00-\x1f]')
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_FIELD = re.compile(r"\w+")
 MAX_PRECISION = 38
 
 
@@ -25,18 +29,55 @@ def decimal_parts(name: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def nested_kind(name: str) -> str | None:
+    """`array`, `map` or `struct`; None for a type that is not made of others."""
+    kind = name.partition("<")[0]
+    return kind if kind in ("array", "map", "struct") and name.endswith(">") else None
+
+
+def nested_parts(name: str) -> tuple[tuple[str, str], ...]:
+    """Names and types of what a nested type is made of: `element`; `key` and `value`; the fields of a struct."""
+    kind, inside = nested_kind(name), name.partition("<")[2][:-1]
+    if kind == "array":
+        return (("element", inside),)
+    parts = _split(inside)
+    if kind == "map":
+        return (("key", parts[0]), ("value", parts[1]))
+    return tuple((field, inner) for field, _, inner in (part.partition(":") for part in parts))
+
+
+def _split(inside: str) -> list[str]:
+    """The parts between the commas that stand in no bracket."""
+    parts, depth = [""], 0
+    for char in inside:
+        depth += (char in "<(") - (char in ">)")
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
+def is_type(name: str) -> bool:
+    """Whether a column of a stream can have this type."""
+    if nested_kind(name) is None:
+        return name in TYPES or decimal_parts(name) is not None
+    return all(is_type(inner) and _FIELD.fullmatch(field) is not None for field, inner in nested_parts(name))
+
+
 def is_numeric(name: str) -> bool:
     return name in INTEGERS or name in ("float", "double") or decimal_parts(name) is not None
 
 
 def common_type(left: str, right: str) -> str | None:
-    """The type in which two columns are compared for equality, None where they do not compare.
+    """The type in which two columns are compared for equality, None where they do not compare, as arrays, maps and
+    structs do not.
 
     Numbers compare with numbers, dates with timestamps, everything else only with its own type: a string beside
     a number is refused rather than cast, since a cast that fails would silently match nothing.
     """
     if left == right:
-        return left
+        return left if nested_kind(left) is None else None
     if left in INTEGERS and right in INTEGERS:
         return max(left, right, key=INTEGERS.index)
     if is_numeric(left) and is_numeric(right):

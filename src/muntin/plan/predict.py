@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from muntin.kernels.arrays import Floats
 from muntin.model import AUTO, NO_CHAIN, Axis, JobSpec, Schema, Side, UsageError
-from muntin.model.types import decimal_parts
+from muntin.model.types import decimal_parts, nested_kind, nested_parts
 from muntin.plan.chains import CHAINS, Chain, Edges
 from muntin.plan.cost import Constants, Load
 from muntin.plan.invalidations import Invalidation, invalidation_of
@@ -144,8 +144,14 @@ class Prediction:
 @lru_cache
 def row_bytes(schema: Schema) -> float:
     """What a stored row takes: its share of the index, its columns and what is kept beside them."""
-    widths = (DECIMAL_BYTES if decimal_parts(f.type) else BYTES[f.type] for f in schema)
-    return INDEX_BYTES + OWN_BYTES + sum(widths)
+    return INDEX_BYTES + OWN_BYTES + sum(_width(f.type) for f in schema)
+
+
+def _width(kind: str) -> float:
+    """The bytes that a value is taken to have; an array or map is taken to have two elements."""
+    if nested_kind(kind) is None:
+        return DECIMAL_BYTES if decimal_parts(kind) else BYTES[kind]
+    return (1 if nested_kind(kind) == "struct" else 2) * sum(_width(inner) for _, inner in nested_parts(kind))
 
 
 # -- one join ------------------------------------------------------------------------------------------------------

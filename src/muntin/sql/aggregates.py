@@ -56,6 +56,7 @@ class Grouped:
         self.text = text
         self._pairs = pairs
         self._groups: list[Expr] = []
+        self._group_kinds: set[type[exp.Expr]] = set()
         self._calls: dict[tuple[str, str | None], Call] = {}
         self._values = _Values()
         self._final = False
@@ -63,7 +64,8 @@ class Grouped:
     def bind(self, select: exp.Select, items: list[tuple[str, exp.Expr]]) -> tuple[tuple[Output, ...], Aggregation]:
         self._check(select)
         for node in self._grouping(select, items):
-            group = self._pairs.expression(node)
+            group = self._pairs.comparable(node, "a group")
+            self._group_kinds.add(type(node.unnest()))
             if group.sql not in [g.sql for g in self._groups]:
                 self._name(f"g.{len(self._groups)}", group.type)
                 self._groups.append(group)
@@ -99,29 +101,15 @@ class Grouped:
             raise self.text.error("EMIT and EVERY go with aggregates, this query has none", emit, hint)
 
     def _grouping(self, select: exp.Select, items: list[tuple[str, exp.Expr]]) -> list[exp.Expr]:
-        """The expressions to group by: a number and an alias stand for a column of the SELECT list."""
+        """The expressions to group by."""
         if select.args.get("distinct") is not None:
             return [node for _, node in items]
-        found = []
-        for node in (select.args.get("group") or exp.Group()).expressions:
-            chosen = self._selected(node, items)
-            if (inner := chosen.find(exp.AggFunc)) is not None:
+        found: list[exp.Expr] = (select.args.get("group") or exp.Group()).expressions
+        for node in found:
+            if (inner := node.find(exp.AggFunc)) is not None:
                 hint = "group by columns and plain expressions"
                 raise self.text.error(f"GROUP BY cannot have the aggregate {called(inner)}", node, hint)
-            found.append(chosen)
         return found
-
-    def _selected(self, node: exp.Expr, items: list[tuple[str, exp.Expr]]) -> exp.Expr:
-        if isinstance(node, exp.Literal) and not node.is_string:
-            if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
-                hint = f"the SELECT list has {len(items)} columns"
-                raise self.text.error(f"GROUP BY {node.name} is no column of the SELECT list", node, hint)
-            return items[int(node.name) - 1][1]
-        if isinstance(node, exp.Column) and not node.table:
-            for name, item in items:
-                if name.lower() == node.name.lower() and not (isinstance(item, exp.Column)):
-                    return item
-        return node
 
     def _name(self, name: str, kind: str) -> None:
         self._values.types[name] = kind
@@ -147,7 +135,9 @@ class Grouped:
     def _stands_for(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.AggFunc):
             return self._call(node)
-        if self._groups and node.find(exp.Column) is not None and node.find(exp.AggFunc, exp.Query) is None:
+        if type(node) not in self._group_kinds:  # whole conditions are many, and hardly ever groups
+            return None
+        if node.find(exp.Column) is not None and node.find(exp.AggFunc, exp.Query) is None:
             sql = self._pairs.value_sql(node)
             for n, group in enumerate(self._groups):
                 if group.sql == sql:
@@ -157,7 +147,7 @@ class Grouped:
     def _call(self, node: exp.AggFunc) -> str:
         """The value of an aggregate; equal ones are computed once."""
         function, arg = self._function(node)
-        expr = self._pairs.expression(arg) if arg is not None else None
+        expr = self._pairs.comparable(arg, "an aggregate") if arg is not None else None
         key = function.name, expr.sql if expr is not None else None
         if key not in self._calls:
             kind = self._type(function, expr, node)

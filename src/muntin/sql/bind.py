@@ -10,17 +10,17 @@ from __future__ import annotations
 from sqlglot import exp
 
 from muntin.model import Axis, JobSpec, JoinKind, Output, Query, Side, Window
-from muntin.model.types import Field
 from muntin.sql.aggregates import Grouped, is_aggregate
 from muntin.sql.conditions import Placed, place_conditions
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.joins import Joined, read_join
+from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, span_of
-from muntin.sql.sources import Names, Source
+from muntin.sql.plain import plain_select
+from muntin.sql.sources import Names
 from muntin.sql.windows import counts_rows, given_windows, spans_zero, whole_window
 
 _MODIFIERS = {
-    "with_": "WITH (a common table expression)",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY",
@@ -49,7 +49,9 @@ class _Binder:
         self.spec = spec
 
     def query(self, name: str, select: exp.Expr, statement: str) -> Query:
-        tree = self._check_form(select)
+        tree = self._check_form(plain_select(self.text, self.spec, select))
+        sides = read_join(self.text, self.spec, tree).sides
+        unfold_fields(tree, [s.alias for s in sides], [f.name for s in sides for f in s.stream.schema])
         joined = read_join(self.text, self.spec, tree)
         given = given_windows(self.text, joined)
         self._check_kind(tree, joined, counts_rows(given))
@@ -62,7 +64,7 @@ class _Binder:
         after = expressions.conjunction(placed.after)
         self._check_as_of(joined, placed)
         window = whole_window(self.text, joined, given, placed.bounds, bool(placed.residual))
-        items = self._items(tree, joined.shown, names)
+        items = self._items(tree, names)
         aggregation = None
         if is_aggregate(tree):
             self._check_aggregate(tree, bool(placed.keys), window)
@@ -139,46 +141,34 @@ class _Binder:
 
     # SELECT list
 
-    def _items(self, select: exp.Select, sources: tuple[Source, ...], names: Names) -> list[tuple[str, exp.Expr]]:
+    def _items(self, select: exp.Select, names: Names) -> list[tuple[str, exp.Expr]]:
         """Name and expression of each column of the output."""
         outputs: dict[str, tuple[str, exp.Expr]] = {}
         for item in select.expressions:
-            for name, node, at in self._expand(item, sources, names):
-                if name.lower() in outputs:
-                    hint = f"give one of them another name: ... AS {names.sides[0].alias.lower()}_{name}"
-                    raise self.text.error(f"two columns are called {name}", at, hint)
-                if name.startswith(RESERVED):
-                    hint = "columns that begin with _ are ours, such as _ts, the output timestamp; call it otherwise"
-                    raise self.text.error(f"the name {name.lower()} is reserved", at, hint)
-                if len(outputs) >= MAX_OUTPUTS:
-                    raise self.text.error(f"more than {MAX_OUTPUTS} columns", at, "select fewer columns")
-                outputs[name.lower()] = name, node
+            name, node = self._item(item, names)
+            if name.lower() in outputs:
+                hint = f"give one of them another name: ... AS {names.sides[0].alias.lower()}_{name}"
+                raise self.text.error(f"two columns are called {name}", item, hint)
+            if name.startswith(RESERVED):
+                hint = "columns that begin with _ are ours, such as _ts, the output timestamp; call it otherwise"
+                raise self.text.error(f"the name {name.lower()} is reserved", item, hint)
+            if len(outputs) >= MAX_OUTPUTS:
+                raise self.text.error(f"more than {MAX_OUTPUTS} columns", item, "select fewer columns")
+            outputs[name.lower()] = name, node
+        if not outputs:
+            raise self.text.error("the SELECT list is empty", self._keyword(select), "name columns, or write *")
         return list(outputs.values())
 
-    def _expand(
-        self, item: exp.Expr, sources: tuple[Source, ...], names: Names
-    ) -> list[tuple[str, exp.Expr, exp.Expr]]:
-        """Name, expression and place of each column that an item of the SELECT list stands for."""
-        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
-        if isinstance(star, exp.Star):
-            if any(star.args.values()):
-                raise self.text.refuse("* with EXCEPT or REPLACE", item, "name the columns")
-            of = [names.sides[names.side_of(item.args["table"])]] if item is not star else list(sources)
-            return [(f.name, self._column(s, f, item), item) for s in of for f in s.stream.schema]
+    def _item(self, item: exp.Expr, names: Names) -> tuple[str, exp.Expr]:
+        """Name and expression of an item of the SELECT list."""
         if isinstance(item, exp.Alias):
             alias = item.args["alias"]
             named = isinstance(alias, exp.Identifier) and (alias.args.get("quoted") or alias.name.isidentifier())
             if not named or not item.alias:
                 raise self.text.error("the alias is not a name", item, "write expression AS name")
-            return [(item.alias, item.this, item)]
+            return item.alias, item.this
         if isinstance(item, exp.Column):
-            return [(names.resolve(item)[1].name, item, item)]
-        return [(output_name(self.text, item), item, item)]
-
-    @staticmethod
-    def _column(source: Source, field: Field, star: exp.Expr) -> exp.Expr:
-        table, name = (exp.to_identifier(n, quoted=True) for n in (source.alias, field.name))
-        column = exp.Column(this=name, table=table)
-        column.meta.update({k: v for k, v in star.meta.items() if k in ("start", "end")})
-        column.meta["written"] = f"{source.alias}.{field.name}"
-        return column
+            return names.resolve(item)[1].name, item
+        if isinstance(item, exp.Dot):
+            return item.expression.name, item
+        return output_name(self.text, item), item

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from muntin.kernels.evaluate import evaluate
 from muntin.model import common_type, is_numeric
-from muntin.model.types import INTEGERS, MAX_PRECISION, TYPES, decimal_parts
+from muntin.model.types import INTEGERS, INTERVAL, MAX_PRECISION, TYPES, decimal_parts
 from muntin.sql import time_texts
 from muntin.sql.places import SqlText
 from muntin.sql.time_texts import BLANKS
@@ -32,6 +32,8 @@ _WHOLE = r"[+-]?\d+"
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _FLOATING = rf"{_NUMBER}|(?i)[+-]?inf(?:inity)?|nan"
 _TIME_TEXTS = {"date": time_texts.DATE, "timestamp": time_texts.TIMESTAMP, "timestamp_ntz": time_texts.TIMESTAMP_NTZ}
+
+TYPES_HINT = f"types are {', '.join(TYPES)}, decimal(p,s), array<type>, map<type,type> and struct<name:type>"
 
 _DTYPES = {
     exp.DType.TINYINT: "tinyint",
@@ -58,11 +60,24 @@ def type_name(text: SqlText, node: exp.DataType) -> str:
     """The model's name of a type as Spark SQL writes it."""
     if node.this == exp.DType.DECIMAL:
         return _decimal_name(text, node)
+    inner = node.expressions
+    if node.this in (exp.DType.ARRAY, exp.DType.MAP) and len(inner) == (1 if node.this == exp.DType.ARRAY else 2):
+        return f"{node.this.value.lower()}<{','.join(type_name(text, part) for part in inner)}>"
+    if node.this == exp.DType.STRUCT and inner and all(isinstance(part, exp.ColumnDef) for part in inner):
+        return f"struct<{','.join(_field_name(text, part) for part in inner)}>"
     known = _DTYPES.get(node.this)
     if known is None or node.args.get("nested"):
         written = text.slice(node) or node.sql("spark")
-        raise text.error(f"the type {written} is not known", node, f"types are {', '.join(TYPES)} and decimal(p,s)")
+        raise text.error(f"the type {written} is not known", node, TYPES_HINT)
     return known
+
+
+def _field_name(text: SqlText, part: exp.Expr) -> str:
+    """`name:type`, for a field of a struct."""
+    name, kind = part.this.name, part.args.get("kind")
+    if re.fullmatch(r"\w+", name) is None or kind is None or part.args.get("constraints"):
+        raise text.error("a field of a struct is a name and a type", part, "write STRUCT<a: INT, b: STRING>")
+    return f"{name}:{type_name(text, kind)}"
 
 
 def _decimal_name(text: SqlText, node: exp.DataType) -> str:
@@ -93,11 +108,15 @@ def converted(t: Translator, value: Value, kind: str, source: exp.Expr) -> Value
     if template is None:
         hint = "to print a double, CAST it to DECIMAL(p, s) first" if kind == "string" else "leave it in its own type"
         raise t.text.refuse(f"CAST from {value.type} to {kind}", source, hint)
-    node = fill(template, a=value.node)
-    for inner in node.find_all(exp.Cast):  # `TIMESTAMP_S` stands for the target: DuckDB would not parse a free name
+    return t.made(source, _targeted(fill(template, a=value.node), kind), kind)
+
+
+def _targeted(node: exp.Expr, kind: str) -> exp.Expr:
+    """A conversion with its target: `TIMESTAMP_S` stands for it, since DuckDB would not parse a free name."""
+    for inner in node.find_all(exp.Cast):
         if inner.args["to"].this == exp.DType.TIMESTAMP_S:
             inner.set("to", duckdb_type_node(kind))
-    return t.made(source, node, kind)
+    return node
 
 
 _TARGET = "TIMESTAMP_S"
@@ -105,21 +124,56 @@ _TARGET = "TIMESTAMP_S"
 
 def _conversion(source: str, target: str) -> str | None:
     plain = f"TRY_CAST(a AS {_TARGET})"
-    if source == "string":
+    if source == "string" and target != "binary":
         return _from_string(target)
     if is_numeric(source):
         if is_numeric(target):
             return _between_numbers(source, target)
         if target == "string":
             return _number_as_text(source)
+        if target == "timestamp":
+            return _AS_INSTANT.get(source, _DECIMAL_INSTANT)
         return plain if target == "boolean" else None
     if source == "boolean":
         return plain if is_numeric(target) or target == "string" else None
+    if source in _BYTES and target in _BYTES:
+        return _BYTES[target]
+    if source == INTERVAL:
+        return _INTERVAL_TEXT if target == "string" else None
+    if source == "timestamp" and is_numeric(target):
+        return _SECONDS if target in INTEGERS else _number_of_seconds(target)
     if source in TIMES:
         if target == "string":
             return "CAST(CAST(a AS TIMESTAMP) AS VARCHAR)" if source != "date" else plain
         return plain if target in TIMES else None
     return None
+
+
+_BYTES = {"string": "TRY(decode(a))", "binary": "encode(a)"}
+_MICROS = "epoch_us(CAST(a AS TIMESTAMP))"
+_WHOLE_SECONDS = f"CASE WHEN {_MICROS} % 1000000 < 0 THEN {_MICROS} // 1000000 - 1 ELSE {_MICROS} // 1000000 END"
+_SECONDS = f"TRY_CAST({_WHOLE_SECONDS} AS {_TARGET})"
+_INSTANT = "TRY(CAST(make_timestamp(TRY_CAST({} AS BIGINT)) AS TIMESTAMPTZ))"
+_AS_INSTANT = {
+    **{kind: _INSTANT.format("CAST(a AS HUGEINT) * 1000000") for kind in INTEGERS},
+    **{kind: _INSTANT.format("trunc(CAST(a AS DOUBLE) * 1000000)") for kind in ("float", "double")},
+}
+_DECIMAL_INSTANT = _INSTANT.format("trunc(CAST(a AS DECIMAL(38, 12)) * 1000000)")
+_INTERVAL_TEXT = """
+    'INTERVAL ' || chr(39) || CASE WHEN a < 0 THEN '-' ELSE '' END
+      || CAST(abs(a) // 86400000000 AS VARCHAR) || ' '
+      || lpad(CAST(abs(a) // 3600000000 % 24 AS VARCHAR), 2, '0') || ':'
+      || lpad(CAST(abs(a) // 60000000 % 60 AS VARCHAR), 2, '0') || ':'
+      || lpad(CAST(abs(a) // 1000000 % 60 AS VARCHAR), 2, '0')
+      || rtrim(rtrim('.' || lpad(CAST(abs(a) % 1000000 AS VARCHAR), 6, '0'), '0'), '.') || chr(39)
+      || ' DAY TO SECOND'"""
+
+
+def _number_of_seconds(target: str) -> str:
+    """Seconds with their fraction."""
+    if decimal_parts(target):
+        return f"TRY_CAST(CAST({_MICROS} AS DECIMAL(19, 0)) * CAST(0.000001 AS DECIMAL(7, 6)) AS {_TARGET})"
+    return f"CAST(CAST({_MICROS} AS DOUBLE) / 1000000 AS {_TARGET})"
 
 
 def _number_as_text(source: str) -> str | None:
@@ -158,14 +212,19 @@ def _from_string(target: str) -> str | None:
             "WHEN '1' THEN TRUE WHEN 'f' THEN FALSE WHEN 'false' THEN FALSE WHEN 'n' THEN FALSE WHEN 'no' THEN FALSE "
             "WHEN '0' THEN FALSE END"
         )
-    if target == "binary":
-        return None
     if target in TIMES:
         return _TIME_TEXTS[target]
     if target in ("float", "double"):  # Java takes 1d and 1f for numbers
         return f"TRY_CAST(regexp_extract(a, '^{BLANKS}({_FLOATING})[dDfF]?{BLANKS}$', 1) AS {_TARGET})"
     form = _WHOLE if target in INTEGERS else _NUMBER
     return f"TRY_CAST(regexp_extract(a, '^{BLANKS}({form}){BLANKS}$', 1) AS {_TARGET})"
+
+
+def conversion_from_string(node: exp.Expr, kind: str) -> exp.Expr:
+    """A text as Spark casts it to a type."""
+    template = _from_string(kind)
+    assert template is not None
+    return _targeted(fill(template, a=node), kind)
 
 
 def time_literal(t: Translator, value: Value, kind: str, source: exp.Expr) -> Value:

@@ -17,10 +17,10 @@ from sqlglot import exp
 
 from muntin.model import Expr, JoinKind, KeyPair, Side, common_type
 from muntin.sql.expressions import Expressions
-from muntin.sql.intervals import Bounds, Intervals
 from muntin.sql.joins import Joined
 from muntin.sql.places import Span, SqlText
 from muntin.sql.sources import Names
+from muntin.sql.time_bounds import Bounds, TimeBounds
 
 
 @dataclass
@@ -44,7 +44,7 @@ def place_conditions(
 ) -> Placed:
     """All conditions in their places; comparisons of event times are windows where nothing counts rows."""
     placed = Placed(kind=joined.kind, subject=joined.subject)
-    intervals = Intervals(text, names) if makes_windows else None
+    intervals = TimeBounds(text, names) if makes_windows else None
     times: list[exp.Expr] = []
     for conjunct in (*joined.on, *joined.where) if joined.is_inner else joined.on:
         used = names.used(conjunct)

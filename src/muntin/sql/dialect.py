@@ -1,12 +1,21 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column [LATENESS d] [IDLE AFTER d]
-      [RATE n PER SECOND] [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
-      WITH (option = 'value')
-    CREATE [OR REPLACE] QUERY name AS SELECT ...
-      FROM Stream [RANGE d | ROWS n | NOW] alias, ... [WINDOW d | WINDOW n ROWS] [EMIT CHANGES | EMIT FINAL | EVERY d]
+    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column | expression
+      [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
+      [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
+      WITH (option = 'value', ...)
+    CREATE [OR REPLACE] QUERY name AS
+      [WITH name AS (subquery), ...]
+      SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
+      FROM item, item | FROM item JOIN item ON condition | FROM item JOIN item USING (column, ...)
+      [WHERE condition] [GROUP BY expression | name | position, ...] [HAVING condition]
+      [WINDOW d | WINDOW n ROWS] [ORDER BY expression [DESC], ... LIMIT n]
+      [EMIT CHANGES | EMIT FINAL | EVERY d]
     DROP QUERY name
+
+    item:     Stream ['['RANGE d']' | '['ROWS n']' | '['NOW']'] [alias] | (subquery) alias
+    subquery: SELECT column [AS name], ... | * [EXCEPT (column, ...)] FROM item [WHERE condition]
 
 Here is only form. What the language has but this version does not (`IF EXISTS`, ...) is recognised here when no tree
 could hold it, and refused by name. Expressions are those of Spark (sql/marking.py), names, values and amounts are read
@@ -22,11 +31,11 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
-from muntin.model.types import TYPES
 from muntin.sql.amounts import is_row_count, parse_rows
+from muntin.sql.casts import TYPES_HINT
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.marking import GrammarError, marking
-from muntin.sql.places import Span, mark
+from muntin.sql.places import Span, did_you_mean, mark
 from muntin.sql.tree import (
     ColumnType,
     CreateQuery,
@@ -34,6 +43,7 @@ from muntin.sql.tree import (
     DropQuery,
     Duration,
     Emit,
+    EventTime,
     Option,
     PunctuationClause,
     RowCount,
@@ -43,6 +53,7 @@ from muntin.sql.tree import (
 )
 from muntin.sql.values import ValueParser
 
+_STATEMENTS = ("SELECT", "WITH", "CREATE", "DROP", "SET")
 _LATER = "leave it out for now"
 WINDOW_HINT = "write WINDOW 1 min or WINDOW 100 ROWS"
 
@@ -90,6 +101,13 @@ class MuntinParser(ValueParser):
         self._fail(f"{what} is not supported yet", hint, start)
 
     # statements
+
+    def _parse_statement(self) -> exp.Expr | None:
+        start = self._curr
+        if start and start.token_type == TokenType.VAR and self._next and self._next.token_type == TokenType.VAR:
+            hint = did_you_mean(start.text, _STATEMENTS, "")
+            raise UnknownStatement(f"{start.text} does not begin a statement", Span(start.start, start.end + 1), hint)
+        return super()._parse_statement()
 
     def _parse_set(self, unset: bool = False, tag: bool = False) -> Any:
         name = self._parse_name("a setting after SET")
@@ -161,7 +179,7 @@ class MuntinParser(ValueParser):
         if kind is None:
             hint = "write the column's name and type, such as v DOUBLE"
             if self._curr and self._curr.token_type == TokenType.VAR:
-                self._fail(f"the type {self._curr.text} is not known", f"types are {', '.join(TYPES)} and decimal(p,s)")
+                self._fail(f"the type {self._curr.text} is not known", TYPES_HINT)
             self._fail(f"expected the type of column {name.name}", hint)
         node: ColumnType = self.expression(ColumnType(this=name, type=kind))
         return node
@@ -196,7 +214,7 @@ class MuntinParser(ValueParser):
 
     def _parse_stream_clause(self) -> tuple[str, Any]:
         if self._match_text_seq("TIMESTAMP", "BY"):
-            return "time", self._parse_name("the event time's column")
+            return "time", self._parse_event_time()
         if self._match_text_seq("LATENESS"):
             return "lateness", self._parse_duration()
         if self._match_text_seq("IDLE"):
@@ -218,6 +236,16 @@ class MuntinParser(ValueParser):
             "condition, BINDING d and WITH (...)"
         )
         self._fail(f"unexpected {self._curr.text}", hint)
+
+    def _parse_event_time(self) -> exp.Expr:
+        """A column, or an expression: the next clause begins with a word, which does not continue an expression."""
+        following = self._next.text[:1] if self._next else ";"
+        if (following.isalpha() or following in ";_") and not self._is_word("(", "CASE"):
+            return self._parse_name("the event time's column")
+        start, node = self._curr, self._parse_disjunction()
+        if node is None:
+            self._fail("expected the event time's column", "write TIMESTAMP BY ts, or TIMESTAMP BY timestamp_millis(t)")
+        return self._marked(start, EventTime(this=node))
 
     def _parse_option(self) -> Option:
         start = self._curr

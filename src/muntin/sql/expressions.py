@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from muntin.kernels.evaluate import type_of
 from muntin.model import Comparison, Expr, Side
-from muntin.sql import functions, operators  # noqa: F401  (they register their rules)
+from muntin.model.types import nested_kind
 from muntin.sql.comparisons import comparisons
 from muntin.sql.places import SqlText
-from muntin.sql.translate import INTERVAL, NULL, Scope, Translator, Value, duckdb_type_node
+from muntin.sql.translate import NULL, Scope, Translator, Value, duckdb_type_node, written_call
 
 MAX_SQL = 100_000
 """Length of the DuckDB text of one expression: some rules repeat their operands."""
@@ -30,10 +30,17 @@ class Expressions:
     def expression(self, node: exp.Expr) -> Expr:
         """Any scalar expression, for SELECT and for join keys."""
         value = self._translator.value(node)
-        if value.type in (NULL, INTERVAL):
-            hint = "write CAST(NULL AS type)" if value.type == NULL else "add it to a timestamp"
-            raise self.text.error(f"a column cannot be of type {value.type}", node, hint)
+        if value.type == NULL:
+            raise self.text.error("a column cannot be of type null", node, "write CAST(NULL AS type)")
         return self._expr(node, value)
+
+    def comparable(self, node: exp.Expr, use: str) -> Expr:
+        """An expression whose values are told apart or put in order."""
+        made = self.expression(node)
+        if nested_kind(made.type) is not None:
+            hint = "name a field (s.f) or an element (a[0], m['key'])"
+            raise self.text.error(f"{use} cannot be of {made.type}", node, hint)
+        return made
 
     def value_sql(self, node: exp.Expr) -> str:
         """What an expression becomes, to compare it with others."""
@@ -119,7 +126,7 @@ class Expressions:
 
 def written_name(text: SqlText, call: exp.AggFunc) -> str:
     """What the user calls an aggregate function: sqlglot has one class for all names of a function."""
-    return text.slice(call).partition("(")[0].strip().lower() or call.sql_name().lower()
+    return (written_call(call) or call.sql_name()).lower()
 
 
 def output_name(text: SqlText, node: exp.Expr) -> str:

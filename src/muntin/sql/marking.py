@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from muntin.sql.calls import CallParser
 from muntin.sql.places import Span, mark
 
 MAX_NESTING = 25
@@ -46,9 +46,9 @@ def marking(parse: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[st
     return parse_and_mark
 
 
-class MarkingParser(SparkParser):
+class MarkingParser(CallParser):
     QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Any]] = {
-        token: marking(parse) for token, parse in SparkParser.QUERY_MODIFIER_PARSERS.items()
+        token: marking(parse) for token, parse in CallParser.QUERY_MODIFIER_PARSERS.items()
     }
 
     def reset(self) -> None:
@@ -60,7 +60,8 @@ class MarkingParser(SparkParser):
         span = Span(at.start, at.end + 1) if at else Span(0, 0)
         if not token and not self._curr:
             span = Span(span.end, span.end)  # something is missing after the last token
-        raise GrammarError(message, span)
+        message, hint = self.not_in_form() or (message, None)
+        raise GrammarError(message, span, hint)
 
     def _warn_unsupported(self) -> None:
         """What sqlglot cannot parse is refused by name later; no warning on the way."""
@@ -105,10 +106,19 @@ class MarkingParser(SparkParser):
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         start = self._curr
+        if self._is_word("ARRAY", "MAP", "STRUCT") and self._next and self._next.token_type == TokenType.L_PAREN:
+            return None  # a function; sqlglot would take its arguments for parts of a type
         node = super()._parse_types(*args, **kwargs)
         if isinstance(node, exp.DataType) and start:
             mark(node, start.start, self._prev.end + 1)
         return node
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """sqlglot would take `ARRAY(1, 2)[0]` for `ARRAY[0]`."""
+        node: exp.Expr | None = super()._parse_bracket(
+            exp.Paren(this=this) if isinstance(this, exp.Anonymous) else this
+        )
+        return node.this if isinstance(node, exp.Paren) and node.this is this else node
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
         """As sqlglot's, without its patience for commas that separate nothing."""

@@ -7,14 +7,14 @@ from math import isinf
 
 from sqlglot import exp
 
-from muntin.model import UsageError, is_numeric
-from muntin.model.types import INTEGERS, MAX_PRECISION
+from muntin.model import is_numeric
+from muntin.model.types import INTEGERS, INTERVAL, MAX_PRECISION
 from muntin.sql.casts import beside_decimals, unify
 from muntin.sql.decimals import decimal_arithmetic, decimal_result
-from muntin.sql.intervals import interval_us
+from muntin.sql.intervals import VERBS, time_arithmetic
 from muntin.sql.translate import (
-    INTERVAL,
     NULL,
+    TIMES,
     Translator,
     Value,
     at,
@@ -28,14 +28,6 @@ from muntin.sql.translate import (
 
 _COMPARE: dict[type[exp.Expr], type[exp.Expr]] = {
     kind: kind for kind in (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-}
-_VERBS: dict[type[exp.Expr], str] = {
-    exp.Add: "add",
-    exp.Sub: "subtract",
-    exp.Mul: "multiply",
-    exp.Div: "divide",
-    exp.Mod: "divide",
-    exp.IntDiv: "divide",
 }
 
 
@@ -105,9 +97,11 @@ def negate(t: Translator, node: exp.Expr) -> Value:
     operand = node.this
     if isinstance(operand, exp.Literal) and not operand.is_string:
         return _number(t, node, operand.name, negative=True)
-    value = t.number(t.value(operand), "the minus sign")
+    value = t.value(operand)
+    if value.type != INTERVAL:
+        t.number(value, "the minus sign")
     negated = exp.Neg(this=wrap(value.node))
-    return t.made(node, attempt(negated) if value.type in INTEGERS else negated, value.type)
+    return t.made(node, attempt(negated) if value.type in (*INTEGERS, INTERVAL) else negated, value.type)
 
 
 @rule(*_COMPARE)
@@ -217,8 +211,8 @@ def _check_pattern(t: Translator, pattern: Value, escape: str) -> None:
 @rule(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, args="this expression typed safe")
 def arithmetic(t: Translator, node: exp.Expr) -> Value:
     left, right = t.value(node.this), t.value(node.expression)
-    if INTERVAL in (left.type, right.type):
-        return _shift(t, node, left, right)
+    if {left.type, right.type} & {INTERVAL, *TIMES}:
+        return time_arithmetic(t, node, left, right)
     _check_numbers(t, node, left, right)
     kind = _result_type(node, left, right)
     if kind.startswith("decimal"):
@@ -256,11 +250,9 @@ def _check_numbers(t: Translator, node: exp.Expr, left: Value, right: Value) -> 
     hint = "arithmetic needs numbers: write CAST(... AS DOUBLE)"
     if "boolean" in (left.type, right.type):
         hint = "arithmetic needs numbers: write CASE WHEN ... THEN 1 ELSE 0 END"
-    elif {left.type, right.type} & {"date", "timestamp", "timestamp_ntz"}:
-        hint = "times can be moved by an INTERVAL: ts + INTERVAL 5 SECONDS"
     elif isinstance(node, exp.Add) and left.type == right.type == "string":
         hint = "join strings with ||"
-    raise t.error(f"cannot {_VERBS[type(node)]} {left.type} and {right.type}", node, hint)
+    raise t.error(f"cannot {VERBS[type(node)]} {left.type} and {right.type}", node, hint)
 
 
 def _result_type(node: exp.Expr, left: Value, right: Value) -> str:
@@ -273,32 +265,3 @@ def _result_type(node: exp.Expr, left: Value, right: Value) -> str:
     if kinds <= set(INTEGERS):
         return "double" if isinstance(node, exp.Div) else max(kinds, key=INTEGERS.index)
     return decimal_result(node, left, right)
-
-
-@rule(exp.Interval, args="this unit")
-def interval(t: Translator, node: exp.Expr) -> Value:
-    assert isinstance(node, exp.Interval)
-    try:
-        us = interval_us(t.text, node)
-    except UsageError as error:
-        hint = "write INTERVAL 5 SECONDS, with a unit from microseconds to weeks"
-        raise t.error(error.message, node, hint) from error
-    if us is None:
-        hint = "write a constant: INTERVAL 5 SECONDS; only constant offsets between event times make a window"
-        raise t.text.refuse("an INTERVAL that is not constant", node, hint)
-    sign = "-" if us < 0 else ""
-    return t.made(node, fill(f"to_microseconds({sign}{abs(us)})"), INTERVAL)
-
-
-def _shift(t: Translator, node: exp.Expr, left: Value, right: Value) -> Value:
-    """A timestamp moved by an interval."""
-    flipped = left.type == INTERVAL and isinstance(node, exp.Add)
-    time, by = (right, left) if flipped else (left, right)
-    if (
-        by.type != INTERVAL
-        or time.type not in ("timestamp", "timestamp_ntz")
-        or not isinstance(node, exp.Add | exp.Sub)
-    ):
-        hint = "only timestamps can be moved by an INTERVAL; write CAST(... AS TIMESTAMP)"
-        raise t.error(f"cannot {_VERBS[type(node)]} {left.type} and {right.type}", node, hint)
-    return t.made(node, attempt(type(node)(this=wrap(time.node), expression=by.node)), time.type)

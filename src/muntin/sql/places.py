@@ -44,6 +44,11 @@ class SqlText:
         """For what the language has but this version does not."""
         return self.error(f"{what} is not supported yet", at, hint)
 
+    def where(self, at: exp.Expr) -> str:
+        """The file and line of something, for a sentence about it."""
+        line = self.place(span_of(at) or Span(0, 0)).line
+        return f"{self.source}:{line}" if self.source else f"line {line}"
+
     def slice(self, at: Span | exp.Expr) -> str:
         span = at if isinstance(at, Span) else span_of(at)
         return self.text[span.start : span.end] if span else ""
@@ -63,10 +68,10 @@ def span_of(node: exp.Expr) -> Span | None:
     return Span(min(s for s, _ in found), max(e for _, e in found) + 1) if found else None
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+def did_you_mean(name: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6) -> str:
     """A hint that names the closest known name, or `otherwise`."""
     by_lower = {k.lower(): k for k in known}
-    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return f"did you mean {by_lower[close[0]]}?" if close else otherwise
 
 

@@ -7,6 +7,7 @@ from sqlglot import exp
 from muntin.model import Pattern, Punctuation, Side, common_type
 from muntin.model.types import Field, Schema
 from muntin.sql.expressions import Expressions
+from muntin.sql.nested import unfold_fields
 from muntin.sql.places import SqlText, did_you_mean, listing
 
 
@@ -34,6 +35,7 @@ def bind_punctuation(text: SqlText, name: str, schema: Schema, clause: exp.Expr 
     if clause is None:
         return None
     names = StreamNames(text, name, schema)
+    unfold_fields(clause, (), schema.names)
     expressions = Expressions(text, names, [(Side.LEFT.prefix + f.name, f.type) for f in schema])
     when = expressions.predicate(clause.this)
     fields = _distinct(text, names, clause.args.get("columns") or [])

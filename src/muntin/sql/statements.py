@@ -5,15 +5,18 @@ end."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from muntin.model import Change, JobSpec, Query, Settings, SqlError, Stream
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
-from muntin.sql.parsing import STATEMENTS, only_statement, promises_of, statements_of
+from muntin.sql.null_notes import null_notes
+from muntin.sql.parsing import STATEMENTS, event_time_of, only_statement, promises_of, statements_of, too_deep
 from muntin.sql.places import SqlText, span_of
 from muntin.sql.settings import check_value, conflicts, setting_named
-from muntin.sql.streams import bind_stream, with_promises
+from muntin.sql.streams import bind_stream, event_time, with_promises
 from muntin.sql.tree import CreateQuery, CreateStream, DropQuery, SetOption
 
 _NEW = "write one CREATE QUERY name AS SELECT ..."
@@ -45,6 +48,13 @@ def parse_promises(text: str, stream: Stream) -> Stream:
     """A stream with what a text says that it promises: `UNIQUE (k)`, `PUNCTUATION WHEN closed BINDING 1 hour`."""
     sql = SqlText(text)
     return with_promises(sql, stream, promises_of(sql, stream.name))
+
+
+def parse_event_time(text: str, stream: Stream) -> Stream:
+    """A stream whose event time an expression over its columns gives: `timestamp_millis(t)`."""
+    sql = SqlText(text)
+    time, time_expr = event_time(sql, stream.name, stream.schema, event_time_of(sql))
+    return replace(stream, time=time, time_expr=time_expr)
 
 
 def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
@@ -85,7 +95,10 @@ def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None 
     """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
     name = old or check_name(sql, "query", statement.this)
     select = statement.expression
-    return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
+    try:
+        return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
+    except RecursionError as error:
+        raise too_deep(sql) from error
 
 
 class _Job:
@@ -148,23 +161,22 @@ class _Job:
             self.notes.append(self._renamed(node, setting.name))
 
     def _renamed(self, node: exp.Expr, name: str) -> str:
-        span = span_of(node)
-        line = self.sql.place(span).line if span else 1
-        where = f"{self.sql.source}:{line}" if self.sql.source else f"line {line}"
-        return f"{where}: the setting {node.name} is now called {name}; the old name is still understood"
+        said = f"the setting {node.name} is now called {name}; the old name is still understood"
+        return f"{self.sql.where(node)}: {said}"
 
     def _create_stream(self, statement: CreateStream) -> None:
         name = check_name(self.sql, "stream", statement.this)
-        self._once("stream", statement.this)
+        self._once("stream", statement.this, name.lower())
         self.streams[name] = bind_stream(self.sql, name, statement)
 
     def _create_query(self, statement: CreateQuery) -> None:
         name = check_name(self.sql, "query", statement.this)
         if statement.args.get("replace"):
             self._first.pop(("query", name.lower()), None)
-        self._once("query", statement.this)
+        self._once("query", statement.this, name.lower())
         query = _query(self.sql, self._so_far(), statement, find(self.queries, name))
         self.queries[query.name] = query
+        self.notes += null_notes(self.sql, statement.expression)
 
     def _drop_query(self, statement: DropQuery) -> None:
         name = known_query(self.sql, self.queries, statement.this)

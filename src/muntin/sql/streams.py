@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from muntin.model import Field, Schema, Stream
+from muntin.model import Expr, Field, Schema, Side, Stream
 from muntin.model.types import column_name_fault
 from muntin.sql.casts import type_name
+from muntin.sql.expressions import Expressions
 from muntin.sql.names import find
+from muntin.sql.nested import unfold_fields
 from muntin.sql.places import SqlText, did_you_mean, listing
-from muntin.sql.punctuate import bind_punctuation, bind_unique
-from muntin.sql.tree import CreateStream
+from muntin.sql.punctuate import StreamNames, bind_punctuation, bind_unique
+from muntin.sql.tree import CreateStream, EventTime
+
+_TIME_HINT = "the event time is a TIMESTAMP or TIMESTAMP_NTZ; write timestamp_millis(t), to_timestamp(s) or the like"
 
 
 def bind_stream(sql: SqlText, name: str, statement: CreateStream) -> Stream:
     """What CREATE STREAM says."""
     schema = _schema(sql, statement)
+    time, time_expr = _time(sql, statement, schema)
     options = _options(sql, statement)
     form = next(options.pop(k) for k in list(options) if k.lower() == "format")
     return Stream(
         name=name,
         schema=schema,
-        time=_time(sql, statement, schema),
+        time=time,
         lateness_us=_lateness_us(sql, statement),
         format=form,
         options=options,
@@ -30,6 +35,7 @@ def bind_stream(sql: SqlText, name: str, statement: CreateStream) -> Stream:
         punctuation=bind_punctuation(sql, name, schema, statement.args.get("punctuation")),
         unique=bind_unique(sql, name, schema, statement.args.get("unique")),
         binding_us=_binding_us(sql, statement),
+        time_expr=time_expr,
     )
 
 
@@ -43,19 +49,33 @@ def _schema(sql: SqlText, statement: CreateStream) -> Schema:
     return Schema(tuple(fields.values()))
 
 
-def _time(sql: SqlText, statement: CreateStream, schema: Schema) -> str:
+def _time(sql: SqlText, statement: CreateStream, schema: Schema) -> tuple[str, Expr | None]:
+    """The column of TIMESTAMP BY, or the text of its expression and what it means."""
     node = statement.args.get("time")
     if node is None:
         hint = "add TIMESTAMP BY and the column with the event time"
         raise sql.error(f"{statement.name} has no TIMESTAMP BY", statement.this, hint)
+    if isinstance(node, EventTime):
+        return event_time(sql, statement.name, schema, node)
     field = schema.find(node.name)
     if field is None:
         hint = did_you_mean(node.name, schema.names, f"columns are {listing(schema.names)}")
         raise sql.error(f"{statement.name} has no column {node.name}", node, hint)
     if field.type not in ("timestamp", "timestamp_ntz"):
-        hint = "the event time is a TIMESTAMP or TIMESTAMP_NTZ"
-        raise sql.error(f"{field.name} is {field.type}, not a timestamp", node, hint)
-    return field.name
+        raise sql.error(f"{field.name} is {field.type}, not a timestamp", node, _TIME_HINT)
+    return field.name, None
+
+
+def event_time(sql: SqlText, name: str, schema: Schema, node: EventTime) -> tuple[str, Expr]:
+    """The text of an expression that gives the event time, and what it means."""
+    unfold_fields(node, (), schema.names)
+    columns = [(Side.LEFT.prefix + f.name, f.type) for f in schema]
+    expressions = Expressions(sql, StreamNames(sql, name, schema), columns)
+    expr = expressions.expression(node.this)
+    if expr.type not in ("timestamp", "timestamp_ntz"):
+        raise sql.error(f"{expr.text} is {expr.type}, not a timestamp", node, _TIME_HINT)
+    expressions.verify()
+    return expr.text, expr
 
 
 def _lateness_us(sql: SqlText, statement: CreateStream) -> int:

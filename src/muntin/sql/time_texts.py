@@ -36,5 +36,14 @@ _OFFSET = (
     f"to_seconds(CASE WHEN starts_with(regexp_extract(a, '{_TIME_FORM}', 8, 's'), '-') THEN 1 ELSE -1 END"
     f" * (abs({_number(_TIME_FORM, 8, '0')}) * 3600 + {_number(_TIME_FORM, 9, '0')} * 60))"
 )
-TIMESTAMP_NTZ = f"TRY({_SECOND} + to_microseconds({_FRACTION}))"
-TIMESTAMP = f"TRY(CAST({_SECOND} + to_microseconds({_FRACTION}) + {_OFFSET} AS TIMESTAMPTZ))"
+_USUAL = r"[1-9]\d{3}-\d{2}-\d{2}[ T](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?Z?"
+"""Texts that DuckDB reads in the same way, and faster."""
+
+
+def _timestamp(kind: str, otherwise: str) -> str:
+    plain = f"TRY(CAST(TRY_CAST(rtrim(a, 'Z') AS TIMESTAMP) AS {kind}))"
+    return f"CASE WHEN regexp_full_match(a, '{_USUAL}') THEN {plain} ELSE {otherwise} END"
+
+
+TIMESTAMP_NTZ = _timestamp("TIMESTAMP", f"TRY({_SECOND} + to_microseconds({_FRACTION}))")
+TIMESTAMP = _timestamp("TIMESTAMPTZ", f"TRY(CAST({_SECOND} + to_microseconds({_FRACTION}) + {_OFFSET} AS TIMESTAMPTZ))")

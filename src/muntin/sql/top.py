@@ -1,7 +1,7 @@
 """`ORDER BY ... LIMIT n`: the first pairs of each group.
 
 Order and SELECT list are expressions over the pair; what stands above them are the columns as `"t.0"`, `"t.1"`, ... and
-the rank. A number and a name of the SELECT list stand for its column.
+the rank.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def bind_top(
 ) -> tuple[tuple[Output, ...], Top]:
     """The output columns, and what they are made of."""
     limit = _limit(text, select)
-    order = tuple(_order(text, pairs, node, items) for node in select.args["order"].expressions)
-    columns = tuple(pairs.expression(node) for _, node in items)
+    order = tuple(_order(text, pairs, node) for node in select.args["order"].expressions)
+    columns = tuple(pairs.comparable(node, "a column beside ORDER BY ... LIMIT") for _, node in items)
     names = [(name, f"t.{n}", column.type) for n, ((name, _), column) in enumerate(zip(items, columns, strict=True))]
     outputs = (Output(name, Expr(f'"{made}"', kind, name)) for name, made, kind in [*names, (RANK, RANK, "int")])
     return tuple(outputs), Top(limit, order, columns)
@@ -61,22 +61,9 @@ def _limit(text: SqlText, select: exp.Select) -> int:
     return int(number.name)
 
 
-def _order(text: SqlText, pairs: Expressions, node: exp.Expr, items: list[tuple[str, exp.Expr]]) -> Order:
+def _order(text: SqlText, pairs: Expressions, node: exp.Expr) -> Order:
     if not isinstance(node, exp.Ordered) or isinstance(node.this, exp.Var):
         clause = node.find_ancestor(exp.Order) or node
         raise text.refuse(text.slice(clause), clause, f"name what to order by: {_EXAMPLE}")
-    by = pairs.expression(_selected(text, node.this, items))
+    by = pairs.comparable(node.this, "an order")
     return Order(by, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
-
-
-def _selected(text: SqlText, node: exp.Expr, items: list[tuple[str, exp.Expr]]) -> exp.Expr:
-    if isinstance(node, exp.Literal) and not node.is_string:
-        if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
-            hint = f"the SELECT list has {len(items)} columns"
-            raise text.error(f"ORDER BY {node.name} is no column of the SELECT list", node, hint)
-        return items[int(node.name) - 1][1]
-    if isinstance(node, exp.Column) and not node.table:
-        for name, item in items:
-            if name.lower() == node.name.lower():
-                return item
-    return node

@@ -14,16 +14,17 @@ Where the two engines differ, the rule decides; what was decided:
 | overflow | NULL in its place, as Spark's `try_add`: `COALESCE(v + 1, 0)` is 0 where `v + 1` overflows |
 | float beside another number | both as double (Spark's ANSI rule) |
 | CAST to integers | truncates; strings: only `[+-]digits`, blanks around allowed; what does not cast is NULL |
-| CAST of doubles to string, of binary, between numbers and times | refused: the engines print and count apart |
+| CAST of doubles to string | refused: the engines print apart |
 | decimal from double, ROUND(double, n) | rounds the shortest decimal text half up: `ROUND(2.675, 2)` is 2.68 |
 | FLOOR, CEIL | bigint, or decimal without fraction |
+| `ts - ts` | an interval: a number of microseconds in DuckDB, a duration in Arrow |
 | LN, LOG10 of zero or less | NULL; SQRT of less than zero is NaN; POWER(0, -1) is Infinity |
 | GREATEST, LEAST | skip NULLs; NaN is the greatest number; NaN = NaN |
 | SUBSTRING | 1-based; 0 counts as 1; negative from the end; a window that starts before the text is cut |
 | CONCAT, `||` | NULL if any part is; numbers (not doubles), dates and booleans become text |
 | TRIM | blanks only, or the characters given |
 | LIKE, ILIKE | backslash escapes unless ESCAPE says otherwise; a literal pattern that Spark rejects is refused |
-| RLIKE | refused: Java's and RE2's patterns differ in silence |
+| RLIKE, REGEXP_... | Java's patterns, translated to RE2 (`patterns.py`); what RE2 does not have is refused |
 | UPPER, LOWER | by all of Unicode: `upper('ß')` is `SS` |
 | YEAR ... SECOND, DATE_TRUNC | in UTC |
 | a string beside a number | refused (Spark casts); a literal beside a date or timestamp is cast and checked |
@@ -39,6 +40,7 @@ from typing import Protocol
 
 from sqlglot import exp, parse_one
 
+from muntin.kernels.evaluate import duckdb_type
 from muntin.model import SqlError, is_numeric
 from muntin.model.types import INTEGERS, Field, decimal_parts
 from muntin.sql.places import Span, SqlText, span_of
@@ -52,8 +54,11 @@ MAX_TERMS = 10_000
 MAX_NODES = 20_000
 """How many nodes DuckDB's expression may have: some rules repeat their operands, so nesting them doubles."""
 
-NULL, INTERVAL = "null", "interval"
-"""Types that only expressions have: the literal NULL, and INTERVAL literals beside timestamps."""
+NULL = "null"
+"""The type of the literal NULL."""
+
+_EXTRAS = {"field": "a value that is not in parentheses", "query": "a subquery", "is_global": "GLOBAL"}
+"""What to call arguments of sqlglot's nodes that no rule takes."""
 
 TIMES = ("date", "timestamp", "timestamp_ntz")
 
@@ -131,7 +136,7 @@ class Translator:
             function, known = found
             extra = next((name for name, arg in node.args.items() if arg and name not in known), None)
             if extra is not None:
-                raise self.text.refuse(f"{called(node)} with {extra.replace('_', ' ').strip()}", node, "leave it out")
+                raise self.text.refuse(f"{called(node)} with {_EXTRAS.get(extra, extra)}", node, "leave it out")
             value = function(self, node)
             if next(islice(value.node.walk(), MAX_NODES, None), None) is not None:
                 raise self.text.error("the expression is too large", node, "nest fewer functions")
@@ -156,8 +161,6 @@ class Translator:
         if isinstance(node, exp.AggFunc):
             hint = "aggregates stand in SELECT and HAVING, each over a plain expression of the two streams"
             return self.text.error(f"the aggregate {called(node)} cannot stand here", node, hint)
-        if isinstance(node, exp.RegexpLike):
-            hint = "use LIKE: the patterns of Java and of the evaluator differ"
         return self.text.refuse(called(node), node, hint)
 
     # types
@@ -198,7 +201,7 @@ def coerce(value: Value, kind: str) -> exp.Expr:
 @cache
 def _type_node(kind: str) -> exp.DataType:
     names = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "string": "VARCHAR", "binary": "BLOB"}
-    return exp.DataType.build(names.get(kind, kind), dialect="duckdb")
+    return exp.DataType.build(names.get(kind) or duckdb_type(kind), dialect="duckdb")
 
 
 def duckdb_type_node(kind: str) -> exp.DataType:
@@ -217,6 +220,17 @@ def fill(sql: str, **values: exp.Expr) -> exp.Expr:
         if not column.table and column.name in values:
             column.replace(wrap(values[column.name].copy()))
     return tree
+
+
+def fill_once(sql: str, a: exp.Expr) -> exp.Expr:
+    """As `fill`, for a text that names `a` many times: what is more than a column is computed once."""
+    if isinstance(a, exp.Column):
+        return fill(sql, a=a)
+    return fill("list_extract(list_transform(list_value(v), l), 1)", v=a, l=_lambda(sql))
+
+
+def _lambda(sql: str) -> exp.Expr:
+    return exp.Lambda(this=fill(sql, a=exp.column("it")), expressions=[exp.to_identifier("it")])
 
 
 def wrap(node: exp.Expr) -> exp.Expr:
@@ -239,14 +253,8 @@ def called(node: exp.Expr) -> str:
         exp.Window: "a window function",
         exp.Placeholder: "a parameter",
         exp.Parameter: "a parameter",
-        exp.Bracket: "access to an element with [ ]",
         exp.Star: "* inside an expression",
-        exp.RegexpLike: "RLIKE",
         exp.HexString: "a hexadecimal string",
-        exp.BitwiseAnd: "the operator &",
-        exp.BitwiseOr: "the operator |",
-        exp.BitwiseXor: "the operator ^",
-        exp.BitwiseNot: "the operator ~",
         exp.Tuple: "a tuple",
         exp.Distinct: "DISTINCT",
         exp.Any: "ANY",
@@ -257,8 +265,15 @@ def called(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return f"the function {node.name.upper()}"
     if isinstance(node, exp.Func):
-        return node.sql_name()
+        return written_call(node) or node.sql_name()
     return type(node).__name__.upper()
+
+
+def written_call(node: exp.Expr | None) -> str | None:
+    """The name under which a function was called; sqlglot makes several nodes of some calls."""
+    while node is not None and "called" not in node.meta:
+        node = node.parent
+    return str(node.meta["called"]) if node is not None else None
 
 
 def decimal_parts_of(value: Value) -> tuple[int, int]:

@@ -25,6 +25,12 @@ class Emit(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"us": False, "final": False}
 
 
+class EventTime(exp.Expression):
+    """The expression of TIMESTAMP BY, where it is more than a column."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
 class Rate(exp.Expression):
     """Rows per second to expect of a stream."""
 

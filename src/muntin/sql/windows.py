@@ -5,10 +5,10 @@ from __future__ import annotations
 from muntin.model import Axis, Side, Window
 from muntin.sql.dialect import WINDOW_HINT
 from muntin.sql.duration import LIMIT_US
-from muntin.sql.intervals import Bounds
 from muntin.sql.joins import Joined
 from muntin.sql.places import SqlText
 from muntin.sql.sources import Source
+from muntin.sql.time_bounds import Bounds
 from muntin.sql.tree import Duration, RowCount
 
 Given = tuple[Duration | RowCount | None, Duration | RowCount | None]

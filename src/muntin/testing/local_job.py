@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.arrivals import FOREVER, IDLE, data_of, marked, outside_calendar, shard_rows, spans_of
-from muntin.core.batch import TS, Arrivals, Counters, stream_schema
+from muntin.core.batch import TS, Arrivals, Counters, event_times, stream_schema
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
@@ -234,7 +234,7 @@ def _later(one: ChangeOutcome | None, other: ChangeOutcome, query: str) -> Chang
 def _timed(stream: Stream, table: pa.Table | None) -> pa.Table:
     wanted = stream_schema(stream)
     table = wanted.empty_table() if table is None else table.select(wanted.names).cast(wanted)
-    return table.add_column(0, pa.field(TS, pa.int64(), nullable=False), table[stream.time].cast(pa.int64()))
+    return table.add_column(0, pa.field(TS, pa.int64(), nullable=False), event_times(stream, table))
 
 
 def _span(rows: pa.Table) -> tuple[int | None, int | None]:

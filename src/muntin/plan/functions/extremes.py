@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from muntin.kernels.arrays import Bools
 from muntin.model import Call, Expr
-from muntin.model.types import INTEGERS, decimal_parts
+from muntin.model.types import INTEGERS, INTERVAL, decimal_parts
 from muntin.plan.functions.function import AggregateFunction, Refusal, always_fits
 from muntin.plan.functions.kept import TEXTS, Extreme, Kept, Numbers
 
-COMPARED = (*INTEGERS, "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", *TEXTS)
+COMPARED = (*INTEGERS, "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", INTERVAL, *TEXTS)
 EXACT_DIGITS = 18
 """Decimals of so many digits are compared as 64-bit integers."""
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from muntin.core.aggregates import FAULT
 from muntin.core.arrivals import is_event_time
-from muntin.core.batch import TS
+from muntin.core.batch import TS, event_times
 from muntin.core.results import OUTPUT_TS
 from muntin.kernels.evaluate import rows_as_json
 from muntin.model import Query, Stream
@@ -45,8 +45,9 @@ def time_range(stream: Stream, rows: pa.Table) -> pa.Table:
     every reader of timestamps can take it. The dead letter itself has no time."""
     times = rows[TS].to_pylist()
     why = [f"time_range: {stream.time} is {time_text(us)}, outside of the years 1 to 9999" for us in times]
-    at = rows.column_names.index(stream.time)
-    shown = rows.set_column(at, stream.time, rows[TS]).drop_columns([TS])
+    if stream.time_expr is None:
+        rows = rows.set_column(rows.column_names.index(stream.time), stream.time, rows[TS])
+    shown = rows.drop_columns([TS])
     return _as_dead_letters(stream, why, rows_as_json(shown), pa.nulls(rows.num_rows, pa.int64()))
 
 
@@ -94,12 +95,6 @@ def unheard(stream: Stream, rows: pa.Table) -> pa.Table:
     columns = ", ".join(stream.punctuation.columns if stream.punctuation else ()) or "a join key"
     reason = f"punctuation: it is about {columns}, and no query joins {stream.name} on that"
     return refused(stream, rows, pa.chunked_array([[reason] * rows.num_rows], pa.string()))
-
-
-def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:
-    """The event times of rows in int64 microseconds."""
-    column = rows[stream.time]
-    return column.cast(pa.timestamp("us", getattr(column.type, "tz", None))).cast(pa.int64())
 
 
 def _late_reason(ts: int, frontier: int) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrivals import data_of, marked, outside_calendar, shard_rows, spans_of
-from muntin.core.batch import MARK, TS, stream_schema
+from muntin.core.batch import MARK, TS, event_times, stream_schema
 from muntin.core.storage import table_bytes
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
@@ -124,11 +124,12 @@ def admit(stream: Stream, table: pa.Table, max_ahead_us: int | None = None) -> t
             table = table.filter(pc.invert(broken))
     wanted = stream_schema(stream)
     table = table.select(wanted.names).cast(wanted)
-    if table[stream.time].null_count:
-        missing = pc.is_null(table[stream.time])
+    times = event_times(stream, table)
+    if times.null_count:
+        missing = pc.is_null(times)
         turned_away.append(dead_letters.null_time(stream, table.filter(missing)))
-        table = table.filter(pc.invert(missing))
-    rows = table.add_column(0, pa.field(TS, pa.int64(), nullable=False), dead_letters.event_times(stream, table))
+        table, times = table.filter(pc.invert(missing)), times.drop_null()
+    rows = table.add_column(0, pa.field(TS, pa.int64(), nullable=False), times)
     outside = outside_calendar(rows[TS])
     if pc.any(outside).as_py():
         turned_away.append(dead_letters.time_range(stream, rows.filter(outside)))

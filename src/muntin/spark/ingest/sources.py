@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from muntin.model import Field, Schema, Stream, UsageError
-from muntin.model.types import TYPES, column_name_fault, decimal_parts
+from muntin.model.types import column_name_fault, is_type
 from muntin.spark.ingest.packing import CORRUPT
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def schema_of(name: str, frame: DataFrame) -> Schema:
                 f"stream {name}: {fault[0]}",
                 hint=f"{fault[1]}; rename it first, for example df.withColumnRenamed({field.name!r}, ...)",
             )
-        if field.type not in TYPES and decimal_parts(field.type) is None:
+        if not is_type(field.type):
             raise UsageError(
                 f"stream {name}: column {field.name} has type {field.type}, which a stream cannot carry",
-                hint="select plain columns first, for example df.select('a.b')",
+                hint="leave it out, or cast it: df.withColumn(...)",
             )
     return Schema(fields)
 

@@ -49,9 +49,11 @@ class Job:
     ) -> Job:
         """Add a stream that comes from any streaming DataFrame.
 
+        `time` is the column with the event time, or an expression that gives it: `"timestamp_millis(t)"`.
+
         `promises` is what a job file says of them: `"UNIQUE (k)"`, `"PUNCTUATION WHEN closed BINDING 1 hour"`.
         """
-        from muntin.sql import parse_duration_us, parse_promises
+        from muntin.sql import parse_duration_us, parse_event_time, parse_promises
 
         if not frame.isStreaming:
             raise UsageError(f"stream {name}: this DataFrame is not a streaming one", hint="use spark.readStream")
@@ -59,11 +61,13 @@ class Job:
             raise UsageError(f"stream {name} is there already")
         schema = sources.schema_of(name, frame)
         column = schema.find(time)
-        if column is None or column.type not in ("timestamp", "timestamp_ntz"):
-            kind = f"has type {column.type}" if column else "is not a column"
-            raise UsageError(f"stream {name}: {time} {kind}", hint="the event time must be a timestamp column")
+        if column is not None and column.type not in ("timestamp", "timestamp_ntz"):
+            hint = "the event time must be a timestamp: timestamp_millis(t), to_timestamp(s) or the like"
+            raise UsageError(f"stream {name}: {time} has type {column.type}", hint=hint)
         idle_us = None if idle_after is None else parse_duration_us(idle_after)
-        added = Stream(name, schema, column.name, parse_duration_us(lateness), idle_us=idle_us)
+        added = Stream(name, schema, column.name if column else time, parse_duration_us(lateness), idle_us=idle_us)
+        if column is None:
+            added = parse_event_time(time, added)
         if promises is not None:
             added = parse_promises(promises, added)
         self._frames[name] = frame

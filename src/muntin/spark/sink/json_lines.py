@@ -68,7 +68,7 @@ class JsonLines(ParquetFolders):
 
 
 def json_lines(table: pa.Table, more: Mapping[str, Any] | None = None) -> bytes:
-    """Each row as an object on a line; times in ISO 8601, what JSON has no number for (NaN, infinity) as text."""
+    """Each row as an object on a line; times in ISO 8601, intervals in microseconds, NaN and infinity as text."""
     first = "".join(f"{json.dumps(k)}: {json.dumps(v)}, " for k, v in (more or {}).items())
     names = [json.dumps(name) for name in table.column_names]
     row = "{" + first.replace("%", "%%") + ", ".join(f"{n.replace('%', '%%')}: %s" for n in names) + "}\n"
@@ -78,6 +78,8 @@ def json_lines(table: pa.Table, more: Mapping[str, Any] | None = None) -> bytes:
 
 def json_texts(column: pa.ChunkedArray) -> list[str]:
     """Each value as JSON, `null` where there is none."""
+    if pa.types.is_duration(column.type):
+        column = column.cast(pa.int64())
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return ["null" if v is None else v for v in column.cast(pa.string()).to_pylist()]
@@ -86,7 +88,7 @@ def json_texts(column: pa.ChunkedArray) -> list[str]:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         texts = pc.strftime(column.cast(pa.timestamp("us", "UTC")), "%Y-%m-%dT%H:%M:%SZ").to_pylist()
         return ["null" if v is None else f'"{v}"' for v in texts]
-    return [json.dumps(_value(v)) for v in column.to_pylist()]
+    return [json.dumps(_value(v)) for v in column.to_pylist(maps_as_pydicts="strict")]
 
 
 DAY_US = 86_400_000_000
@@ -115,4 +117,8 @@ def _time_text(us: int, kind: pa.DataType) -> str:
 def _value(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return str(value)
+    if isinstance(value, dict):
+        return {name: _value(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_value(inner) for inner in value]
     return value if isinstance(value, bool | int | float | str) or value is None else str(value)

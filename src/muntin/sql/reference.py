@@ -1,0 +1,137 @@
+"""The page docs/sql.md, made of the tables that the SQL itself reads: grammar, functions, settings and limits.
+
+python -m muntin.sql.reference > docs/sql.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from muntin.model.types import TYPES
+from muntin.plan.functions import AGGREGATES, AggregateFunction
+from muntin.sql import dialect
+from muntin.sql.bind import MAX_OUTPUTS
+from muntin.sql.function_table import FORMS, FUNCTIONS, Function
+from muntin.sql.marking import MAX_NESTING
+from muntin.sql.names import MAX_NAME
+from muntin.sql.parsing import MAX_STATEMENT, MAX_TEXT
+from muntin.sql.relations import MAX_DERIVED
+from muntin.sql.settings import GROUPS, SETTINGS, Setting
+from muntin.sql.top import MAX_LIMIT
+
+COMMAND = "python -m muntin.sql.reference > docs/sql.md"
+_INTRODUCTION = f"""\
+# SQL reference
+
+This page is made of the code: `{COMMAND}`.
+[guide.md](guide.md) explains by example, [semantics.md](semantics.md) says what a correct
+answer is, and [expressions.md](expressions.md) where expressions differ from Spark's."""
+_SHOWN = ("bigint", "double", "decimal(10,2)", "string", "timestamp", "boolean")
+"""The types for which the results of aggregates are shown."""
+_FAMILIES = {
+    "Structs, arrays and maps": {"array", "map", "struct"},
+    "Times": {"date", "time", "timestamp", "timestamp_ntz", "unit"},
+    "Texts and bytes": {"string", "text", "binary", "bytes"},
+    "Numbers": {"number", "double", "integer", "int", "bigint"},
+}
+"""What a function is about: the first of these that one of its parameters or its result is."""
+_OTHERS = "Choices and others"
+
+
+def reference() -> str:
+    """The whole page."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield from (_INTRODUCTION, "", "## Statements", "", "```", *_grammar(), "```", "")
+    yield from ("Durations are `5 s`, `250 milliseconds`, `1 min`, `12 hours`, `1 day`. Types of columns:", "")
+    yield from ("```", *_wrapped([*TYPES, "decimal(p,s)", "array<t>", "map<k,v>", "struct<f:t>"]), "```", "")
+    yield from ("## Functions", "", "`= x` is what stands for an argument that is left out, `...` repeats one.", "")
+    for family in (*_FAMILIES, _OTHERS):
+        yield from (f"### {family}", "", *_table(("function", "result"), _functions(family)), "")
+    yield from ("### With a grammar of their own", "", *_table(("function", "result"), _forms()), "")
+    yield from ("## Aggregates", "", *_table(("aggregate", "of what, and the result"), _aggregates()), "")
+    yield from ("## Settings", "", "`SET name = value;`")
+    for group, title in GROUPS.items():
+        header = ("setting", "values", "default", "what it does")
+        yield from ("", f"### {title[0].upper()}{title[1:]}", "", *_table(header, _settings(group)))
+    yield from ("", "## Limits", "", *_table(("of", "at most"), _limits()), "")
+
+
+def _grammar() -> list[str]:
+    """The indented part of what the grammar says of itself."""
+    block = re.search(r"^    .*?(?=^\w)", dialect.__doc__ or "", re.DOTALL | re.MULTILINE)
+    assert block is not None
+    return [line[4:] for line in block[0].rstrip().splitlines()]
+
+
+def _wrapped(words: Iterable[str]) -> list[str]:
+    lines = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > 90:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield "|---" * len(header) + "|"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _functions(family: str) -> list[tuple[str, ...]]:
+    found = [f for f in FUNCTIONS.values() if _family(f) == family]
+    return [(f"`{f.signature}`", f.result) for f in sorted(found, key=lambda f: f.name)]
+
+
+def _family(function: Function) -> str:
+    words = {re.split(r"\W", kind)[0] for kind in (*(p.kind for p in function.parameters), function.result)}
+    return next((family for family, kinds in _FAMILIES.items() if kinds & words), _OTHERS)
+
+
+def _forms() -> list[tuple[str, ...]]:
+    return [(f"`{form}`", result) for form, result in sorted({"cast(value AS type)": "the type", **FORMS}.items())]
+
+
+def _aggregates() -> list[tuple[str, ...]]:
+    return [(", ".join(f"`{n}`" for n in f.sql_names), _results(f)) for f in AGGREGATES if f.sql_names]
+
+
+def _results(function: AggregateFunction) -> str:
+    """`bigint: bigint, double: double`, for the types that it takes."""
+    taken = [kind for kind in _SHOWN if function.refusal(kind, final=False) is None]
+    results = {kind: function.result_type(kind) for kind in taken}
+    if set(taken) == set(_SHOWN) and len(set(results.values())) == 1:
+        return f"anything: {next(iter(results.values()))}"
+    return ", ".join(f"{kind}: {result}" for kind, result in results.items())
+
+
+def _settings(group: str) -> list[tuple[str, ...]]:
+    chosen = [setting for setting in SETTINGS if setting.group == group]
+    return [(f"`{s.name}`", s.kind.form, _default(s), s.description) for s in chosen]
+
+
+def _default(setting: Setting) -> str:
+    if isinstance(setting.default, bool):
+        return "on" if setting.default else "off"
+    return "none" if setting.default is None else str(setting.default)
+
+
+def _limits() -> list[tuple[str, ...]]:
+    return [
+        ("a whole text", f"{MAX_TEXT:,} bytes"),
+        ("a statement", f"{MAX_STATEMENT:,} bytes"),
+        ("nested parentheses, calls and subqueries", f"{MAX_NESTING} levels"),
+        ("subqueries of FROM and common table expressions", f"{MAX_DERIVED} in a query"),
+        ("columns of a SELECT list", f"{MAX_OUTPUTS:,}"),
+        ("`LIMIT`", f"{MAX_LIMIT:,}"),
+        ("a name", f"{MAX_NAME} characters"),
+    ]
+
+
+if __name__ == "__main__":
+    print(reference(), end="")
