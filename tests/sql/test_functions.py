@@ -112,7 +112,7 @@ def test_a_function_has_its_type_and_value(spec: JobSpec, sql: str, kind: str, e
         ("ar = ar", "cannot compare array<int> and array<int>"),
         ("CAST(ar AS STRING)", "CAST from array<int> to string is not supported yet"),
         ("ts * 2", "cannot multiply timestamp and int"),
-        ("day + INTERVAL 1 MONTH", "is not a unit"),
+        ("day + INTERVAL 1 MONTH", "is not always equally long"),
     ],
 )
 def test_what_cannot_be_done_is_told_where_and_why(spec: JobSpec, sql: str, message: str) -> None:

@@ -3,7 +3,7 @@
 `dialect` is the grammar, `statements` reads whole statements, `plain` says a SELECT without names that stand for
 something else, `bind` makes queries: `joins` says which streams are joined and how, `conditions` where each condition
 goes, `time_bounds` and `windows` how long rows wait. `expressions` and `translate` (with the rules in `operators`,
-`casts`, ... and the functions of `function_table`) make scalar expressions for the evaluator, `places` makes the errors.
+`casts`, ... and the functions of `function_table`) make scalar expressions for the evaluator, `places` the errors.
 """
 
 from muntin.sql.duration import parse_duration_us

@@ -29,7 +29,8 @@ def _unit_first(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
     """A function whose first argument is a word, which would be read as a column."""
 
     def build(args: list[exp.Expr]) -> exp.Expr:
-        word = [exp.Var(this=args[0].name)] if args and isinstance(args[0], exp.Column) else args[:1]
+        with_unit = len(args) > 2 and isinstance(args[0], exp.Column)
+        word = [exp.Var(this=args[0].name)] if with_unit else args[:1]
         return exp.Anonymous(this=name.lower(), expressions=[*word, *args[1:]])
 
     return build
@@ -38,7 +39,7 @@ def _unit_first(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 class CallParser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         **{n: parse for n, parse in SparkParser.FUNCTIONS.items() if _has_node(n)},
-        **{name: _unit_first(name) for name in ("TIMESTAMPDIFF", "TIMESTAMPADD")},
+        **{name: _unit_first(name) for name in ("TIMESTAMPDIFF", "TIMESTAMPADD", "DATEADD")},
     }
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parse

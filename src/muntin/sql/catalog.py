@@ -26,7 +26,7 @@ _INSTANTS = ("timestamp", "timestamp_ntz")
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArgumentKind:
     """What a parameter takes: which types, how a message calls them, and the DuckDB type that it is brought to."""
 
     fits: Callable[[str], bool]
@@ -35,20 +35,20 @@ class Kind:
 
 
 KINDS = {
-    "any": Kind(lambda kind: True, "a value"),
-    "string": Kind(lambda kind: kind == "string", "string"),
-    "binary": Kind(lambda kind: kind == "binary", "binary"),
-    "bytes": Kind(lambda kind: kind in ("string", "binary"), "string or binary"),
-    "text": Kind(lambda kind: kind == "string" or not nested_kind(kind), "a value that can be printed"),
-    "boolean": Kind(lambda kind: kind == "boolean", "boolean"),
-    "integer": Kind(lambda kind: kind in INTEGERS, "an integer"),
-    "number": Kind(is_numeric, "a number"),
-    "double": Kind(is_numeric, "a number", "double"),
-    "date": Kind(lambda kind: kind in TIMES, "a date or timestamp", "date"),
-    "time": Kind(lambda kind: kind in TIMES, "a date or timestamp", "timestamp_ntz"),
-    "timestamp": Kind(lambda kind: kind in _INSTANTS, "a timestamp", "timestamp_ntz"),
-    "array": Kind(lambda kind: nested_kind(kind) == "array", "an array"),
-    "map": Kind(lambda kind: nested_kind(kind) == "map", "a map"),
+    "any": ArgumentKind(lambda kind: True, "a value"),
+    "string": ArgumentKind(lambda kind: kind == "string", "string"),
+    "binary": ArgumentKind(lambda kind: kind == "binary", "binary"),
+    "bytes": ArgumentKind(lambda kind: kind in ("string", "binary"), "string or binary"),
+    "text": ArgumentKind(lambda kind: kind == "string" or not nested_kind(kind), "a value that can be printed"),
+    "boolean": ArgumentKind(lambda kind: kind == "boolean", "boolean"),
+    "integer": ArgumentKind(lambda kind: kind in INTEGERS, "an integer"),
+    "number": ArgumentKind(is_numeric, "a number"),
+    "double": ArgumentKind(is_numeric, "a number", "double"),
+    "date": ArgumentKind(lambda kind: kind in TIMES, "a date or timestamp", "date"),
+    "time": ArgumentKind(lambda kind: kind in TIMES, "a date or timestamp", "timestamp_ntz"),
+    "timestamp": ArgumentKind(lambda kind: kind in _INSTANTS, "a timestamp", "timestamp_ntz"),
+    "array": ArgumentKind(lambda kind: nested_kind(kind) == "array", "an array"),
+    "map": ArgumentKind(lambda kind: nested_kind(kind) == "map", "a map"),
 }
 
 
@@ -67,7 +67,7 @@ Maker = Callable[[Translator, exp.Expr, list[exp.Expr]], Value]
 
 
 @dataclass(frozen=True)
-class Function:
+class SqlFunction:
     """A function as users call it; `result` is a type, or words where it depends on the arguments."""
 
     name: str
@@ -80,7 +80,7 @@ class Function:
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
 
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, SqlFunction] = {}
 
 
 def _declared(signature: str, make: Maker) -> None:
@@ -88,7 +88,7 @@ def _declared(signature: str, make: Maker) -> None:
     assert found is not None, signature
     name, inside, result = found.groups()
     parameters = tuple(_parameter(p) for p in re.split(r", (?![^']*'\s*(?:,|$))", inside) if p)
-    FUNCTIONS[name] = Function(name, parameters, result, make)
+    FUNCTIONS[name] = SqlFunction(name, parameters, result, make)
 
 
 def _parameter(text: str) -> Parameter:
@@ -143,7 +143,7 @@ def call(t: Translator, node: exp.Expr) -> Value:
     return found.make(t, node, _complete(t, node, found))
 
 
-def _complete(t: Translator, node: exp.Expr, found: Function) -> list[exp.Expr]:
+def _complete(t: Translator, node: exp.Expr, found: SqlFunction) -> list[exp.Expr]:
     """The arguments of a call, with the defaults of those that are missing."""
     given, parameters = list(node.expressions), found.parameters
     most = None if parameters and parameters[-1].repeated else len(parameters)

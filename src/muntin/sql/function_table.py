@@ -10,6 +10,6 @@ from muntin.sql import (  # noqa: F401
     text_functions,
     time_functions,
 )
-from muntin.sql.catalog import FORMS, FUNCTIONS, Function, Parameter
+from muntin.sql.catalog import FORMS, FUNCTIONS, Parameter, SqlFunction
 
-__all__ = ["FORMS", "FUNCTIONS", "Function", "Parameter"]
+__all__ = ["FORMS", "FUNCTIONS", "Parameter", "SqlFunction"]

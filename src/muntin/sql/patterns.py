@@ -27,7 +27,7 @@ _RANGE = re.compile(r"([a-z])-([a-z])|([A-Z])-([A-Z])|([a-zA-Z])")
 _HINT = "write it without, or with LIKE and SUBSTRING"
 
 
-class Pattern:
+class RegularExpression:
     """One pattern on its way from Java's syntax to RE2's; `groups` counts what it captures."""
 
     def __init__(self, t: Translator, node: exp.Expr, text: str, tested: bool = False):
@@ -157,14 +157,14 @@ class Pattern:
         return found[0].lower() + found[0].upper()
 
 
-def pattern_of(t: Translator, node: exp.Expr, name: str, tested: bool = False) -> Pattern:
+def pattern_of(t: Translator, node: exp.Expr, name: str, tested: bool = False) -> RegularExpression:
     """The pattern that a literal is; `tested`: only whether it matches is asked."""
     value = t.value(node)
     if not value.is_text:
         raise t.error(
             f"{name} needs its pattern in quotes", node, "write a literal: a pattern from data is not supported"
         )
-    return Pattern(t, node, value.node.name, tested)
+    return RegularExpression(t, node, value.node.name, tested)
 
 
 def _literal(text: str) -> exp.Expr:
@@ -224,7 +224,7 @@ def split(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     return t.made(node, fill("string_split_regex(a, p)", a=a, p=_literal(p.re2)), "array<string>")
 
 
-def _never_empty(t: Translator, node: exp.Expr, name: str) -> Pattern:
+def _never_empty(t: Translator, node: exp.Expr, name: str) -> RegularExpression:
     """A pattern that finds something: the engines differ in how often they find nothing."""
     found = pattern_of(t, node, name)
     if found.may_be_empty:

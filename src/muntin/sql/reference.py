@@ -12,7 +12,7 @@ from muntin.model.types import TYPES
 from muntin.plan.functions import AGGREGATES, AggregateFunction
 from muntin.sql import dialect
 from muntin.sql.bind import MAX_OUTPUTS
-from muntin.sql.function_table import FORMS, FUNCTIONS, Function
+from muntin.sql.function_table import FORMS, FUNCTIONS, SqlFunction
 from muntin.sql.marking import MAX_NESTING
 from muntin.sql.names import MAX_NAME
 from muntin.sql.parsing import MAX_STATEMENT, MAX_TEXT
@@ -88,7 +88,7 @@ def _functions(family: str) -> list[tuple[str, ...]]:
     return [(f"`{f.signature}`", f.result) for f in sorted(found, key=lambda f: f.name)]
 
 
-def _family(function: Function) -> str:
+def _family(function: SqlFunction) -> str:
     words = {re.split(r"\W", kind)[0] for kind in (*(p.kind for p in function.parameters), function.result)}
     return next((family for family, kinds in _FAMILIES.items() if kinds & words), _OTHERS)
 

@@ -132,7 +132,7 @@ class TimeBounds:
         us = self._constant_us(node)
         if us is None:
             return None
-        base = self._sum(node.this, depth + 1) if isinstance(node, exp.TimestampAdd) else _Sum(0, 0, 0)
+        base = self._sum(node.expressions[2], depth + 1) if _moves(node) else _Sum(0, 0, 0)
         return base.plus(_Sum(0, 0, us), 1) if base is not None else None
 
     def _constant_us(self, node: exp.Expr) -> int | None:
@@ -140,9 +140,9 @@ class TimeBounds:
         try:
             if isinstance(node, exp.Interval):
                 return interval_us(self.text, node)
-            if isinstance(node, exp.TimestampAdd):
-                number = _number(node.expression)
-                return parse_duration_us(f"{number} {node.args['unit'].name}") if number is not None else None
+            if _moves(node):
+                unit, amount = node.expressions[0].name, _number(node.expressions[1])
+                return parse_interval_us(amount, [unit]) if amount is not None else None
             if isinstance(node, exp.Anonymous) and node.name.lower() == "make_dt_interval":
                 numbers = [_number(part) for part in node.expressions]
                 if None in numbers or len(numbers) > len(_PARTS):
@@ -164,6 +164,12 @@ def interval_us(text: SqlText, node: exp.Interval) -> int | None:
         return None
     units = [part.name for part in (unit.this, unit.expression)] if isinstance(unit, exp.IntervalSpan) else []
     return parse_interval_us(number, units or ([unit.name] if unit is not None else []))
+
+
+def _moves(node: exp.Expr) -> bool:
+    """Whether it is TIMESTAMPADD or DATEADD with a unit, a number and a time."""
+    named = isinstance(node, exp.Anonymous) and node.name.lower() in ("timestampadd", "dateadd")
+    return named and len(node.expressions) == 3
 
 
 def _number(node: exp.Expr) -> str | None:

@@ -65,7 +65,9 @@ class StoredRows:
 
     @property
     def nbytes(self) -> int:
-        return sum(t.nbytes for t in self._tables) + sum(a.nbytes for a in (*self._classes, *self._met))
+        return sum(t.nbytes for t in self._tables) + sum(
+            c.nbytes + m.nbytes for c, m in zip(self._classes, self._met, strict=True)
+        )
 
     def add(self, base: int, table: pa.Table, classes: Int32s) -> None:
         """Take in rows numbered from `base`."""
