@@ -10,7 +10,7 @@ from muntin.spark.control import control_stream
 from muntin.spark.control.adapting import Adapter
 from muntin.spark.control.admission import Admission
 from muntin.spark.control.calibration import constants_json, keep_constants, load_constants
-from muntin.spark.control.changes import ChangeRequest, Changes
+from muntin.spark.control.changes import ChangeRequest, Changes, Tell
 from muntin.spark.control.measured_traffic import (
     Reports,
     expected_load,
@@ -33,6 +33,7 @@ __all__ = [
     "Orderings",
     "QueryRouter",
     "Reports",
+    "Tell",
     "Watch",
     "assign_queries",
     "constants_json",
