@@ -116,6 +116,8 @@ def change(args: argparse.Namespace, sql: str) -> int:
     running = job_status(args.checkpoint)["state"] == "running"
     if args.now and not running:
         raise UsageError(f"the job of {args.checkpoint} is not running", hint="leave out --now to let the change wait")
+    if not running:
+        check_stopped(args.checkpoint, sql)
     id = requests.submit(args.checkpoint, sql)
     if not running:
         later = "the job is not running: the request waits in its log and takes effect when the job runs next"
@@ -135,6 +137,14 @@ def change(args: argparse.Namespace, sql: str) -> int:
         if answer.hint:
             print(f"  hint: {answer.hint}", file=sys.stderr)
     return 0
+
+
+def check_stopped(checkpoint: Path, sql: str) -> None:
+    """Refuse at once what a job that does not run would refuse when it runs next."""
+    from muntin.spark.run import check_change, status_file
+
+    if status_file(checkpoint).exists():
+        check_change(checkpoint, sql)
 
 
 def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:

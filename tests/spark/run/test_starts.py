@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from muntin.cli.main import main
 from muntin.model import JobSpec, MuntinError, UsageError
 from muntin.spark.checkpoint import Answer, plans, requests
 from muntin.spark.control import control_stream
@@ -23,6 +24,7 @@ STREAMS = "SET shards = 2;" + "".join(
     "maxFilesPerTrigger = '1');"
     for name in "AB"
 )
+C = "CREATE STREAM C (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'x', name = 'C', maxFilesPerTrigger = '1');"
 Q = "CREATE QUERY q AS SELECT A.k AS a, B.k AS b FROM A, B WHERE A.k = B.k WINDOW 5 microseconds;"
 P = "CREATE QUERY p AS SELECT A.k AS a FROM A, B WHERE A.k = B.k WINDOW 3 microseconds"
 
@@ -109,6 +111,41 @@ def test_what_waits_is_taken_up_or_refused_at_the_start_and_said(place: Place):
         "there is no query nobody",
         "A has no column x",
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (["add", Q], "there is already a query q"),
+        (["add", P.replace("A, B", "A, D")], "there is no stream D"),
+        (["add", P.replace("A.k AS", "A.x AS")], "A has no column x"),
+        (["add", P.replace("WINDOW", "WINDOWS")], "SQL:1:"),
+        (["drop", "nobody"], "there is no query nobody"),
+        (["drop", "q"], "a job needs a query"),
+    ],
+)
+def test_a_change_of_a_stopped_job_is_checked_at_once(place: Place, capsys: Any, change: list[str], said: str):
+    place.run("available-now", parse_job(STREAMS + C + Q))
+    action, statement = change
+    assert main(["query", action, "--checkpoint", str(place.checkpoint), statement]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and said in err
+    assert not requests.waiting(place.checkpoint), "nothing is left that a run would refuse"
+
+
+def test_a_change_of_a_stopped_job_is_checked_with_those_that_wait(place: Place, capsys: Any):
+    ask = ["--checkpoint", str(place.checkpoint)]
+    place.run("available-now", parse_job(STREAMS + C + Q))
+    over_c = P.replace("QUERY p", "QUERY o").replace("A, B", "A, C").replace("B.k", "C.k")
+    for change in (["add", P], ["drop", "q"], ["add", Q], ["add", over_c]):
+        assert main(["query", *change[:1], *ask, *change[1:]]) == 0, capsys.readouterr()
+    assert main(["query", "add", *ask, P]) == 2
+    place.come(20)
+    place.session.files["C"].append(file(20))
+    assert set(place.run("bounded", parse_job(STREAMS + C + Q))["queries"]) == {"q", "p", "o"}
+    assert {answer.state for answer in place.heard} == {"accepted", "in force"}
+    assert main(["query", "drop", *ask, "q"]) == 2
+    assert "a bounded run has ended the streams" in capsys.readouterr().err
 
 
 def test_an_answer_has_times_in_utc(place: Place):

@@ -21,7 +21,13 @@ from muntin.spark.control.measured_traffic import (
     streams_per_pipeline,
     traffic_of_pipeline,
 )
-from muntin.spark.control.routing import QueryRouter, assign_queries, query_differences, with_pending_changes
+from muntin.spark.control.routing import (
+    QueryRouter,
+    apply_change,
+    assign_queries,
+    query_differences,
+    with_pending_changes,
+)
 from muntin.spark.control.watch import Orderings, OrderingSwitch, Watch
 
 __all__ = [
@@ -35,6 +41,7 @@ __all__ = [
     "Reports",
     "Tell",
     "Watch",
+    "apply_change",
     "assign_queries",
     "constants_json",
     "control_stream",

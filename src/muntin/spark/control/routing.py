@@ -87,7 +87,7 @@ class QueryRouter:
             change = parse_change(sql, self.spec)
             if change.query is not None:
                 self._check(change.query)
-            spec = _changed(self.spec, change)
+            spec = apply_change(self.spec, change)
             accepted = self._route(spec, change, ChangeRequest.of(change, request_id))
             self.spec = spec
             self._divide_reports()
@@ -185,7 +185,8 @@ def _only(spec: JobSpec, homes: Mapping[str, int | None], home: int | None) -> J
     return replace(spec, queries={name: q for name, q in spec.queries.items() if homes[name] == home})
 
 
-def _changed(spec: JobSpec, change: Change) -> JobSpec:
+def apply_change(spec: JobSpec, change: Change) -> JobSpec:
+    """A job with one change of its queries; refuses to drop the last one."""
     queries = dict(spec.queries)
     if change.query is None:
         del queries[change.name]

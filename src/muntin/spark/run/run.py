@@ -131,7 +131,7 @@ class Run:
     def _open(self) -> None:
         """Begin the first pipeline, or go on with those of the run before, and with the queries of the job file."""
         spec, checkpoint = self._spec, self.place.checkpoint
-        self.board = StatusBoard(checkpoint, spec.settings, self.mode)
+        self.board = StatusBoard(checkpoint, spec.settings, self.mode, spec.streams.values())
         self._context = RunContext(
             spark=self._spark,
             spec=spec,

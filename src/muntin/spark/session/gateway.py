@@ -55,7 +55,7 @@ def quieten_end(spark: SparkSession) -> None:
     """Let PySpark's listener for accumulators say nothing when Java is gone: `java_failure` says it."""
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     complain = getattr(server, "handle_error", None)
-    if complain is not None:
+    if server is not None and complain is not None:
         server.handle_error = lambda *request: None if java_failure(AFTER_ERROR_S) else complain(*request)
 
 
