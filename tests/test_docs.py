@@ -156,6 +156,14 @@ def test_every_command_that_is_shown_is_one_that_muntin_takes(page):
             assert set(getattr(parsed, "name", [])) <= set(BENCHES) if command[0] == "bench" else True, command
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_in_a_help_text_is_one_that_muntin_takes(name):
+    shown = re.findall(r"\bmuntin ([a-z][^>\n]*)", COMMANDS[name].EXAMPLE)
+    assert shown
+    for line in shown:
+        parser().parse_args(shlex.split(re.split(r"\s{2,}|\)$", line)[0]))
+
+
 def test_every_make_target_in_the_readme_exists():
     wanted = {c.split()[1] for c in commands("README.md") if c.startswith("make ")}
     targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from muntin.cli.main import main
 from muntin.model import JobSpec, MuntinError, UsageError
@@ -24,7 +26,7 @@ STREAMS = "SET shards = 2;" + "".join(
     "maxFilesPerTrigger = '1');"
     for name in "AB"
 )
-C = "CREATE STREAM C (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'x', name = 'C', maxFilesPerTrigger = '1');"
+C = "CREATE STREAM C (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'x', name = 'C');"
 Q = "CREATE QUERY q AS SELECT A.k AS a, B.k AS b FROM A, B WHERE A.k = B.k WINDOW 5 microseconds;"
 P = "CREATE QUERY p AS SELECT A.k AS a FROM A, B WHERE A.k = B.k WINDOW 3 microseconds"
 
@@ -215,5 +217,39 @@ def test_a_job_refuses_wrong_types_by_name(place: Place):
         Job.from_file(session, "nowhere.sql")
     with pytest.raises(UsageError, match="stream A: frame is None"):
         Job(session).stream("A", None, time="ts")  # type: ignore[arg-type]
+    for name in ("_control", "a b", ""):
+        with pytest.raises(UsageError, match="cannot name a stream"):
+            Job(session).stream(name, None, time="ts")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"the SQL of query q is 5 \(int\)"):
         Job(session).query("q", 5)  # type: ignore[arg-type]
+
+
+def test_lateness_and_idle_times_are_texts_or_timedeltas(place: Place):
+    class Frame:
+        isStreaming = True
+        schema = StructType([StructField("ts", TimestampType()), StructField("k", LongType())])
+
+    frame: Any = Frame()
+    job = Job(place.session)  # type: ignore[arg-type]
+    job.stream("A", frame, time="ts", lateness=timedelta(seconds=5), idle_after=timedelta(minutes=1))
+    job.stream("B", frame, time="ts", lateness="5 seconds", idle_after="1 min")
+    a, b = job.spec.streams.values()
+    assert (a.lateness_us, a.idle_us) == (b.lateness_us, b.idle_us) == (5_000_000, 60_000_000)
+    with pytest.raises(UsageError, match="stream a is there already"):
+        job.stream("a", frame, time="ts")
+    for wrong in ({"lateness": 5}, {"idle_after": 5}, {"time": 5}, {"promises": 5}):
+        with pytest.raises(UsageError, match=rf"{next(iter(wrong))} is 5 \(int\)"):
+            job.stream("C", frame, **{"time": "ts", **wrong})
+
+
+@pytest.mark.parametrize("error", [ValueError(), ValueError("no room"), SystemExit(3)])
+def test_a_sink_that_raises_fails_the_run_with_a_message(place: Place, error: BaseException):
+    def sink(*_: Any) -> None:
+        raise error
+
+    job = Job(place.session, parse_job(STREAMS + Q))  # type: ignore[arg-type]
+    run = job.start(sink=sink, checkpoint=place.checkpoint, mode="available-now")
+    said = f"the sink raised {type(error).__name__}{f' ({error})' if str(error) else ''} with rows of q"
+    with pytest.raises(MuntinError, match=re.escape(said)):
+        run.await_termination(60)
+    assert run.status()["error"] == said

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from muntin.model import Settings, UsageError
 from muntin.sql import parse_duration_us
+from muntin.sql.names import MAX_NAME
 from muntin.sql.places import did_you_mean, listing
 from muntin.sql.settings import SETTINGS, Setting, conflicts
 
@@ -22,6 +24,13 @@ def expect(what: str, value: object, fits: bool, wanted: str) -> None:
 
 def expect_text(what: str, value: object) -> None:
     expect(what, value, isinstance(value, str), "a text")
+
+
+def expect_name(what: str, value: object) -> None:
+    """The name of a stream is one that SQL can say."""
+    expect_text(f"the name of a {what}", value)
+    if not isinstance(value, str) or len(value) > MAX_NAME or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", value) is None:
+        raise UsageError(f"{value!r} cannot name a {what}", hint="a name is a letter, then letters, digits and _")
 
 
 def expect_callable(what: str, value: Callable[..., Any] | None, wanted: str) -> None:

@@ -14,7 +14,15 @@ from muntin.plan import Plan
 from muntin.spark.checkpoint import check_names
 from muntin.spark.control import Tell, knowledge_of, plan_for, strategy_of, streams_per_pipeline
 from muntin.spark.ingest import sources
-from muntin.spark.run.doors import duration_us, expect, expect_callable, expect_text, refuse_conflicts, setting
+from muntin.spark.run.doors import (
+    duration_us,
+    expect,
+    expect_callable,
+    expect_name,
+    expect_text,
+    refuse_conflicts,
+    setting,
+)
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.run import Progress, Run, check_sources
 from muntin.spark.sink import Callback, OutputRequest, open_sink
@@ -82,12 +90,12 @@ class Job:
         """
         from muntin.sql import parse_promises
 
-        expect_text("the name of a stream", name)
+        expect_name("stream", name)
         expect(f"stream {name}: frame", frame, hasattr(frame, "isStreaming"), "a DataFrame of spark.readStream")
         expect_text(f"stream {name}: time", time)
         if not frame.isStreaming:
             raise UsageError(f"stream {name}: this DataFrame is not a streaming one", hint="use spark.readStream")
-        if name in self.spec.streams:
+        if name.lower() in map(str.lower, self.spec.streams):
             raise UsageError(f"stream {name} is there already")
         schema = sources.schema_of(name, frame)
         column = schema.find(time)
