@@ -30,8 +30,8 @@ examples:
 {DROP}
 {LIST}
 
-A change applies from one event time on, which the answer names. Sent to a job that is not running, it waits in the
-job's log and takes effect when the job runs next."""
+A change applies from one event time on, which the answer names. Sent to a job that is not running, it is checked at
+once, waits in the job's log and takes effect when the job runs next."""
 TIMEOUT_S = 120.0
 LOOK_EVERY_S, CHECK_EVERY_S = 0.1, 1.0
 """How often to look for an answer, and whether the job is still there."""
