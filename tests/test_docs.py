@@ -19,7 +19,10 @@ from muntin.oracle import answer, columns
 from muntin.sql import parse_job
 
 ROOT = Path(__file__).parents[1]
-WRITTEN = {str(p.relative_to(ROOT)) for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))}
+WRITTEN = {
+    str(p.relative_to(ROOT))
+    for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*/README.md"))
+}
 PAGES = sorted(WRITTEN - {"CHANGELOG.md"})
 """The pages that speak of what is; the changelog speaks of what was."""
 PATH = re.compile(r"(?:src|tests|docs|examples|\.ci)/[\w./-]*|[\w-]+\.(?:md|toml|lock|sql)")
@@ -141,9 +144,6 @@ def test_the_guide_is_a_job_that_can_be_read():
     assert set(queries) - set(changed) == {"hot"}
 
 
-EXAMPLES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "examples").glob("*.sql"))
-
-
 def shown_commands(page: str) -> list[list[str]]:
     """Every command of Muntin's that a page shows, in its text, its blocks and its comments; one in quotes goes on
     over several lines."""
@@ -154,14 +154,27 @@ def shown_commands(page: str) -> list[list[str]]:
     return [shlex.split(line) for line in lines if line.split()[0] in COMMANDS]
 
 
-@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_command_that_is_shown_is_one_that_muntin_takes(page):
     shown = shown_commands(page)
-    assert shown or page not in ("README.md", "docs/operations.md", "docs/performance.md")
+    assert shown or page not in (
+        "README.md",
+        "docs/operations.md",
+        "docs/performance.md",
+        "examples/auctions/README.md",
+    )
     for command in shown:
         if len(command) > 1:  # the others are the names of commands
             parsed = parser().parse_args(command)
             assert set(getattr(parsed, "name", [])) <= set(BENCHES) if command[0] == "bench" else True, command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_in_a_help_text_is_one_that_muntin_takes(name):
+    shown = re.findall(r"\bmuntin ([a-z][^>\n]*)", COMMANDS[name].EXAMPLE)
+    assert shown
+    for line in shown:
+        parser().parse_args(shlex.split(re.split(r"\s{2,}|\)$", line)[0]))
 
 
 def test_every_make_target_in_the_readme_exists():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.model import MuntinError, SqlError, UsageError
 
 if TYPE_CHECKING:
-    from muntin.spark.checkpoint import Answer
+    from muntin.spark.checkpoint import Answer, DamageError
     from muntin.spark.run import Job, Run, read_status
     from muntin.spark.session import open_session
     from muntin.spark.sink import Callback
@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "Callback",
+    "DamageError",
     "Job",
     "MuntinError",
     "Run",
@@ -33,6 +34,7 @@ __all__ = [
 _HOMES = {
     "Answer": "muntin.spark.checkpoint",
     "Callback": "muntin.spark.sink",
+    "DamageError": "muntin.spark.checkpoint",
     "Job": "muntin.spark.run",
     "Run": "muntin.spark.run",
     "open_session": "muntin.spark.session",

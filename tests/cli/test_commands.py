@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from types import SimpleNamespace
 
 import pytest
 
 from muntin.cli import jobfile, main, screen
-from muntin.model import JobSpec, UsageError
+from muntin.model import JobSpec, Schema, Stream, UsageError
+from muntin.spark.checkpoint import Answer
+from muntin.spark.ingest.sources import misplaced_file
 
 STATUS = {
     "mode": "bounded",
@@ -74,7 +78,9 @@ PREDICTING = {
 @pytest.fixture
 def spark(monkeypatch):
     """A runner that remembers how it was called and finishes at once."""
-    calls = SimpleNamespace(started=None, stopped=0, waits=lambda: None, shown=STATUS, differences=[], warnings=[])
+    calls = SimpleNamespace(
+        started=None, stopped=0, opened=None, waits=lambda: None, shown=STATUS, differences=[], warnings=[]
+    )
 
     class Run:
         differences = property(lambda self: calls.differences)
@@ -100,8 +106,12 @@ def spark(monkeypatch):
             options["progress"](STATUS)
             return Run()
 
+    def opened(master=None, **options):
+        calls.opened = {"master": master, **options}
+        return SimpleNamespace(stop=lambda: None)
+
     runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, read_status=lambda checkpoint: calls.shown)
-    session = SimpleNamespace(open_session=lambda master=None: SimpleNamespace(stop=lambda: None))
+    session = SimpleNamespace(open_session=opened, stop_session=lambda spark: None)
     monkeypatch.setitem(sys.modules, "muntin.spark.run", runner)
     monkeypatch.setitem(sys.modules, "muntin.spark.session", session)
     monkeypatch.setattr(jobfile, "read_job", lambda path: JobSpec())
@@ -162,6 +172,76 @@ def test_bounded_and_available_now_exclude_each_other(spark, capsys):
     with pytest.raises(SystemExit) as leaving:
         main.main(["run", "job.sql", "--output", "out", "--bounded", "--available-now"])
     assert leaving.value.code == 2
+
+
+def test_settings_and_packages_go_to_spark(spark):
+    started_with(spark, "--output", "out")
+    assert spark.opened == {"master": None, "log_level": "off", "confs": {}}
+    given = ["--conf", "spark.a=1=2", "--conf", "spark.b=", "--packages", "g:n:1,g:m:2", "--log-level", "warn"]
+    started_with(spark, "--output", "out", "--master", "local[1]", *given)
+    confs = {"spark.a": "1=2", "spark.b": "", "spark.jars.packages": "g:n:1,g:m:2"}
+    assert spark.opened == {"master": "local[1]", "log_level": "warn", "confs": confs}
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--conf", "spark.a"], ["--conf", "memory=1"], ["--packages", "g:n"], ["--packages", "g:n:1,"]]
+)
+def test_what_is_no_setting_or_package_is_a_wrong_request(spark, capsys, wrong):
+    assert main.main(["run", "job.sql", "--output", "out", *wrong]) == 2
+    assert capsys.readouterr().err.startswith(f"muntin: {wrong[0]}: ")
+    assert spark.opened is None
+
+
+def test_a_quiet_run_says_only_what_is_wrong(spark, capsys):
+    spark.differences, spark.warnings = ["query warm: changed"], ["a file is gone"]
+    started_with(spark, "--output", "out", "--quiet")
+    assert capsys.readouterr() == ("", "warning: a file is gone\n")
+
+
+def test_run_says_what_becomes_of_changes(spark, capsys):
+    started_with(spark, "--output", "out")
+    capsys.readouterr()
+    tell = spark.started["on_change"]
+    tell(Answer("accepted", "hot", "added"))
+    tell(Answer("in force", "hot", "dropped", freed_rows=1234))
+    tell(Answer("refused", error="there is no query cold", hint="queries are warm"))
+    assert capsys.readouterr().err.splitlines() == [
+        "accepted, not yet in force: hot (added)",
+        "dropped hot: no results, freed 1,234 rows of state",
+        "refused: there is no query cold",
+        "  hint: queries are warm",
+    ]
+
+
+def test_a_run_that_goes_on_shows_its_own_rate_and_rows(capsys, monkeypatch):
+    clock = iter([0.0, 5.0, 7.0, 8.0, 9.0])
+    monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
+    with screen.ProgressLine() as progress:
+        progress.job_starts()
+        progress({**STATUS, "batches": 1})  # 700 rows of 2,000, 2 seconds after the job began
+        more = {name: {"rows": 50, "total_rows": s["total_rows"] + 50} for name, s in STATUS["sources"].items()}
+        progress({**STATUS, "batches": 2, "sources": more})
+    assert progress.rows_before == 1300
+    assert re.findall(r"\(([\d,]+) rows/s\)", capsys.readouterr().err) == ["350", "100"]
+
+
+def test_many_late_rows_are_a_warning_once_and_files_out_of_order_are_named(capsys, tmp_path):
+    for name, modified in (("a.parquet", 2), ("b.parquet", 1), ("_c", 0)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (modified, modified))
+    stream = Stream("A", Schema(()), "ts", format="parquet", options={"path": str(tmp_path)})
+    late = {**STATUS, "dead_letters": {"late": 200}}
+    for streams, said in (((stream,), f"{tmp_path}/b.parquet is older than a.parquet"), ((), "raise LATENESS in")):
+        with screen.ProgressLine(True, streams) as progress:
+            progress({**STATUS, "batches": 1})
+            progress({**late, "batches": 2})
+            progress({**late, "batches": 3})
+        err = capsys.readouterr().err
+        assert err.startswith("warning: 200 of 2,000 rows came too late") and said in err and err.count("\n") == 1
+    os.utime(tmp_path / "a.parquet", (1, 1))
+    assert misplaced_file(stream) == f"{tmp_path}/b.parquet is as old as a.parquet"
+    os.utime(tmp_path / "a.parquet", (0, 0))
+    assert misplaced_file(stream) is None
 
 
 def test_status_as_json_is_what_the_runner_says(spark, capsys):

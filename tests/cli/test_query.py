@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from datetime import datetime
 
 import pytest
 
@@ -17,9 +18,10 @@ from muntin.spark.checkpoint.requests import Answer
 from muntin.spark.run.status import JobStatus, QueryStatus
 
 HOT = "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 min"
-AT, FULL = "2026-01-01T00:00:10Z", "2026-01-01T00:01:10Z"
-ADDED = Answer("in force", "hot", "added", 3, AT, FULL)
-DROPPED = Answer("in force", "hot", "dropped", 4, AT, freed_rows=1234, freed_bytes=56789)
+AT, FULL = "2026-01-01T00:00:10+00:00", "2026-01-01T00:01:10+00:00"
+AT_TIME, FULL_TIME = datetime.fromisoformat(AT), datetime.fromisoformat(FULL)
+ADDED = Answer("in force", "hot", "added", 3, AT_TIME, FULL_TIME)
+DROPPED = Answer("in force", "hot", "dropped", 4, AT_TIME, freed_rows=1234, freed_bytes=56789)
 ACCEPTED = Answer("accepted", "hot", "added", 3)
 REFUSED = Answer("refused", "hot", error="there is already a query hot", hint="write CREATE OR REPLACE QUERY")
 IN_LOG = "the request waits in the job's log and will be taken up"
@@ -109,19 +111,19 @@ def test_drop_says_what_was_freed(job, ask):
     "answer, said",
     [
         (
-            Answer("in force", "hot", "added", 1, AT, AT),
+            Answer("in force", "hot", "added", 1, AT_TIME, AT_TIME),
             f"added hot: applies to results from {AT} on, complete at once",
         ),
         (
-            Answer("in force", "hot", "added", 1, AT),
+            Answer("in force", "hot", "added", 1, AT_TIME),
             f"added hot: applies to results from {AT} on, complete once its window has filled",
         ),
         (Answer("in force", "hot", "added", 0), "added hot: applies from the beginning, complete at once"),
         (
-            Answer("in force", "hot", "replaced", 2, AT, FULL),
+            Answer("in force", "hot", "replaced", 2, AT_TIME, FULL_TIME),
             f"replaced hot: applies to results from {AT} on, complete",
         ),
-        (Answer("in force", "hot", "dropped", 2, AT), f"dropped hot: no results from {AT} on\n"),
+        (Answer("in force", "hot", "dropped", 2, AT_TIME), f"dropped hot: no results from {AT} on\n"),
         (Answer("in force", "hot", "dropped", 2, None, freed_rows=0), "dropped hot: no results, freed 0 rows of state"),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_replayed_batch_is_not_doubled(lab: Any, rows: Any):
     lab.check()
 
 
-def test_late_rows_and_rows_after_the_end_are_dead_letters(lab: Any, rows: Any):
+def test_late_rows_are_dead_letters_and_rows_after_the_end_are_refused(lab: Any, rows: Any):
     lab.per_trigger = 1
     whole = rows(7, 120)
     lab.add_files("A", whole.slice(60), 1)
@@ -78,9 +78,10 @@ def test_late_rows_and_rows_after_the_end_are_dead_letters(lab: Any, rows: Any):
     status = lab.run("bounded")
     assert status["dead_letters"] == {"late": 60}
     assert all(letter["reason"].startswith("late: ") and letter["stream"] == "A" for letter in lab.letters())
-    assert lab.run("bounded")["state"] == "ended"
     lab.add_files("B", rows(9, 10), 1)
-    assert lab.run("bounded")["dead_letters"] == {"late": 60, "ended": 10}
+    for mode in ("bounded", "available-now", "endless"):
+        with pytest.raises(UsageError, match="a bounded run has ended the streams of"):
+            lab.run(mode)
 
 
 def test_key_order_and_counting_give_the_same_rows(lab: Any, rows: Any):

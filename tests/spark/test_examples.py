@@ -1,4 +1,4 @@
-"""The job files in `examples/` run as their comments say, and give what DuckDB says."""
+"""The jobs in `examples/` run as their READMEs say, and give what DuckDB says."""
 
 from __future__ import annotations
 
@@ -40,31 +40,38 @@ def wanted(text: str) -> dict[str, str]:
     return found
 
 
-def commands(text: str) -> list[list[str]]:
-    """The commands that a job file's comments give, without the program's name."""
-    return [line.split()[2:] for line in text.splitlines() if line.startswith("--   muntin ")]
+def commands(readme: Path) -> list[list[str]]:
+    """The commands that an example's README gives, without the program's name."""
+    (block,) = re.findall(r"^```bash\n(.*?)^```", readme.read_text(), re.DOTALL | re.MULTILINE)
+    return [line.split()[1:] for line in block.splitlines()]
 
 
-@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.sql")), ids=lambda path: path.stem)
-def test_an_example_runs_as_its_comments_say_and_gives_what_duckdb_says(
+@pytest.mark.parametrize("example", sorted(EXAMPLES.iterdir()), ids=lambda path: path.name)
+def test_an_example_runs_as_its_readme_says_and_gives_what_duckdb_says(
     muntin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Path
 ):
-    text = example.read_text()
+    text = (example / "job.sql").read_text()
     monkeypatch.chdir(tmp_path)
-    Path("examples").mkdir()
-    shutil.copy(example, "examples")
-    assert [command[0] for command in commands(text)] == ["generate", "run"]
-    for command in commands(text):
-        code, out, err = muntin(*command)
+    here = Path("examples", example.name)
+    here.mkdir(parents=True)
+    shutil.copy(example / "job.sql", here)
+    said = {}
+    for command in commands(example / "README.md"):
+        code, said[command[0]], err = muntin(*command)
         assert code == 0, err
+    assert list(said) == ["generate", "check", "run", "status"]
+    code, out, err = muntin(
+        "run", here / "job.sql", "--output", here / "out", "--checkpoint", here / "ckpt", "--bounded"
+    )
+    assert code == 0, err
     queries = wanted(text)
     assert len(queries) == text.count("CREATE QUERY")
     with duck.connect({name: Path(path) for name, path in STREAM.findall(text)}) as base:
         for name, mark in MARKED.findall(text):
             base.execute(f"DELETE FROM {name} WHERE {mark}")
         for name, sql in queries.items():
-            rows, missing, too_many = duck.difference(base, sql, Path("out", name))
+            rows, missing, too_many = duck.difference(base, sql, here / "out" / name)
             assert rows > 0
             assert (missing, too_many) == (0, 0), name
-            assert duck.is_ordered(Path("out", name)), name
+            assert duck.is_ordered(here / "out" / name), name
             assert re.search(rf"^ ?{name} +{rows:,} *$", out, re.MULTILINE), "and the summary says how many"

@@ -117,6 +117,7 @@ def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
         with ProgressLine() as progress:
             spark = open_session(brief=True)
             stack.callback(spark.stop)
+            progress.job_starts()
             run = Job.from_file(spark, made.job).start(**places, progress=progress)
             stack.callback(run.stop)
             wait_for(run, made)

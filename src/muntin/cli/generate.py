@@ -45,5 +45,5 @@ def execute(args: argparse.Namespace) -> int:
     for stream, folder in made.streams.items():
         print(f"{stream:<12} {made.rows[stream]:>10,} rows  {folder}")
     print(f"{'job':<12} {'':>10}       {made.job}")
-    print(f"\nnext: muntin run {made.job} --output out --checkpoint ckpt --bounded")
+    print(f"\nnext: muntin run {made.job} --output out --checkpoint ckpt --available-now")
     return 0

@@ -14,18 +14,21 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from muntin import __version__
-from muntin.cli import bench, calibrate, demo, explain, generate, query, run, status
+from muntin.cli import bench, calibrate, check, completion, demo, explain, generate, query, run, status
+from muntin.cli.words import in_flags
 from muntin.model import MuntinError, UsageError
 
 COMMANDS = {
     "demo": demo,
     "run": run,
+    "check": check,
     "explain": explain,
     "status": status,
     "query": query,
     "generate": generate,
     "calibrate": calibrate,
     "bench": bench,
+    "completion": completion,
 }
 NOT_YET = ("study",)
 FAILED = 1
@@ -40,15 +43,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser().parse_args(arguments)
         return int(COMMANDS[args.command].execute(args))
     except MuntinError as error:
-        return report(error.render(), error.exit_code, verbose)
+        return report(in_flags(error).render(), error.exit_code, verbose)
     except KeyboardInterrupt:
         return run.INTERRUPTED
     except BrokenPipeError:
         return silence_stdout()
     except OSError as error:
-        return report(str(error), FAILED, verbose)
+        return report(str(error) or type(error).__name__, FAILED, verbose)
     except Exception as error:
-        return report(f"unexpected {type(error).__name__}: {error}\n  hint: --verbose shows where", FAILED, verbose)
+        said = f"unexpected {type(error).__name__}" + (f": {error}" if str(error) else "")
+        return report(f"{said}\n  hint: --verbose shows where", FAILED, verbose)
 
 
 class CommandParser(argparse.ArgumentParser):

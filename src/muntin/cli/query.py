@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import math
 import re
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import MuntinError, UsageError
+from muntin.model.records import to_json
 
 if TYPE_CHECKING:
     from muntin.spark.checkpoint import Answer
@@ -30,8 +30,8 @@ examples:
 {DROP}
 {LIST}
 
-A change applies from one event time on, which the answer names. Sent to a job that is not running, it waits in the
-job's log and takes effect when the job runs next."""
+A change applies from one event time on, which the answer names. Sent to a job that is not running, it is checked at
+once, waits in the job's log and takes effect when the job runs next."""
 TIMEOUT_S = 120.0
 LOOK_EVERY_S, CHECK_EVERY_S = 0.1, 1.0
 """How often to look for an answer, and whether the job is still there."""
@@ -117,6 +117,8 @@ def change(args: argparse.Namespace, sql: str) -> int:
     running = job_status(args.checkpoint)["state"] == "running"
     if args.now and not running:
         raise UsageError(f"the job of {args.checkpoint} is not running", hint="leave out --now to let the change wait")
+    if not running:
+        check_stopped(args.checkpoint, sql)
     id = requests.submit(args.checkpoint, sql)
     if not running:
         later = "the job is not running: the request waits in its log and takes effect when the job runs next"
@@ -136,6 +138,14 @@ def change(args: argparse.Namespace, sql: str) -> int:
         if answer.hint:
             print(f"  hint: {answer.hint}", file=sys.stderr)
     return 0
+
+
+def check_stopped(checkpoint: Path, sql: str) -> None:
+    """Refuse at once what a job that does not run would refuse when it runs next."""
+    from muntin.spark.run import check_change, status_file
+
+    if status_file(checkpoint).exists():
+        check_change(checkpoint, sql)
 
 
 def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:
@@ -185,7 +195,7 @@ def job_status(checkpoint: Path) -> dict[str, Any]:
 
 
 def as_json(id: str, answer: Answer | None) -> str:
-    found = {"state": "waiting"} if answer is None else dataclasses.asdict(answer)
+    found = {"state": "waiting"} if answer is None else to_json(answer)
     return json.dumps({"id": id, **found}, indent=2)
 
 
@@ -197,17 +207,17 @@ def sentence(answer: Answer) -> str:
 
 def applies(answer: Answer) -> str:
     since = answer.applied_from
-    return "applies from the beginning" if since is None else f"applies to results from {since} on"
+    return "applies from the beginning" if since is None else f"applies to results from {since.isoformat()} on"
 
 
 def complete(answer: Answer) -> str:
     if answer.complete_from == answer.applied_from:
         return "complete at once"
-    return f"complete from {answer.complete_from}" if answer.complete_from else f"complete {LATER}"
+    return f"complete from {answer.complete_from.isoformat()}" if answer.complete_from else f"complete {LATER}"
 
 
 def dropped(answer: Answer) -> str:
-    until = "no results" if answer.applied_from is None else f"no results from {answer.applied_from} on"
+    until = "no results" if answer.applied_from is None else f"no results from {answer.applied_from.isoformat()} on"
     rows, size = answer.freed_rows, answer.freed_bytes
     freed = [f"{n:,} {unit}" for n, unit in ((rows, "rows"), (size, "bytes")) if n is not None]
     return f"{until}, freed {' and '.join(freed)} of state" if freed else until
@@ -220,8 +230,8 @@ def show_list(checkpoint: Path, for_programs: bool) -> int:
     status, open_requests = job_status(checkpoint), waiting(checkpoint)
     unread = {id: answer for id, answer in answers(checkpoint).items() if answer.state != "in force"}
     if for_programs:
-        requests = [{**dataclasses.asdict(r), "state": "waiting"} for r in open_requests]
-        requests += [{"id": id, **dataclasses.asdict(answer)} for id, answer in unread.items()]
+        requests = [{**to_json(r), "state": "waiting"} for r in open_requests]
+        requests += [{"id": id, **to_json(answer)} for id, answer in unread.items()]
         print(json.dumps({"state": status["state"], "queries": status["queries"], "requests": requests}, indent=2))
         return 0
     out = console()

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muntin.model import MuntinError
+from muntin.model import MuntinError, UsageError
 
 if TYPE_CHECKING:
+    from muntin.cli.screen import ProgressLine
+    from muntin.spark.checkpoint import Answer
     from muntin.spark.signals import StopSignals
 
 INTERRUPTED = 130
 SUMMARY = "run a job: all its queries as one Spark streaming job"
 EXAMPLE = """\
 examples:
-  muntin run data/job.sql --output out --checkpoint ckpt --bounded
-  muntin run data/job.sql --output none --available-now       count the rows and discard them, for measuring
+  muntin run data/job.sql --output out --checkpoint ckpt                   until it is stopped
+  muntin run data/job.sql --output out --checkpoint ckpt --available-now   what is there now; a later run goes on
+  muntin run data/job.sql --output none --available-now                    count the rows and discard them
+  muntin run job.sql --output out --checkpoint ckpt --conf spark.driver.memory=8g --log-level warn
+  muntin run job.sql --output out --checkpoint ckpt --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0
 
 In a folder, each query's rows land in DIR/<query>/ and rows that were turned away in DIR/_dead_letters/. Started
-again with the same checkpoint, the job goes on where it was, with the queries that the job file has then."""
+again with the same checkpoint, the job goes on where it was, with the queries that the job file has then. After
+--bounded nothing can follow: the streams of that checkpoint have ended."""
 
+LOG_LEVELS = ("off", "fatal", "error", "warn", "info", "debug", "trace")
+PACKAGES = "spark.jars.packages"
 WARNINGS = 10
 """How many are shown."""
 
@@ -52,14 +59,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", type=Path, metavar="DIR", help="where progress and state are kept (DIR/_checkpoint)"
     )
     until = parser.add_mutually_exclusive_group()
-    until.add_argument("--bounded", action="store_true", help="what is there now; then the streams are ended")
+    until.add_argument("--bounded", action="store_true", help="what is there now; then the streams are ended for good")
     until.add_argument("--available-now", action="store_true", help="what is there now; a later run goes on")
     parser.add_argument(
         "--truncate-output",
         action="store_true",
         help="remove from the output what is newer than the checkpoint, after that was restored from a back-up",
     )
-    parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
+    parser.add_argument("--quiet", action="store_true", help="say nothing but warnings and errors")
+    spark = parser.add_argument_group("Spark").add_argument
+    spark("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
+    spark("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; may be repeated")
+    spark("--packages", metavar="GROUP:NAME:VERSION,...", help="Maven packages, such as Spark's source for Kafka")
+    spark("--log-level", choices=LOG_LEVELS, default="off", help="what of Spark's own log to show (%(default)s)")
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -70,13 +82,15 @@ def execute(args: argparse.Namespace) -> int:
         from muntin.cli.screen import ProgressLine
         from muntin.spark.run import check_job
 
-        check_job(read_job(args.job))  # a mistake shows at once, not after Spark has started
-        began, status = time.monotonic(), dict[str, Any]()
+        spec = read_job(args.job)
+        check_job(spec)  # a mistake shows at once, not after Spark has started
+        confs = spark_confs(args.conf, args.packages)
+        status, progress = dict[str, Any](), ProgressLine(args.quiet, spec.streams.values())
         if signals.caught is None:
-            with ProgressLine() as progress:
-                status = run_job(args, progress, signals)
-    if status:
-        summarise(status, time.monotonic() - began)
+            with progress:
+                status = run_job(args, confs, progress, signals)
+    if status and not args.quiet:
+        summarise(status, progress)
     if signals.caught:
         print(told_of_stop(signals.caught, status), file=sys.stderr)
         return 0 if mode(args) == "endless" else INTERRUPTED  # what has an end was not brought to it
@@ -87,7 +101,25 @@ def mode(args: argparse.Namespace) -> str:
     return "bounded" if args.bounded else "available-now" if args.available_now else "endless"
 
 
-def run_job(args: argparse.Namespace, progress: Any, signals: StopSignals) -> dict[str, Any]:
+def spark_confs(given: list[str], packages: str | None) -> dict[str, str]:
+    """The settings of Spark that `--conf` and `--packages` give."""
+    confs = dict[str, str]()
+    for text in given:
+        name, found, value = text.partition("=")
+        if not found or not name.startswith("spark."):
+            raise UsageError(f"--conf: {text!r} is not a setting of Spark", hint="write --conf spark.driver.memory=8g")
+        confs[name] = value
+    if packages is not None:
+        wrong = [p for p in packages.split(",") if len([part for part in p.split(":") if part.strip()]) != 3]
+        if wrong:
+            raise UsageError(f"--packages: {wrong[0]!r} is not GROUP:NAME:VERSION", hint="put commas between packages")
+        confs[PACKAGES] = ",".join(filter(None, [confs.get(PACKAGES), packages]))
+    return confs
+
+
+def run_job(
+    args: argparse.Namespace, confs: dict[str, str], progress: ProgressLine, signals: StopSignals
+) -> dict[str, Any]:
     """Start the job and stay with it to its end; returns its status.
 
     SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
@@ -96,7 +128,7 @@ def run_job(args: argparse.Namespace, progress: Any, signals: StopSignals) -> di
     from muntin.spark.session import open_session, stop_session
 
     try:
-        spark = open_session(args.master)
+        spark = open_session(args.master, log_level=args.log_level, confs=confs)
     except MuntinError:
         if signals.caught is None:
             raise
@@ -105,14 +137,17 @@ def run_job(args: argparse.Namespace, progress: Any, signals: StopSignals) -> di
     try:
         if signals.caught is not None:
             return {}
+        progress.job_starts()
         run = Job.from_file(spark, str(args.job)).start(
             output=args.output,
             checkpoint=args.checkpoint,
             mode=mode(args),
             progress=progress,
             truncate_output=args.truncate_output,
+            on_change=lambda answer: tell_change(answer, progress),
         )
-        tell_differences(run.differences)
+        if not args.quiet:
+            tell_differences(run.differences)
         tell_warnings(run.warnings)
         try:
             run.await_termination()
@@ -137,13 +172,20 @@ def tell_differences(lines: list[str]) -> None:
         print("changed since the last run:", *(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
 
 
+def tell_change(answer: Answer, progress: ProgressLine) -> None:
+    """A line for each change of queries: when it is taken up or refused, and when it is in force."""
+    from muntin.cli.query import outcome, sentence
+
+    progress.note(sentence(answer) if answer.state == "in force" else outcome(answer), answer.state == "refused")
+
+
 def tell_warnings(lines: list[str]) -> None:
-    """What of the output is not there any more; of many lines, the first."""
+    """What the job may not mean, and what of the output is not there any more; of many lines, the first."""
     for line in [*lines[:WARNINGS], *([f"and {len(lines) - WARNINGS} more"] if len(lines) > WARNINGS else [])]:
         print(f"warning: {line}", file=sys.stderr)
 
 
-def summarise(status: dict[str, Any], seconds: float) -> None:
+def summarise(status: dict[str, Any], progress: ProgressLine) -> None:
     from muntin.cli.screen import console, rows_in, table
     from muntin.cli.status import dropped, planned_away
 
@@ -155,10 +197,11 @@ def summarise(status: dict[str, Any], seconds: float) -> None:
         out.print(line, markup=False)
     totals = {
         "input rows": rows_in(status),
+        **({"  of this run": rows_in(status) - progress.rows_before} if progress.rows_before else {}),
         "dead letters": sum(dead_letters.values()),
         **{f"  {reason}": count for reason, count in dead_letters.items()},
         "micro-batches": status["batches"],
-        "seconds": round(seconds, 1),
+        "seconds": round(progress.seconds, 1),
     }
     for name, value in totals.items():
         out.print(f"{name:<14} {value:>12,}", markup=False)

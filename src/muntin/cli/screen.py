@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from muntin.model import Stream
+
 PIPED_WIDTH = 120
+MANY_LATE, MUCH_LATE = 100, 0.01
+"""Late rows, and their share of all, from which on somebody should look."""
 
 
 def console(stderr: bool = False) -> Console:
@@ -45,17 +50,26 @@ def shown(value: Any) -> Text:
 
 
 class ProgressLine:
-    """One line that moves on a terminal, a line per micro-batch elsewhere; on stderr, so that stdout stays clean."""
+    """One line that moves on a terminal, a line per micro-batch elsewhere; on stderr, so that stdout stays clean.
 
-    def __init__(self) -> None:
+    `quiet` leaves warnings alone.
+    """
+
+    def __init__(self, quiet: bool = False, streams: Collection[Stream] = ()) -> None:
         self.console = console(stderr=True)
+        self.quiet = quiet
         self.live = Live(console=self.console, transient=True, refresh_per_second=4)
         self.began = time.monotonic()
-        self.last = (0.0, 0)
-        self.batches = -1
+        self.rows_before = 0
+        """What runs before this one have read."""
+        self._job_began = 0.0
+        self._last: tuple[float, int] | None = None
+        """When the line before was made, and the rows by then."""
+        self._batches = -1
+        self._late = LateRows(streams)
 
     def __enter__(self) -> ProgressLine:
-        if self.console.is_terminal:
+        if self.console.is_terminal and not self.quiet:
             self.live.start()
         self.say("starting Spark")
         return self
@@ -65,30 +79,79 @@ class ProgressLine:
     ) -> None:
         self.live.stop()
 
+    @property
+    def seconds(self) -> float:
+        """Since the beginning, with the start of Spark."""
+        return time.monotonic() - self.began
+
+    def job_starts(self) -> None:
+        """Spark is there; the first micro-batch is still to come."""
+        self._job_began = self.seconds
+        self.say("starting the job")
+
     def __call__(self, status: dict[str, Any]) -> None:
-        if status["batches"] != self.batches:
-            self.batches = status["batches"]
-            self.say(self.line(status))
+        if status["batches"] == self._batches:
+            return
+        if self._batches < 0:  # a run that goes on counts from where it was
+            self.rows_before = rows_in(status) - rows_in(status, "rows")
+            self._last = self._job_began, self.rows_before
+        self._batches = status["batches"]
+        self.say(self.line(status))
+        if (warning := self._late.warning(status)) is not None:
+            self.note(warning, important=True)
 
     def say(self, line: str) -> None:
+        """What is going on; it goes with the next line where it can."""
+        if self.quiet:
+            return
         if self.console.is_terminal:
-            self.live.update(Text(line, style="dim"))
+            self.live.update(Spinner("dots", Text(line, style="dim")))
         else:
             self.console.print(line, markup=False)
 
+    def note(self, line: str, important: bool = False) -> None:
+        """What has happened; it stays."""
+        if important or not self.quiet:
+            self.console.print(line, markup=False, soft_wrap=True)
+
     def line(self, status: dict[str, Any]) -> str:
-        now, read = time.monotonic() - self.began, rows_in(status)
-        rate = (read - self.last[1]) / max(now - self.last[0], 1e-6)
-        self.last = now, read
+        now, read = self.seconds, rows_in(status)
+        then, before = self._last or (0.0, 0)
+        rate = (read - before) / max(now - then, 1e-6)
+        self._last = now, read
         return (
             f"{now:6.1f} s  micro-batch {status['batches']}: {read:,} rows in ({rate:,.0f} rows/s), "
             f"{rows_out(status):,} rows out"
         )
 
 
-def rows_in(status: dict[str, Any]) -> int:
-    """Rows read from the streams; what steers the job (`_control`) is no stream."""
-    return sum(source["total_rows"] for name, source in status["sources"].items() if not name.startswith("_"))
+class LateRows:
+    """Says once that many rows come late, and why that may be."""
+
+    def __init__(self, streams: Collection[Stream]) -> None:
+        self._streams = streams
+        self._told = False
+
+    def warning(self, status: dict[str, Any]) -> str | None:
+        late, read = status["dead_letters"].get("late", 0), rows_in(status)
+        if self._told or late < MANY_LATE or late < MUCH_LATE * read:
+            return None
+        self._told = True
+        from muntin.spark.ingest import sources
+
+        said = f"warning: {late:,} of {read:,} rows came too late and are dead letters; "
+        misplaced = next(filter(None, map(sources.misplaced_file, self._streams)), None)
+        if misplaced is None:
+            return said + "if they are wanted, raise LATENESS in CREATE STREAM, and start with a new checkpoint"
+        return said + (
+            f"files are read by modification time, not by name, and {misplaced}. Touch the files in order, or raise "
+            "LATENESS in CREATE STREAM, and start with a new checkpoint"
+        )
+
+
+def rows_in(status: dict[str, Any], which: str = "total_rows") -> int:
+    """Rows read from the streams; what steers the job (`_control`) is no stream. `rows`: by the last micro-batch."""
+    return sum(source[which] for name, source in status["sources"].items() if not name.startswith("_"))
 
 
 def rows_out(status: dict[str, Any]) -> int:

@@ -1,6 +1,7 @@
 """Records as plain JSON, and back by the types of their fields.
 
-A record is a dataclass or a named tuple of numbers, texts, lists, mappings by name, optional values and other records.
+A record is a dataclass or a named tuple of numbers, texts, times (written by ISO 8601), lists, mappings by name,
+optional values and other records.
 The JSON does not say what it is: the reader names the class that it expects. (`plain` is for values of many classes.)
 A field marked `LEFT_OUT` is not written where it is None. What the JSON has beside the fields is not read.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
@@ -31,6 +33,8 @@ def to_json(value: Any) -> Any:
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
     if not dataclasses.is_dataclass(value):
         return value
     kind = type(value)
@@ -55,6 +59,8 @@ def _read(kind: Any, plain: Any) -> Any:
         return None if plain is None else _read(inner, plain)
     if origin is typing.Literal:
         return plain
+    if kind is datetime:
+        return datetime.fromisoformat(plain)
     if origin is list or (origin is tuple and args[-1] is Ellipsis):
         return origin(plain if args[0] in _PLAIN else (_read(args[0], item) for item in plain))
     if origin is tuple:

@@ -46,7 +46,7 @@ def test_a_checkpoint_from_a_back_up_brings_no_row_twice(lab: Any, rows: Any, de
     before = files_of(lab.output)
     said = failure(lab)
     assert "is older than its output: its last micro-batch is 1" in said and "micro-batch 3" in said
-    assert "--truncate-output" in said and files_of(lab.output) == before
+    assert "`truncate_output=True`" in said and files_of(lab.output) == before
     feed(lab, rows, 240, 120)
     lab.run("bounded", truncate_output=True)
     check_lines(lab) if delivery == "eager" else lab.check()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
@@ -16,7 +17,7 @@ from muntin.spark.checkpoint import requests
 from muntin.spark.checkpoint.durable import DamageError, FileKind, write_json
 from muntin.spark.checkpoint.requests import Answer
 
-ADDED = Answer("in force", "hot", "added", 3, "2026-01-01T00:00:10Z", "2026-01-01T00:01:10Z")
+ADDED = Answer("in force", "hot", "added", 3, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,7 @@ def test_queries_come_and_go_while_the_job_runs(lab: Any, rows: Any):
         assert requests.read_answer(lab.checkpoint, refused).state == "refused"
         status = run.status()
         assert set(status["queries"]) == {"short", "long", "extra", "within"}
-        assert status["queries"]["extra"]["complete_from"] == extra.complete_from
+        assert status["queries"]["extra"]["complete_from"] == extra.complete_from.isoformat()
         feed(lab, rows, 400, 200)
         until(lambda: rows_done(run) >= 1200, run)
     finally:
@@ -108,7 +107,7 @@ def rest() -> str:
 def check(lab: Any, name: str, every: list[tuple[Any, ...]], added: Any) -> None:
     """All rows from where the answer is complete, none that the oracle does not have, none twice, in order."""
     got = lab.got(name)
-    complete = int(datetime.fromisoformat(added.complete_from).timestamp() * US)
+    complete = int(added.complete_from.timestamp() * US)
     assert set(got) <= set(every) and len(got) == len(set(got))
     assert [r for r in every if r[-1] >= complete] == sorted(r for r in got if r[-1] >= complete)
     assert [row[-1] for row in got] == sorted(row[-1] for row in got)

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def test_a_statement_becomes_an_epoch_a_message_and_an_answer(tmp_path):
     pipeline.committed(reached(1))
     answer = requests.read_answer(tmp_path, request)
     assert (answer.state, answer.kind, answer.epoch) == ("in force", "added", 1)
-    assert answer.complete_from == "1970-01-01T00:00:00.000007+00:00"
+    assert answer.complete_from == datetime(1970, 1, 1, 0, 0, 0, 7, UTC)
     assert "job file" in answer.hint, "the next start goes by the file"
 
 

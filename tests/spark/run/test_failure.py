@@ -31,7 +31,10 @@ UNREADABLE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file"
         (PYTHON, "the state has format 9, this Muntin reads format 1"),
         (f"{UNREADABLE} file:///d/a%20b/1.parquet. SQLSTATE: KD001", "cannot read /d/a%20b/1.parquet:"),
         ("org.apache.spark.SparkException: [STREAM_FAILED] Query [id = 1] ended\n\tat x", "Query [id = 1] ended"),
-        ("", "Spark gave no reason"),
+        ("", "the job failed: RuntimeError"),
+        (PYTHON.replace("MuntinError: the state has format 9, this Muntin reads format 1", "MuntinError: "), "the job"),
+        ('Traceback (most recent call last):\n  File "x", line 1\nAssertionError\n\n\tat x', "failed: AssertionError"),
+        ("builtins.ValueError: \n\tat org.apache.x", "the job failed: ValueError"),
         (UNSTARTED, "Spark's Python process ended before it began: /usr/bin/python3: No module named muntin"),
         (
             'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory\n\tat x',

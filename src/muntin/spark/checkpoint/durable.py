@@ -23,8 +23,8 @@ from muntin.model.records import Record, from_json, to_json
 FORMAT = 2
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
 _BODY = len(_BEGIN) + 8 + len(_MIDDLE)
-OTHER_FORMAT = "finish it with the Muntin that wrote it, or start with another --checkpoint and --output"
-_RESTORE = "restore checkpoint and output from one back-up, or begin anew with another --checkpoint and --output"
+OTHER_FORMAT = "finish it with the Muntin that wrote it, or start with another `checkpoint=` and `output=`"
+_RESTORE = "restore checkpoint and output from one back-up, or begin anew with another `checkpoint=` and `output=`"
 
 
 class FileKind(StrEnum):

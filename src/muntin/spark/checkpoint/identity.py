@@ -140,14 +140,14 @@ def claim_checkpoint(checkpoint: Path, job: JobIdentity) -> str:
         if any((file.parent / name).exists() for name in ("commits", "plans")):
             raise MissingError(f"{file} is missing", hint="restore it from a back-up of this checkpoint")
         if (checkpoint / "offsets").exists():
-            raise UsageError(f"{checkpoint} is the checkpoint of something else", hint="name another --checkpoint")
+            raise UsageError(f"{checkpoint} is the checkpoint of something else", hint="name another `checkpoint=`")
         file.parent.mkdir(parents=True, exist_ok=True)
         write_record(file, FileKind.JOB, job, uuid.uuid4().hex)
     found = differences(_read_job(file), job)
     if found:
         raise UsageError(
             f"{checkpoint} is the checkpoint of another job:\n" + "\n".join(f"  {line}" for line in found),
-            hint="run the job it belongs to, or start anew with another --checkpoint and --output",
+            hint="run the job it belongs to, or start anew with another `checkpoint=` and `output=`",
         )
     return checkpoint_id(checkpoint)
 
@@ -216,7 +216,7 @@ def check_output(output: Path, checkpoint_id: str) -> None:
     owner = output / OWNER
     if owner.exists() and job_of(owner, FileKind.OWNER) != checkpoint_id:
         message = f"{output} holds the output of another checkpoint, as its {OWNER} says"
-        raise UsageError(message, hint="name another --output")
+        raise UsageError(message, hint="name another `output=`")
 
 
 def claim_output(output: Path, checkpoint_id: str) -> None:
@@ -241,7 +241,7 @@ class Lock:
             holder = self._file.read().strip() or "unknown"
             self._file.close()
             raise UsageError(
-                f"process {holder} is running on {checkpoint}", hint="stop it first, or name another --checkpoint"
+                f"process {holder} is running on {checkpoint}", hint="stop it first, or name another `checkpoint=`"
             ) from None
         self._file.truncate(0)
         self._file.write(str(os.getpid()))

@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -44,7 +45,7 @@ class Answer:
     """What became of a request.
 
     `applied_from` is the event time from which the change applies (None: from the beginning), `complete_from` the one
-    from which the query's answer is complete (None for drops), both as ISO texts. `freed_*` are the state that went
+    from which the query's answer is complete (None for drops), both in UTC. `freed_*` are the state that went
     with a dropped query.
     """
 
@@ -52,8 +53,8 @@ class Answer:
     name: str | None = None
     kind: Kind | None = None
     epoch: int | None = None
-    applied_from: str | None = None
-    complete_from: str | None = None
+    applied_from: datetime | None = None
+    complete_from: datetime | None = None
     freed_rows: int | None = None
     freed_bytes: int | None = None
     error: str | None = None

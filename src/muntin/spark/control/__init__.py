@@ -10,7 +10,7 @@ from muntin.spark.control import control_stream
 from muntin.spark.control.adapting import Adapter
 from muntin.spark.control.admission import Admission
 from muntin.spark.control.calibration import constants_json, keep_constants, load_constants
-from muntin.spark.control.changes import ChangeRequest, Changes
+from muntin.spark.control.changes import ChangeRequest, Changes, Tell
 from muntin.spark.control.measured_traffic import (
     Reports,
     expected_load,
@@ -21,7 +21,13 @@ from muntin.spark.control.measured_traffic import (
     streams_per_pipeline,
     traffic_of_pipeline,
 )
-from muntin.spark.control.routing import QueryRouter, assign_queries, query_differences, with_pending_changes
+from muntin.spark.control.routing import (
+    QueryRouter,
+    apply_change,
+    assign_queries,
+    query_differences,
+    with_pending_changes,
+)
 from muntin.spark.control.watch import Orderings, OrderingSwitch, Watch
 
 __all__ = [
@@ -33,7 +39,9 @@ __all__ = [
     "Orderings",
     "QueryRouter",
     "Reports",
+    "Tell",
     "Watch",
+    "apply_change",
     "assign_queries",
     "constants_json",
     "control_stream",

@@ -10,19 +10,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from muntin.core.arrivals import is_event_time
 from muntin.model import Change, JobSpec, MuntinError, Query
+from muntin.model.event_time import EPOCH
 from muntin.plan import Plan, covers, evolve, reporting
 from muntin.plan.joins import meaning
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, ShardChange, requests
 from muntin.spark.control import control_stream
-from muntin.spark.ingest import event_time
 
 KINDS = {"add": "added", "replace": "replaced", "drop": "dropped"}
 KEEP = "the next start goes by the job file: put the query into it too"
 REMOVE = "the next start goes by the job file: remove the query from it too"
+
+Tell = Callable[[Answer], None]
+"""Hears what has become of each change so far."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,15 @@ class Changes:
     `elsewhere` are the streams whose late rows other pipelines report.
     """
 
-    def __init__(self, folder: Path, mailbox: Path, spec: JobSpec, log: PlanLog, knowledge: Callable[[], Knowledge]):
+    def __init__(
+        self,
+        folder: Path,
+        mailbox: Path,
+        spec: JobSpec,
+        log: PlanLog,
+        knowledge: Callable[[], Knowledge],
+        tell: Tell = lambda answer: None,
+    ):
         self.folder = folder
         self.mailbox = mailbox
         self.log = log
@@ -53,6 +66,7 @@ class Changes:
         self.has_ended = False
         """Whether the last query has gone, and the shards know it."""
         self._knowledge = knowledge
+        self._tell = tell
         self._lock = threading.Lock()
         self._answers: dict[int, Answer] = {}
         self._answered = threading.Condition()
@@ -175,6 +189,8 @@ class Changes:
         with self._answered:
             self._answers[epoch.number] = answer
             self._answered.notify_all()
+        if epoch.kind is not None:
+            self._tell(answer)
 
     def committed(self, manifest: Manifest) -> None:
         """Note which epochs all shards have reached with a micro-batch, and answer."""
@@ -212,12 +228,17 @@ def _in_force(answer: Answer, outcomes: list[ShardChange]) -> Answer:
     return replace(
         answer,
         state="in force",
-        applied_from=event_time(applied),
-        complete_from=event_time(complete),
+        applied_from=_moment(applied),
+        complete_from=_moment(complete),
         freed_rows=sum(c.freed_rows for c in outcomes),
         freed_bytes=sum(c.freed_bytes for c in outcomes),
         hint=REMOVE if answer.kind == "dropped" else KEEP,
     )
+
+
+def _moment(us: int | None) -> datetime | None:
+    """An event time; None where it stands for the beginning or the end of all streams."""
+    return EPOCH + timedelta(microseconds=us) if us is not None and is_event_time(us) else None
 
 
 def _same(before: Plan, plan: Plan) -> bool:

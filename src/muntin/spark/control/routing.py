@@ -13,7 +13,7 @@ from pathlib import Path
 
 from muntin.model import Change, JobSpec, MuntinError, Query, UsageError
 from muntin.spark.checkpoint import Answer, Epoch, check_names, requests
-from muntin.spark.control.changes import ChangeRequest, Changes, is_same
+from muntin.spark.control.changes import ChangeRequest, Changes, Tell, is_same
 
 Begin = Callable[[JobSpec, Collection[str], ChangeRequest], Changes]
 """Starts a pipeline for the queries of a spec, given the streams whose late rows others report, and the request."""
@@ -31,7 +31,13 @@ class QueryRouter:
     """The queries of a job over its pipelines. `spec` follows the changes; `lock` makes one at a time."""
 
     def __init__(
-        self, checkpoint: Path, spec: JobSpec, begin: Begin, check: Callable[[Query], None], lock: threading.RLock
+        self,
+        checkpoint: Path,
+        spec: JobSpec,
+        begin: Begin,
+        check: Callable[[Query], None],
+        lock: threading.RLock,
+        tell: Tell = lambda answer: None,
     ):
         self.checkpoint = checkpoint
         self.spec = spec
@@ -40,6 +46,7 @@ class QueryRouter:
         """The live ones, in the order in which they began."""
         self._begin = begin
         self._lock = lock
+        self._tell = tell
 
     # -- at the start of a run ------------------------------------------------------------------------------------
 
@@ -62,8 +69,10 @@ class QueryRouter:
             try:
                 self.submit(request.sql, request.id)
             except MuntinError as error:
-                requests.answer(self.checkpoint, request.id, Answer.refusal(error))
+                refusal = Answer.refusal(error)
+                requests.answer(self.checkpoint, request.id, refusal)
                 requests.finish(self.checkpoint, request.id)
+                self._tell(refusal)
 
     def submit(self, sql: str, request_id: str | None = None) -> AcceptedChange:
         """Accept a statement, or raise why not."""
@@ -78,7 +87,7 @@ class QueryRouter:
             change = parse_change(sql, self.spec)
             if change.query is not None:
                 self._check(change.query)
-            spec = _changed(self.spec, change)
+            spec = apply_change(self.spec, change)
             accepted = self._route(spec, change, ChangeRequest.of(change, request_id))
             self.spec = spec
             self._divide_reports()
@@ -176,7 +185,8 @@ def _only(spec: JobSpec, homes: Mapping[str, int | None], home: int | None) -> J
     return replace(spec, queries={name: q for name, q in spec.queries.items() if homes[name] == home})
 
 
-def _changed(spec: JobSpec, change: Change) -> JobSpec:
+def apply_change(spec: JobSpec, change: Change) -> JobSpec:
+    """A job with one change of its queries; refuses to drop the last one."""
     queries = dict(spec.queries)
     if change.query is None:
         del queries[change.name]

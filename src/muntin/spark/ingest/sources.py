@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING
 
@@ -38,14 +39,44 @@ def check_source(stream: Stream) -> None:
             f"stream {stream.name} does not say where it comes from",
             hint="CREATE STREAM ... WITH (format = 'parquet', path = '...')",
         )
-    path = next((v for k, v in stream.options.items() if k.lower() == "path"), None)
-    if stream.format.lower() not in FILE_FORMATS:
-        return
-    if path is None:
+    if stream.format.lower() in FILE_FORMATS and _path(stream) is None:
         raise UsageError(f"stream {stream.name}: format {stream.format} needs a path", hint="WITH (path = '...')")
+    if (missing := missing_path(stream)) is not None:
+        raise UsageError(f"stream {stream.name}: there is no {missing}", hint="the path is relative to where you are")
+
+
+def missing_path(stream: Stream) -> str | None:
+    """The path of a stream of files, where it is on this machine and not there."""
+    local = local_path(stream)
+    return local if local is not None and not os.path.exists(local) else None
+
+
+def local_path(stream: Stream) -> str | None:
+    """The path of a stream of files on this machine; None where it is elsewhere, or a pattern."""
+    path = _path(stream)
+    if stream.format.lower() not in FILE_FORMATS or path is None:
+        return None
     local = path.removeprefix("file://")
-    if "://" not in local and not any(c in local for c in "*?[{") and not os.path.exists(local):
-        raise UsageError(f"stream {stream.name}: there is no {local}", hint="the path is relative to where you are")
+    return None if "://" in local or any(c in local for c in "*?[{") else local
+
+
+def misplaced_file(stream: Stream) -> str | None:
+    """Two files of a stream that Spark does not read in the order of their names: it goes by modification time, and
+    where that is the same by whatever order the folder has. None where all are in order, or nobody can tell."""
+    folder = local_path(stream)
+    if folder is None or not os.path.isdir(folder):
+        return None
+    with os.scandir(folder) as found:
+        files = sorted((file.name, file.stat().st_mtime_ns // 1_000_000) for file in found if file.name[0] not in "._")
+    for (earlier, then), (later, now) in itertools.pairwise(files):
+        if now <= then:
+            how = "is as old as" if now == then else "is older than"
+            return f"{os.path.join(folder, later)} {how} {earlier}"
+    return None
+
+
+def _path(stream: Stream) -> str | None:
+    return next((value for name, value in stream.options.items() if name.lower() == "path"), None)
 
 
 def schema_of(name: str, frame: DataFrame) -> Schema:

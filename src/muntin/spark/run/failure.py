@@ -9,7 +9,8 @@ from muntin.spark.session import java_failure
 
 _FILE = re.compile(r"(?:[Ee]ncountered error while reading file|[Ee]rror reading file|file path:?)\s+(\S+?)\.?(?:\s|$)")
 _FILE_FALLBACK = re.compile(r"(file:/\S+?\.(?:parquet|json|csv|txt|orc|avro|gz)\b)")
-_PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit)): (.*)$", re.MULTILINE)
+_PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit))(?:: (.*))?$", re.MULTILINE)
+"""An exception by name, which may have no message."""
 _OURS = re.compile(r"^muntin\.[\w.]+Error: (.*)(?:\n +hint: (.*))?$", re.MULTILINE)
 """Our own errors, raised in a worker: a message, and a hint on the next line."""
 _WORKER = re.compile(r"Error from python worker:\n(.*?)\nPYTHONPATH was:\n\s*(\S*)", re.DOTALL)
@@ -40,11 +41,11 @@ def _explained(error: BaseException) -> MuntinError:
     if (unstarted := _unstarted_worker(whole)) is not None:
         return unstarted
     ours = _OURS.search(whole)
-    if ours:
+    if ours and ours[1].strip():
         return MuntinError(ours[1].strip(), hint=ours[2])
     python = [m for m in _PYTHON.finditer(whole) if m[1] not in _NOISE]
     if python:
-        return MuntinError(f"the job failed: {python[-1][2].strip() or python[-1][1]}")
+        return MuntinError(f"the job failed: {(python[-1][2] or '').strip() or python[-1][1]}")
     return MuntinError(f"the job failed: {_sentence(texts)}")
 
 
@@ -53,7 +54,7 @@ def _texts(error: BaseException) -> list[str]:
     texts: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(texts) < 20:
-        texts.append(str(seen))
+        texts.append(str(seen) or type(seen).__name__)
         java = getattr(seen, "java_exception", None) or getattr(seen, "_origin", None)
         while java is not None and len(texts) < 20:
             texts.append(str(java.toString()))

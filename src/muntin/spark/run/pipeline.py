@@ -21,7 +21,7 @@ from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import KEPT_MANIFESTS, PlanLog, Publisher, identity
-from muntin.spark.control import Adapter, Admission, Changes, Watch, control_stream, traffic_of_pipeline
+from muntin.spark.control import Adapter, Admission, Changes, Tell, Watch, control_stream, traffic_of_pipeline
 from muntin.spark.exchange import Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.failure import explain_failure
@@ -71,6 +71,7 @@ class RunContext:
     start_queue: StartQueue
     source: Callable[[Stream], DataFrame]
     """The rows of a stream."""
+    tell: Tell
     after_batch: Callable[[], None]
     after_end: Callable[[Pipeline], None]
 
@@ -86,7 +87,7 @@ class Pipeline:
         self.id = identity.checkpoint_id(self.folder)
         self.publisher = Publisher(self.folder, context.place.sink.folder, identity.pipeline_prefix(number))
         self._sink = context.place.sink.attached(number, self.publisher)
-        self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge)
+        self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge, context.tell)
         self.state = "stopped"
         self.error = None
         self._frame: DataFrame | None = None

@@ -16,13 +16,17 @@ from muntin.spark.control import (
     ChangeRequest,
     Changes,
     QueryRouter,
+    Tell,
     assign_queries,
     plan_for,
     query_differences,
     with_pending_changes,
 )
 from muntin.spark.ingest import sources
+from muntin.spark.run.advice import advice
 from muntin.spark.run.claim import CheckpointClaim
+from muntin.spark.run.doors import expect_text
+from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
@@ -60,6 +64,7 @@ class Run:
         mode: str,
         progress: Progress | None,
         frames: Mapping[str, DataFrame],
+        on_change: Tell | None = None,
     ):
         self.place = place
         self.mode = mode
@@ -68,6 +73,7 @@ class Run:
         self._plan = plan
         self._progress = progress
         self._frames = frames
+        self._tell = on_change or (lambda answer: None)
         self._pipelines: list[Pipeline] = []
         self._active: set[Pipeline] = set()
         self._changing = threading.RLock()
@@ -78,8 +84,8 @@ class Run:
         self._error: MuntinError | None = None
         self.differences: list[str] = []
         """What the job has otherwise than the run before on this checkpoint, one line each."""
-        self.warnings: list[str] = []
-        """What was published and is not there any more, and what was removed from the output, one line each."""
+        self.warnings: list[str] = advice(spec)
+        """What the job may not mean, what was published and is gone, and what was taken from the output."""
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -91,10 +97,12 @@ class Run:
         self._lock = identity.Lock(checkpoint)
         try:
             self.warnings += self._claim.take(wanted, truncate_output)
+            refuse_ended(checkpoint, self.mode)
             for query in spec.queries.values():
                 self.place.sink.check(query)
             with self._changing:  # a pipeline that is over at once waits until all have been started
                 self._open()
+                self._router.poll()
                 for pipeline in self._pipelines:
                     self._start(pipeline)
                 self._running = True
@@ -123,7 +131,7 @@ class Run:
     def _open(self) -> None:
         """Begin the first pipeline, or go on with those of the run before, and with the queries of the job file."""
         spec, checkpoint = self._spec, self.place.checkpoint
-        self.board = StatusBoard(checkpoint, spec.settings, self.mode)
+        self.board = StatusBoard(checkpoint, spec.settings, self.mode, spec.streams.values())
         self._context = RunContext(
             spark=self._spark,
             spec=spec,
@@ -133,10 +141,12 @@ class Run:
             board=self.board,
             start_queue=StartQueue(),
             source=self._source,
+            tell=self._tell,
             after_batch=self._report_progress,
             after_end=self._pipeline_ended,
         )
-        self._router = QueryRouter(checkpoint, spec, self._begin_pipeline, self.place.sink.check, self._changing)
+        check = self.place.sink.check
+        self._router = QueryRouter(checkpoint, spec, self._begin_pipeline, check, self._changing, self._tell)
         log, stored = PlanLog(checkpoint, spec), stored_job(checkpoint)
         assert stored is not None
         if log.latest() is None and not stored.is_over:
@@ -343,10 +353,12 @@ class Run:
 
     def add(self, sql: str) -> Answer:
         """Add or replace a query: `CREATE [OR REPLACE] QUERY name AS ...`; returns when it is in force."""
+        expect_text("the statement", sql)
         return self._change(sql)
 
     def drop(self, name: str) -> Answer:
         """Drop a query; returns when its output has stopped."""
+        expect_text("the name of a query", name)
         return self._change(f"DROP QUERY {name}")
 
     def _change(self, sql: str) -> Answer:

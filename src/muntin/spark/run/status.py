@@ -10,12 +10,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from muntin.model import UsageError
+from muntin.model import Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
 from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, read_record
 from muntin.spark.control import OrderingSwitch
 
 FILE = "status.json"
+
+
+@dataclass(frozen=True)
+class DeclaredStream:
+    """A stream of the job file, whether or not it is read: names and types of its columns, and its event time."""
+
+    columns: list[tuple[str, str]]
+    time: str
+
+    @classmethod
+    def of(cls, stream: Stream) -> DeclaredStream:
+        return cls([(field.name, field.type) for field in stream.schema], stream.time)
 
 
 @dataclass
@@ -209,6 +221,9 @@ class JobStatus:
     """Of the last micro-batch: whole, and Spark's phases."""
     pipelines: list[PipelineSummary] = field(default_factory=list)
     error: str | None = field(default=None, metadata=LEFT_OUT)
+    streams: dict[str, DeclaredStream] = field(default_factory=dict)
+    """All streams of the job file."""
+    delivery: str = "batch"
 
 
 def status_file(checkpoint: Path) -> Path:

@@ -6,13 +6,13 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from muntin.core.arrivals import is_event_time
-from muntin.model import Settings, Side
+from muntin.model import Settings, Side, Stream
 from muntin.model.records import to_json
 from muntin.plan import SharedJoin
 from muntin.plan.adapt import Move
@@ -24,6 +24,7 @@ from muntin.spark.ingest import event_time
 from muntin.spark.run.join_status import describe, frontier, waiting
 from muntin.spark.run.status import (
     Comparisons,
+    DeclaredStream,
     DroppedQueries,
     JobStatus,
     JoinStatus,
@@ -43,7 +44,7 @@ SECOND_US = 1_000_000
 class StatusBoard:
     """The status of a running job, made of that of its pipelines."""
 
-    def __init__(self, checkpoint: Path, settings: Settings, mode: str):
+    def __init__(self, checkpoint: Path, settings: Settings, mode: str, streams: Iterable[Stream] = ()):
         self.file = status_file(checkpoint)
         self.invalidation = settings.invalidation
         self.ordering = settings.ordering
@@ -54,7 +55,8 @@ class StatusBoard:
         self._pipelines: list[PipelineBoard] = []
         self._ended: list[Manifest] = []
         self._batches_of_ended = 0
-        self._head = JobStatus(mode, "running", os.getpid(), time.time())
+        declared = {stream.name: DeclaredStream.of(stream) for stream in streams}
+        self._head = JobStatus(mode, "running", os.getpid(), time.time(), streams=declared, delivery=settings.delivery)
 
     def add(self, number: int, topology: Topology, names: list[str], last: Manifest) -> PipelineBoard:
         """Show one more pipeline; `names` are its sources as Spark numbers them."""

@@ -40,7 +40,7 @@ PUBLISHED = re.compile(r"((?:p\d{3}-)?b)(\d{10})(-\d{3})?\.[a-z]+")
 """The name of a published file: prefix, micro-batch and part; one without a part was written as rows came."""
 TAKE_BACK = (
     "restore the output of the same moment too; or move it away, and what follows goes to an empty folder; or give "
-    "--truncate-output, which removes from it what is newer than the checkpoint"
+    "`truncate_output=True`, which removes from it what is newer than the checkpoint"
 )
 SHOWN = 3
 """So many files are named in one line, the others are counted."""
@@ -75,7 +75,7 @@ def _verify_manifests(folder: Path, kept: list[Manifest]) -> None:
     for batch in range(min(batches, default=0), max(batches, default=-1)):
         if batch not in batches:
             raise MissingError(f"{place / f'{batch:010d}.json'} is missing", hint=RESTORE)
-    last, planned, done = max(batches, default=-1), _last_number(folder / "offsets"), _last_number(folder / "commits")
+    last, planned, done = max(batches, default=-1), last_number(folder / "offsets"), last_number(folder / "commits")
     if last < done:
         missing = place / f"{done:010d}.json"
         raise MissingError(f"{missing} is missing: Spark has committed micro-batch {done}", hint=RESTORE)
@@ -105,7 +105,7 @@ def _verify_plans(folder: Path, kept: list[Manifest], log: PlanLog) -> None:
 
 def _verify_sources(folder: Path) -> None:
     """Spark lists the files that it has read, and reads those again that are in no list."""
-    number = _last_number(folder / "commits")
+    number = last_number(folder / "commits")
     if number < 0:
         return
     file = folder / "offsets" / str(number)
@@ -127,7 +127,7 @@ def _verify_sources(folder: Path) -> None:
                 raise MissingError(f"{place / str(listed)} is missing: it lists files that were read", hint=RESTORE)
 
 
-def _last_number(folder: Path) -> int:
+def last_number(folder: Path) -> int:
     """The last entry of one of Spark's logs, -1 where there is none."""
     return max((int(p.name) for p in folder.glob("[0-9]*") if p.name.isdigit()), default=-1)
 

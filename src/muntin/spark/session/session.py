@@ -110,7 +110,8 @@ def open_session(
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
     except Exception as error:
-        why = java_failure(AFTER_ERROR_S) or MuntinError(f"Spark does not start: {str(error).splitlines()[0]}")
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        why = java_failure(AFTER_ERROR_S) or MuntinError(f"Spark does not start: {said}")
         raise why from error
     if log_level == "off":
         _silence_workers(spark)

@@ -52,12 +52,12 @@ class CallbackSink(Sink):
         with self._calling:
             try:
                 self._callback(name, table, self.pipeline << BATCH_BITS | batch)
-            except Exception:
-                raise
-            except BaseException as error:  # Spark waits for ever for a thread that is left in this way
+            except BaseException as error:  # Spark waits for ever for a thread that is left with no ordinary exception
+                ordinary = "a run with the same checkpoint hands the micro-batch over once more"
+                leaving = "a sink stops the run with an ordinary exception; run.stop() stops it from another thread"
                 raise MuntinError(
                     f"the sink raised {type(error).__name__}{f' ({error})' if str(error) else ''} with rows of {name}",
-                    hint="a sink stops the run with an ordinary exception; run.stop() stops it from another thread",
+                    hint=ordinary if isinstance(error, Exception) else leaving,
                 ) from error
 
     def commit(self, done: BatchOutcome) -> Manifest:

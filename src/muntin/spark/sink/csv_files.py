@@ -35,7 +35,7 @@ class CsvFiles(FolderSink):
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                 raise UsageError(
                     f"query {query.name}: column {field.name} is {field.type}, which CSV cannot carry",
-                    hint="leave the column out, or write Parquet: --output DIR",
+                    hint="leave the column out, or write Parquet: `output=` with a folder alone",
                 )
 
     def stager(self, batch: int) -> Stager:

@@ -25,7 +25,7 @@ class SocketSink(Sink):
     _connection: socket.socket | None = None
 
     def default_checkpoint(self) -> Path | None:
-        raise UsageError("a run that sends its rows to a socket needs a checkpoint", hint="name one with --checkpoint")
+        raise UsageError("a run that sends its rows to a socket needs a checkpoint", hint="name one with `checkpoint=`")
 
     def recover(self) -> None:
         super().recover()

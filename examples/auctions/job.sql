@@ -1,20 +1,17 @@
--- Auctions that are one of a kind, and bids that end with their auction: ding2004's example, on NEXMark's streams. A bid is
--- not kept, since no auction with its number will come again; an auction is let go when its last bid has come. What is
--- asked per auction is told once, the moment that it is certain: when the auction closes, or its window has passed. Each
--- key that is over is written to out/<query>/_punctuations.
---
--- Run in the root of the repository:
---   muntin generate nexmark examples/data --rate 200 --duration 300 --auction 30
---   muntin run examples/auctions.sql --output out --checkpoint ckpt --bounded
+-- Auctions are one of a kind (`UNIQUE`), and bids end with their auction (`PUNCTUATION WHEN closed`).
+-- A bid is not kept, since no auction with its number will come again. An auction is let go when its
+-- last bid has come. `EMIT FINAL` tells what is asked per auction once, the moment that it is certain.
+-- Each key that is over is written to `_punctuations` beside the rows of its query.
+-- README.md says how to run it.
 
 CREATE STREAM Auction (ts TIMESTAMP, id BIGINT, seller BIGINT, category BIGINT, reserve DOUBLE, expires TIMESTAMP,
   UNIQUE (id))
   TIMESTAMP BY ts
-  WITH (format = 'parquet', path = 'examples/data/auction', maxFilesPerTrigger = '2');
+  WITH (format = 'parquet', path = 'examples/auctions/data/auction', maxFilesPerTrigger = '2');
 
 CREATE STREAM Bid (ts TIMESTAMP, auction BIGINT, bidder BIGINT, price DOUBLE, closed BOOLEAN)
   TIMESTAMP BY ts PUNCTUATION WHEN closed
-  WITH (format = 'parquet', path = 'examples/data/bid', maxFilesPerTrigger = '2');
+  WITH (format = 'parquet', path = 'examples/auctions/data/bid', maxFilesPerTrigger = '2');
 
 CREATE QUERY bids_in_20s AS
 SELECT A.id AS auction, B.bidder, B.price

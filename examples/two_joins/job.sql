@@ -1,20 +1,17 @@
--- Two shared joins over the same streams: readings of the same location, and readings of the same value.
--- Queries share a join only where their keys agree; each stream is still read once. The streams are out of order by
--- up to two seconds, and two queries give each stream a window of its own.
---
--- Run in the root of the repository:
---   muntin generate sensors examples/data --disorder 2
---   muntin run examples/two_joins.sql --output out --checkpoint ckpt --bounded
+-- Queries share a join where their keys agree. Here two of them join readings of the same location,
+-- and a third joins readings of the same value: two joins, and each stream is still read once. The
+-- streams are out of order by up to two seconds, and two queries give each stream a window of its own.
+-- README.md says how to run it.
 
 SET output_order = 'global';
 
 CREATE STREAM Temperature (ts TIMESTAMP, LocationId BIGINT, Value DOUBLE)
   TIMESTAMP BY ts LATENESS 2 seconds
-  WITH (format = 'parquet', path = 'examples/data/temperature', maxFilesPerTrigger = '5');
+  WITH (format = 'parquet', path = 'examples/two_joins/data/temperature', maxFilesPerTrigger = '5');
 
 CREATE STREAM Humidity (ts TIMESTAMP, LocationId BIGINT, Value DOUBLE)
   TIMESTAMP BY ts LATENESS 2 seconds
-  WITH (format = 'parquet', path = 'examples/data/humidity', maxFilesPerTrigger = '5');
+  WITH (format = 'parquet', path = 'examples/two_joins/data/humidity', maxFilesPerTrigger = '5');
 
 -- Heat that was followed by damp within a minute and a half; damp that came first counts for one second.
 CREATE QUERY damp_after_heat AS

@@ -1,17 +1,16 @@
--- Three questions about the same two streams: one shared join, three slices. RATE is what to expect; it changes no
--- answer, but `muntin explain` and the choice of a plan rest on it.
---
--- Run in the root of the repository:
---   muntin generate sensors examples/data
---   muntin run examples/datacentre.sql --output out --checkpoint ckpt --bounded
+-- Temperature and humidity at a thousand locations of a data centre. Three queries ask the same join
+-- with windows of 5 seconds, 1 minute and 2 minutes and conditions of their own. They become one join
+-- whose state is cut into three slices. `RATE` is what to expect; it changes no answer, but the choice
+-- of a plan rests on it.
+-- README.md says how to run it.
 
 CREATE STREAM Temperature (ts TIMESTAMP, LocationId BIGINT, Value DOUBLE)
   TIMESTAMP BY ts RATE 100 PER SECOND
-  WITH (format = 'parquet', path = 'examples/data/temperature', maxFilesPerTrigger = '2');
+  WITH (format = 'parquet', path = 'examples/datacentre/data/temperature', maxFilesPerTrigger = '2');
 
 CREATE STREAM Humidity (ts TIMESTAMP, LocationId BIGINT, Value DOUBLE)
   TIMESTAMP BY ts RATE 100 PER SECOND
-  WITH (format = 'parquet', path = 'examples/data/humidity', maxFilesPerTrigger = '2');
+  WITH (format = 'parquet', path = 'examples/datacentre/data/humidity', maxFilesPerTrigger = '2');
 
 CREATE QUERY now_and_here AS
 SELECT A.LocationId, A.Value AS temperature, B.Value AS humidity

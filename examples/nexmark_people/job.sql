@@ -1,17 +1,14 @@
--- NEXMark's questions about people and their auctions. Query 8, who opens an auction soon after having come, is asked with
--- five windows at once, and query 3, who sells in certain states, shares the join: one state for all, cut into slices.
---
--- Run in the root of the repository:
---   muntin generate nexmark examples/data --rate 200 --duration 300
---   muntin run examples/nexmark_people.sql --output out --checkpoint ckpt --bounded
+-- Query 8 of NEXMark, who opens an auction soon after having come, is asked with five windows at
+-- once. Query 3, who sells in certain states, shares the join: one state for all, cut into slices.
+-- README.md says how to run it.
 
 CREATE STREAM Person (ts TIMESTAMP, id BIGINT, name STRING, city STRING, state STRING)
   TIMESTAMP BY ts
-  WITH (format = 'parquet', path = 'examples/data/person', maxFilesPerTrigger = '5');
+  WITH (format = 'parquet', path = 'examples/nexmark_people/data/person', maxFilesPerTrigger = '5');
 
 CREATE STREAM Auction (ts TIMESTAMP, id BIGINT, seller BIGINT, category BIGINT, reserve DOUBLE, expires TIMESTAMP)
   TIMESTAMP BY ts
-  WITH (format = 'parquet', path = 'examples/data/auction', maxFilesPerTrigger = '5');
+  WITH (format = 'parquet', path = 'examples/nexmark_people/data/auction', maxFilesPerTrigger = '5');
 
 CREATE QUERY newcomers_5s AS
 SELECT A.id, A.name, B.id AS auction

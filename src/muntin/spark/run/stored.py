@@ -1,0 +1,53 @@
+"""What a checkpoint says of its job, for checks while the job does not run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from muntin.model import Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
+from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting
+from muntin.spark.control import apply_change
+from muntin.spark.run.ended import refuse_ended
+from muntin.spark.run.status import DeclaredStream, JobStatus, status_file
+
+
+def check_change(checkpoint: Path, sql: str) -> None:
+    """Refuse a statement that the job, as its last run left it and with what waits, would not take."""
+    from muntin.sql import parse_change
+
+    refuse_ended(checkpoint, "endless")
+    spec = _spec_of(checkpoint)
+    if not spec.streams:  # it has not run so far, or an older Muntin ran it
+        return
+    for request in waiting(checkpoint):
+        try:
+            spec = apply_change(spec, parse_change(request.sql, spec))
+        except MuntinError:  # the run will refuse it
+            continue
+    apply_change(spec, parse_change(sql, spec))
+
+
+def _spec_of(checkpoint: Path) -> JobSpec:
+    """Streams, settings that concern queries, and queries of a job."""
+    status, stored = read_record(status_file(checkpoint), FileKind.STATUS, JobStatus), stored_job(checkpoint)
+    if stored is None:
+        return JobSpec()
+    streams = {name: _stream(name, declared) for name, declared in status.streams.items()}
+    settings = Settings(output_order=stored.settings.output_order, delivery=status.delivery)
+    spec = JobSpec(streams, {}, settings)
+    return replace(spec, queries=_queries(checkpoint, spec)) if streams else spec
+
+
+def _stream(name: str, declared: DeclaredStream) -> Stream:
+    return Stream(name, Schema(tuple(Field(*column) for column in declared.columns)), declared.time)
+
+
+def _queries(checkpoint: Path, spec: JobSpec) -> dict[str, Query]:
+    """The queries of all pipelines, accepted changes included."""
+    found: dict[str, Query] = {}
+    for number in identity.pipeline_numbers(checkpoint):
+        log = PlanLog(identity.pipeline_folder(checkpoint, number), spec)
+        latest = log.latest()
+        found |= log.read(latest).plan.queries if latest is not None else {}
+    return found
