@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 
-from muntin.model import AUTO, Aggregation, Axis, Query, Settings, Side, Stream
+from muntin.model import AUTO, Aggregation, Axis, JoinKind, Query, Settings, Side, Stream
 from muntin.plan.choose import Choice
 from muntin.plan.cost import Constants
 from muntin.plan.explain.description import (
@@ -182,8 +182,24 @@ def _query(join: SharedJoin, query: Query, fractions: Sequence[float], mode: Pun
         selections=[None if w is None else w.text for w in query.where],
         selectivities=[round(fraction, 6) for fraction in fractions],
         condition=None if query.residual is None else query.residual.text,
+        join=_kind(query),
+        after=None if query.after is None else query.after.text,
         aggregates=None if query.aggregation is None else _aggregates(join, query, query.aggregation, mode),
     )
+
+
+def _kind(query: Query) -> str | None:
+    """What a query makes of its matches, in words; None where they are its answer."""
+    if query.kind is JoinKind.PAIRS:
+        kept = " and ".join(query.stream(side) for side in sorted(query.preserved))
+        return f"outer join, with rows of {kept} that have no match" if kept else None
+    assert query.subject is not None
+    of = query.stream(query.subject)
+    return {
+        JoinKind.SEMI: f"semi join, rows of {of} at their first match",
+        JoinKind.ANTI: f"anti join, rows of {of} that have no match",
+        JoinKind.ASOF: f"as-of join, rows of {of} with the latest match" + " or none" * bool(query.preserved),
+    }[query.kind]
 
 
 def _aggregates(join: SharedJoin, query: Query, wanted: Aggregation, mode: PunctuationMode) -> AggregatesUse:

@@ -142,6 +142,10 @@ class QueryUse:
     selections: list[str | None]
     selectivities: list[float]
     condition: str | None
+    join: str | None
+    """What becomes of the matches, where a query does not take them as they are."""
+    after: str | None
+    """A condition on what would go out."""
     aggregates: AggregatesUse | None
 
 

@@ -17,6 +17,7 @@ from muntin.plan.explain.description import (
     StateSliceUse,
     StateUse,
     StreamPart,
+    WindowSpan,
 )
 from muntin.plan.explain.words import (
     DECIDED,
@@ -114,13 +115,21 @@ def query_lines(queries: Sequence[QueryUse], without_rows: set[str]) -> list[str
 def _query(query: QueryUse) -> str:
     """What one query wants of its join, and how much of each stream that is."""
     left, right = query.window
-    sizes = [place(window.end, window.axis) for window in (left, right)]
+    sizes = [_span(window) for window in (left, right)]
     parts = [f"window {sizes[0]}" if left == right else f"window {sizes[0]} / {sizes[1]}"]
+    parts += [query.join] if query.join else []
     selections = zip(query.selections, query.selectivities, query.streams, strict=True)
     wheres = " and ".join(f"{where} ({percent(share)} of {stream})" for where, share, stream in selections if where)
     parts += [f"where {wheres}"] if wheres else []
     parts += [f"checked on each pair: {query.condition}"] if query.condition else []
+    parts += [f"checked on what goes out: {query.after}"] if query.after else []
     return ", ".join(parts) + (f"; {_aggregates(query.aggregates)}" if query.aggregates else "")
+
+
+def _span(window: WindowSpan) -> str:
+    """The ages that a query reads on one side."""
+    end = place(window.end, window.axis)
+    return f"from {place(window.start, window.axis)} to {end}" if window.start else end
 
 
 def _aggregates(use: AggregatesUse) -> str:

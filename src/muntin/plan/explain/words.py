@@ -36,7 +36,10 @@ def _grouped(selections: Sequence[str]) -> list[str]:
 
 
 def place(at: int, axis: str) -> str:
-    return count(at, "row") if axis == Axis.ROWS else format_us(at)
+    """A place on an axis; a bound that is included ends a microsecond later."""
+    if axis == Axis.ROWS:
+        return count(at, "row")
+    return f"{format_us(at - 1)} + 1 us" if at % 1000 == 1 and at > 1 else format_us(at)
 
 
 def count(n: int, one: str, many: str | None = None) -> str:
