@@ -151,7 +151,7 @@ def checkpoint(tmp_path):
             rows[name] = pa.table([pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)], schema=ROW)
         local.push(rows, ended)
         PlanLog(path, spec).write(Epoch(0, local.plan))
-        report = describe_operator(ShardReport(join=0, shard=0, epoch=0), local.shards[0][0].operator, [])
+        report = describe_operator(ShardReport(join=0, shard=0, epoch=0), local.shards[0][0].operator)
         Publisher(path, None).publish(BatchOutcome(0, reports=[report]))
         return path
 

@@ -320,7 +320,7 @@ def test_a_file_that_cannot_be_read_is_named(job, ask, tmp_path, name):
     assert err.startswith(f"muntin: cannot read {tmp_path / name}: ")
 
 
-@pytest.mark.parametrize("name", ["hot; DROP QUERY cold", "a b", "1a", "", "`hot`", "höt"])
+@pytest.mark.parametrize("name", ["hot; DROP QUERY cold", "a b", "1a", "", "`hot`", "h-t"])
 def test_what_cannot_be_a_name_is_not_sent(job, ask, name):
     code, out, err = ask("drop", name)
     assert (code, out) == (2, "")

@@ -191,7 +191,8 @@ def test_a_restart_changes_neither_answers_nor_work_nor_state(scenario):
     count = len(scenario["batches"])
     plain, one = simulate(scenario, job(scenario), 2, [False] * count)
     restarted, two = simulate(scenario, job(scenario), 2, [True] * count)
-    assert plain == restarted
+    ties = lambda rows: sorted(rows, key=lambda row: (row[-1], str(row)))  # noqa: E731 - those come in any order
+    assert {name: ties(rows) for name, rows in plain.items()} == {name: ties(rows) for name, rows in restarted.items()}
     for n in range(len(one.plan.joins)):
         assert one.counters(n) == two.counters(n)
 

@@ -249,7 +249,7 @@ FAULTS = [
     ),
     (f"SELECT «B.d» FROM {T} LEFT SEMI JOIN {H} ON {ON} WINDOW 1 s", "B cannot be seen outside of LEFT SEMI JOIN"),
     (f"SELECT A.t FROM {T} LEFT ANTI JOIN {H} ON {ON} WHERE «B.d» > 1 WINDOW 1 s", "outside of LEFT ANTI JOIN"),
-    (f"SELECT «B.*» FROM {T} WHERE EXISTS (SELECT 1 FROM {H} WHERE {ON}) WINDOW 1 s", "FROM has no B"),
+    (f"SELECT «B».* FROM {T} WHERE EXISTS (SELECT 1 FROM {H} WHERE {ON}) WINDOW 1 s", "FROM has no B"),
     (f"SELECT A.t FROM {T} WHERE EXISTS (SELECT B.«nope» FROM {H} WHERE {ON}) WINDOW 1 s", "has no column nope"),
     (
         f"SELECT A.t FROM {T} WHERE EXISTS (SELECT 1 FROM {H}) AND «NOT EXISTS (SELECT 1 FROM {H})» WINDOW 1 s",

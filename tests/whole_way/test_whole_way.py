@@ -103,7 +103,7 @@ def test_two_shards_with_a_pair_each_whose_left_rows_came_a_micro_batch_before(t
     spec = parse_job(SPARSE)
     (join,) = share(spec).joins
     rows = pa.table({TS: pa.array(range(50), pa.int64()), "ts": _times(range(50)), "k": pa.array(range(50))})
-    shards, _ = shard_rows(join, Side.LEFT, rows, 2)
+    shards = shard_rows(join, Side.LEFT, rows, 2)
     k0, k1 = (part["k"][0].as_py() for part in shards)
     session = Session()
     session.files["A"] = [_file((10, k0), (10, k1)), _file((20, 88))]

@@ -68,7 +68,7 @@ def simulate(
     (join,) = share(spec).joins
     operator = Operator(join, policy=Policy.of(spec.settings, 1))
     monitor = Monitor(spec.settings.alpha, (join.reach(Side.LEFT) / SECOND_US, join.reach(Side.RIGHT) / SECOND_US))
-    ready = [shard_rows(join, side, rows[side], 1)[0][0] for side in Side]
+    ready = [shard_rows(join, side, rows[side], 1)[0] for side in Side]
     traces, waiting, done = [Trace(c) for c in costs], dict[int, Arrival](), set[int]()
     count, first = [0, 0], 0
     for last in [*([warm] if warm else []), *range(warm + 1, len(arrivals) + 1)]:

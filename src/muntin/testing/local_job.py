@@ -139,7 +139,7 @@ class LocalJob:
         values: dict[str, list[GroupValues]] = defaultdict(list)
         apart: dict[str, dict[str, bool]] = {}
         for join, shards in zip(self.plan.joins, self.shards, strict=True):
-            parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards))[0] for side in Side]
+            parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards)) for side in Side]
             lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
             streams = zip(join.streams, join.axes, strict=True)
             clocks = [data_of(rows[s.name])[TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]

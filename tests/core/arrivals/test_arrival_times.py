@@ -39,7 +39,7 @@ def test_every_pair_counts_from_the_later_arrival(batches, lateness):
             own = [{**row, "id": (number := number + 1), "ts": row["ts"] + 2 * n} for row in found]
             moments[side].update({row["id"]: n for row in own})
             tables.append(_timed(join.streams[side], pa.Table.from_pylist(own, ROW)))
-        parts = [shard_rows(join, side, tables[side], 1)[0][0] for side in Side]
+        parts = [shard_rows(join, side, tables[side], 1)[0] for side in Side]
         (low, high), (low2, high2) = (_span(t) for t in tables)
         ended = (n > len(batches),) * 2
         arrivals = Arrivals((parts[0], parts[1]), (low, low2), (high, high2), ended, moment=n)

@@ -45,7 +45,7 @@ class Example:
         for side in Side:
             own = [{"ts": ts, "id": ts, "k": key, "g": "x", "v": 0} for s, ts, key in rows if s == "AB"[side]]
             timed = _timed(join.streams[side], pa.Table.from_pylist(own, ROW))
-            tables.append(shard_rows(join, side, timed, 1)[0][0])
+            tables.append(shard_rows(join, side, timed, 1)[0])
         self.operator.receive(Arrivals((tables[0], tables[1]), (0, 0), (12, 12), (True, True)))
         self.work: ScheduledWork = self.operator.work(run_length=1)
         self.arrive(sum(ts < 11 for _, ts, _ in rows))
@@ -173,7 +173,7 @@ def test_rows_that_come_while_others_are_at_work_change_neither_answers_nor_orde
     want = plain.push(tables, ended=True)
     join = share(spec).joins[0]
     operator = Operator(join, policy=Policy(scheduler=scheduler))
-    timed = [shard_rows(join, s, _timed(join.streams[s], tables["AB"[s]]), 1)[0][0] for s in Side]
+    timed = [shard_rows(join, s, _timed(join.streams[s], tables["AB"[s]]), 1)[0] for s in Side]
     operator.receive(Arrivals((timed[0], timed[1]), (0, 0), (20, 20), (True, True)))
     work = operator.work(run_length)
     got: dict[str, list[tuple]] = {name: [] for name in spec.queries}

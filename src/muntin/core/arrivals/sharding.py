@@ -71,17 +71,17 @@ def data_of(rows: pa.Table) -> pa.Table:
     return rows.filter(pc.invert(rows[MARK])).drop_columns([MARK]) if MARK in rows.column_names else rows
 
 
-def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tuple[list[pa.Table], int]:
-    """The rows (with `_ts`, see `marked`) that each shard receives, and how many had no key; data in their order.
+def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
+    """The rows (with `_ts`, see `marked`) that each shard receives, data in their order.
 
     Punctuations go where the rows are that they are about; those about no value or the key of another join go nowhere.
     """
-    data, keyless = _shard_data(join, side, data_of(rows), shards)
+    data = _shard_data(join, side, data_of(rows), shards)
     promises = promising(join, side)
     if MARK not in rows.column_names or promises is None or not promises.marked:
-        return data, keyless
+        return data
     marks = _shard_marks(join, side, rows.filter(rows[MARK]), shards)
-    return [pa.concat_tables(both) for both in zip(data, marks, strict=True)], keyless
+    return [pa.concat_tables(both) for both in zip(data, marks, strict=True)]
 
 
 def _shard_marks(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> list[pa.Table]:
@@ -159,24 +159,22 @@ def _about(join: SharedJoin, side: Side, marks: pa.Table, sql: str) -> pa.Table:
     return marks.set_column(at, column, values)
 
 
-def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> tuple[list[pa.Table], int]:
-    """Data by shard, in its order, and how many rows had no key.
+def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
+    """Data by shard, in its order.
 
-    Rows without a key match nothing; shard 0 gets them, which reports late ones, and tells them to whom asks for rows
-    without a match. A join
-    without an equality sends every row to every shard to probe there, and one of them, chosen by the row's contents,
-    keeps it: so each pair is found once, where the earlier row is kept, and neither work nor state is in one place.
+    Rows without a key match nothing; they go to shard 0, which reports late ones and tells those without a match. A
+    join without an equality sends every row to every shard to probe there, and one of them, chosen by the row's
+    contents, keeps it: so each pair is found once, where the earlier row is kept, and neither work nor state is in one
+    place.
     """
     if not join.keys:
-        return _everywhere(join, side, rows, shards), 0
+        return _everywhere(join, side, rows, shards)
     h1, h2, valid = hash_keys(key_columns(join, side, rows))
-    numbers = shard_of(h1, h2, shards)
-    keyless = int(len(valid) - valid.sum())
-    if keyless:
-        numbers = np.where(valid, numbers, 0)
-    absent = ~valid if keyless else None
+    numbers, absent = shard_of(h1, h2, shards), None
+    if not valid.all():
+        numbers, absent = np.where(valid, numbers, 0), ~valid
     own = {H1: pa.array(h1, mask=absent), H2: pa.array(h2, mask=absent)}
-    return _split(_dressed(join, side, rows, own), numbers, shards), keyless
+    return _split(_dressed(join, side, rows, own), numbers, shards)
 
 
 def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:

@@ -47,7 +47,6 @@ class ShardReport:
     """The rows of each slice."""
     frontiers: list[int | None] = field(default_factory=lambda: [None, None])
     """None before the first row; `FOREVER` after the end of the stream."""
-    keyless: list[int] = field(default_factory=lambda: [0, 0])
     bytes: int = 0
     matches: int = 0
     release: int = 0

@@ -147,12 +147,10 @@ def admit(stream: Stream, table: pa.Table, max_ahead_us: int | None = None) -> t
 def _pack_side(
     topology: Topology, join: SharedJoin, side: Side, rows: pa.Table, place: dict[str, object]
 ) -> Iterator[Packed]:
-    parts, keyless = shard_rows(join, side, rows, topology.shards)
     head = place | {"join": join.index, "side": int(side)}
-    for shard, part in enumerate(parts):
-        dropped = keyless if shard == 0 and not join.reports[side] else 0
+    for shard, part in enumerate(shard_rows(join, side, rows, topology.shards)):
         for n, piece in enumerate(_pieces(part)):
-            header = head | {"piece": n, "rows": piece.num_rows, "keyless": dropped if n == 0 else 0}
+            header = head | {"piece": n, "rows": piece.num_rows}
             body = table_bytes(piece) if piece.num_rows else b""
             yield topology.group(join.index, shard), encode(FrameKind.ROWS, header, body)
     if join.axes[side] is Axis.ROWS:

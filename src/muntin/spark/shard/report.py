@@ -6,10 +6,9 @@ from muntin.core.arrivals import FOREVER
 from muntin.core.operator import Operator
 from muntin.model import Side
 from muntin.spark.checkpoint import ShardReport, TopKey
-from muntin.spark.exchange import Frame, FrameKind
 
 
-def describe_operator(report: ShardReport, operator: Operator, frames: list[Frame]) -> ShardReport:
+def describe_operator(report: ShardReport, operator: Operator) -> ShardReport:
     """Fill in a report: counters, rows per slice, frontiers, held rows."""
     streams = operator.progress.streams
     report.streams = [stream.name for stream in operator.join.streams]
@@ -17,7 +16,6 @@ def describe_operator(report: ShardReport, operator: Operator, frames: list[Fram
     report.counters = operator.counters
     report.slices = [operator.slice_rows(side) for side in Side]
     report.frontiers = [None if frontier == -FOREVER else frontier for frontier in streams.frontiers]
-    report.keyless = [_keyless(frames, side) for side in Side]
     report.bytes = operator.nbytes
     report.matches = operator.state.matches
     report.release = operator.release
@@ -29,10 +27,6 @@ def describe_operator(report: ShardReport, operator: Operator, frames: list[Fram
     report.classes = [selections.tally for selections in operator.selections]
     report.top_keys = [_top_key(operator, side) for side in Side]
     return report
-
-
-def _keyless(frames: list[Frame], side: Side) -> int:
-    return sum(f.header["keyless"] for f in frames if f.kind == FrameKind.ROWS and f.header["side"] == side)
 
 
 def _top_key(operator: Operator, side: Side) -> TopKey:

@@ -157,7 +157,7 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     operator.tidy()
     engine.store(step)
     yield from out
-    yield _report(describe_operator(report, operator, frames), arrival_times)
+    yield _report(describe_operator(report, operator), arrival_times)
 
 
 def _join(topology: Topology, operator: Operator, brought: Arrivals, place: ShardReport) -> Step:
