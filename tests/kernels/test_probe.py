@@ -33,7 +33,8 @@ def slicing_of(rnd: random.Random, tabled: bool) -> Slicing:
     reach = np.stack([horizon.max(axis=1), horizon.max(axis=0)])
     return Slicing(
         np.array([[*CUTS, LATE]] * 2), np.array([[0, 2, 5]] * 2), np.array([[*WINDOWS, LATE]] * 2), guess,
-        np.array([SHIFT, SHIFT]), np.zeros_like(reach), reach, reach, np.stack([horizon] * 2) if tabled else np.zeros((2, 0, 0), np.int64),
+        np.array([SHIFT, SHIFT]), np.zeros_like(reach), reach, reach,
+        np.stack([horizon] * 2) if tabled else np.zeros((2, 0, 0), np.int64),
         Routes(readers, wants),
     )  # fmt: skip
 
