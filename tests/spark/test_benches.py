@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from muntin.bench import changes, promises, schedule, sharing
+from muntin.bench import changes, outer, promises, schedule, sharing
 from muntin.cli.bench import NEED_SPARK
 
 pytestmark = pytest.mark.spark
 
 SMALLEST: dict[str, dict[tuple[Any, str], Any]] = {
     "changes": {(changes, "QUICK"): (12, 1, 1), (changes, "RATE"): 50, (changes, "KEYS"): 50},
+    "outer": {(outer, "QUICK_ROWS"): 2_000},
     "promises": {(promises, "QUICK"): replace(promises.QUICK, rate=20, duration_s=60)},
     "schedule": {(schedule, "QUICK_ROWS"): 2_000},
 }

@@ -18,6 +18,7 @@ BENCHES = {
     "aggregates": "twelve aggregates shared, alone, by DuckDB, and as native Spark joins with aggregation",
     "core": "the join itself, against DuckDB, and on Spark",
     "changes": "queries that come and go under load (needs Spark)",
+    "outer": "one left outer join, against Spark's own (needs Spark)",
     "promises": "rows kept of NEXMark's auctions and bids with promises, windows, and both (needs Spark)",
     "schedule": "response times after a burst under each scheduler, with eager delivery (needs Spark)",
     "sharing": "500 queries against one, each strategy and chain against the others",
@@ -29,7 +30,7 @@ DEFAULT_WORKLOADS = ("selective", "dense")
 LEAST_ROWS = 1_000
 IN_PROCESSES = ("spark", "flink", "scale")
 """Benches that run each contender in a process of its own."""
-NEED_SPARK = ("changes", "promises", "schedule")
+NEED_SPARK = ("changes", "outer", "promises", "schedule")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
