@@ -63,7 +63,7 @@ def assert_invariants(parts: OperatorParts) -> Milestones:
     sides = [_side_rows(parts, side) for side in Side]
     _raise([wrong for rows in sides for check in (_waiting_rows, _joined_rows) for wrong in check(parts, rows)])
     _raise([wrong for rows in sides for check in (_missing_rows, _chunks, _levels) for wrong in check(parts, rows)])
-    _raise([*_expiry_lists(parts, sides), *_held_pairs(parts, sides)])
+    _raise([*_expiry_lists(parts, sides), *_held_pairs(parts, sides), *_rows_to_tell(parts, sides)])
     return Milestones(parts.release, list(parts.joined), parts.progress.streams.frontiers)
 
 
@@ -289,3 +289,14 @@ def _held_pairs(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
         later = np.maximum(later, own)
     if (later != ts).any():
         yield "a held pair has not the time of its later row"
+
+
+def _rows_to_tell(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
+    """Rows that may have to go out alone are in time order, and there for as long as that can be."""
+    for rows in sides:
+        ts, numbers, last = parts.matches.waiting(rows.side)
+        if (ts[1:] < ts[:-1]).any():
+            yield f"{rows.side.name}: the rows that may have to go out alone are out of order"
+        asked = parts.release - ts < last
+        if not rows.look_up(numbers[asked])[1].all():
+            yield f"{rows.side.name}: a row that may have to go out alone is not stored"

@@ -18,7 +18,7 @@ from muntin.core.batch import TS, Counters
 from muntin.core.matches.departures import Departures, DeparturesImage
 from muntin.core.matches.needs import MatchNeeds
 from muntin.core.results import NOBODY, FoundPairs
-from muntin.core.selections import Selections, query_flags, routes
+from muntin.core.selections import Selections, routes
 from muntin.core.storage import ChunkKind, ChunkLog, Memory, StoredRows, distinct
 from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.kernels.join import Pairs, Rows
@@ -66,10 +66,9 @@ class Matches:
     def nbytes(self) -> int:
         return sum(departures.nbytes for departures in self._departures)
 
-    @property
-    def waiting(self) -> int:
-        """Rows that may still have to go out alone."""
-        return sum(map(len, self._departures))
+    def waiting(self, side: Side) -> list[Int64s]:
+        """Times, numbers and last ages of the rows of a side that may still have to go out alone."""
+        return self._departures[side].rows
 
     @property
     def words(self) -> int:
@@ -275,13 +274,6 @@ class Matches:
             self._since[query.name] = since
             found[query.name] = since + max(query.told_after(side) for side in asked)
         return found
-
-    def who_has_met(self, side: Side, payload: StoredRows) -> dict[int, list[str]]:
-        """For tests: the queries for which each row of a side has met a partner."""
-        rows, met = payload.have_met
-        flags = query_flags(met, len(self._needs.names)) if len(rows) else np.zeros((0, 0), bool)
-        names = self._needs.names
-        return {int(row): [names[n] for n in np.flatnonzero(own)] for row, own in zip(rows, flags, strict=True)}
 
 
 def _numbered(bits: UInt64s) -> tuple[Int32s, UInt64s]:
