@@ -16,7 +16,7 @@ from muntin.sql import parse_job
 from muntin.testing import LocalJob
 from worlds import RESIDUALS, ROW, SELECTIONS, STREAMS
 
-SEEDS = int(os.environ.get("MUNTIN_SEEDS", "150"))
+SEEDS = int(os.environ.get("MUNTIN_SEEDS", "60"))
 LEFT, RIGHT = Side.LEFT, Side.RIGHT
 AFTERS = {
     "B.v IS NULL OR A.v > 1": lambda a, b: True if b["v"] is None else None if a["v"] is None else a["v"] > 1,
