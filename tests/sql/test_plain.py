@@ -30,7 +30,8 @@ def shape(query: Query) -> Any:
     return (
         (query.left, query.right, query.window),
         [(key.left.sql, key.right.sql, key.type) for key in query.keys],
-        [None if where is None else where.sql for where in (*query.where, query.residual)],
+        (query.kind, query.subject, query.preserved),
+        [None if where is None else where.sql for where in (*query.where, query.residual, query.after)],
         [(output.name, output.expr.sql, output.expr.type) for output in query.select],
         grouped
         and (
@@ -82,6 +83,11 @@ SAME = [
     ),
     ("SELECT K, COUNT(*) FROM A JOIN B USING (k) GROUP BY k", "SELECT A.k, COUNT(*) {ab} GROUP BY A.k"),
     ("SELECT k, v2 FROM B JOIN (SELECT k, v AS v2 FROM A) S USING (k)", "SELECT B.k, A.v AS v2 {ab}"),
+    ("SELECT k, z FROM A RIGHT JOIN B USING (k)", "SELECT B.k, B.z FROM A RIGHT JOIN B ON A.k = B.k"),
+    (
+        "SELECT * EXCEPT (A.ts, B.ts, A.id, B.id, A.v) FROM A FULL JOIN B USING (k) WHERE k > 3",
+        "SELECT COALESCE(A.k, B.k) AS k, A.s, B.v, B.z FROM A FULL JOIN B ON A.k = B.k WHERE COALESCE(A.k, B.k) > 3",
+    ),
     # subqueries of FROM
     (
         "WITH hot AS (SELECT * FROM A WHERE v > 3) SELECT h.id, B.z FROM hot h JOIN B ON h.k = B.k",

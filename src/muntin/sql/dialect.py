@@ -8,14 +8,21 @@
     CREATE [OR REPLACE] QUERY name AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
-      FROM item, item | FROM item JOIN item ON condition | FROM item JOIN item USING (column, ...)
-      [WHERE condition] [GROUP BY expression | name | position, ...] [HAVING condition]
+      FROM item, item | item join item ON condition | item join item USING (column, ...) | item
+      [WHERE condition | exists | range] [GROUP BY expression | name | position, ...] [HAVING condition]
       [WINDOW d | WINDOW n ROWS] [ORDER BY expression [DESC], ... LIMIT n]
       [EMIT CHANGES | EMIT FINAL | EVERY d]
     DROP QUERY name
 
     item:     Stream ['['RANGE d']' | '['ROWS n']' | '['NOW']'] [alias] | (subquery) alias
     subquery: SELECT column [AS name], ... | * [EXCEPT (column, ...)] FROM item [WHERE condition]
+    join:     [INNER] JOIN | LEFT [OUTER] JOIN | RIGHT [OUTER] JOIN | FULL [OUTER] JOIN
+              | [LEFT] SEMI JOIN | [LEFT] ANTI JOIN | ASOF [LEFT] JOIN
+    exists:   [NOT] EXISTS (SELECT * FROM item [WHERE condition] [WINDOW d])
+    range:    B.ts BETWEEN A.ts - interval AND A.ts + interval | B.ts < A.ts + interval
+              | B.ts - A.ts <= interval | B.ts >= timestampadd(HOUR, n, A.ts)
+    interval: INTERVAL 5 MINUTES | INTERVAL '5' MINUTE | INTERVAL '1 day 2 hours'
+              | INTERVAL '0 00:10:00' DAY TO SECOND | make_dt_interval(0, 1, 30, 0)
 
 Here is only form. What the language has but this version does not (`IF EXISTS`, ...) is recognised here when no tree
 could hold it, and refused by name. Expressions are those of Spark (sql/marking.py), names, values and amounts are read

@@ -188,7 +188,7 @@ class _Scope:
             kept = [self._in(r, first, column, ()) for r in self._using[first.lower()]]
             if len(kept) == 1:
                 return kept[0]
-            both = exp.Coalesce(this=kept[0], expressions=kept[1:])
+            both = exp.Anonymous(this="coalesce", expressions=kept)
             both.meta.update({k: v for k, v in column.meta.items() if k in ("start", "end")})
             return both
         found = [r for r in self.relations if r.seen(first)]

@@ -27,6 +27,10 @@ _INTRODUCTION = f"""\
 This page is made of the code: `{COMMAND}`.
 [guide.md](guide.md) explains by example, [semantics.md](semantics.md) says what a correct
 answer is, and [expressions.md](expressions.md) where expressions differ from Spark's."""
+_CONDITIONS = """\
+FROM has one item where WHERE has an `exists`, else two. A `range` compares the two event times, in
+ON or, of an inner join, in WHERE; with both ends it takes the place of WINDOW. An as-of join takes
+no USING, and its ON has to say `A.ts >= B.ts` or `A.ts > B.ts`. AND joins several of them."""
 _SHOWN = ("bigint", "double", "decimal(10,2)", "string", "timestamp", "boolean")
 """The types for which the results of aggregates are shown."""
 _FAMILIES = {
@@ -45,7 +49,7 @@ def reference() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield from (_INTRODUCTION, "", "## Statements", "", "```", *_grammar(), "```", "")
+    yield from (_INTRODUCTION, "", "## Statements", "", "```", *_grammar(), "```", "", _CONDITIONS, "")
     yield from ("Durations are `5 s`, `250 milliseconds`, `1 min`, `12 hours`, `1 day`. Types of columns:", "")
     yield from ("```", *_wrapped([*TYPES, "decimal(p,s)", "array<t>", "map<k,v>", "struct<f:t>"]), "```", "")
     yield from ("## Functions", "", "`= x` is what stands for an argument that is left out, `...` repeats one.", "")
