@@ -77,3 +77,21 @@ def test_a_stream_of_python_takes_the_same_expressions() -> None:
     assert event_times(found, ROWS).to_pylist() == [1_500_000, None, None]
     with pytest.raises(SqlError):
         parse_event_time("timestamp_millis(t", plain)
+
+
+LATER = "timestamp_millis(B.t) BETWEEN timestamp_millis(A.t) AND timestamp_millis(A.t) + INTERVAL 1 HOUR"
+
+
+@pytest.mark.parametrize(
+    ("rest", "message", "hint"),
+    [
+        ("A, B WHERE A.k = B.k", "no window for A", "end the query with WINDOW 1 min"),
+        (f"A, B WHERE A.k = B.k AND {LATER}", "no window for A", "end the query with WINDOW 1 min"),
+        ("A ASOF JOIN B ON A.k = B.k AND A.t >= B.t WINDOW 1 min", "ASOF JOIN with A, whose", "as a column"),
+    ],
+)
+def test_nobody_is_told_to_compare_what_no_query_can_name(rest: str, message: str, hint: str) -> None:
+    form = "CREATE STREAM {} ({}) TIMESTAMP BY timestamp_millis(t) WITH (format = 'x');"
+    with pytest.raises(SqlError, match=message) as caught:
+        parse_job(form.format("A", COLUMNS) + form.format("B", COLUMNS) + f"CREATE QUERY q AS SELECT A.k FROM {rest}")
+    assert hint in str(caught.value) and "A.timestamp_millis" not in str(caught.value)
