@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 SMALLEST: dict[str, dict[tuple[Any, str], Any]] = {
     "changes": {(changes, "QUICK"): (12, 1, 1), (changes, "RATE"): 50, (changes, "KEYS"): 50},
     "outer": {(outer, "QUICK_ROWS"): 2_000},
-    "promises": {(promises, "QUICK"): replace(promises.QUICK, rate=20, duration_s=60)},
+    "promises": {(promises, "QUICK"): replace(promises.QUICK, rate=20, duration_s=30)},
     "schedule": {(schedule, "QUICK_ROWS"): 2_000},
 }
 """For each bench, what makes it small."""
