@@ -3,7 +3,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test soak golden lint clean
+.PHONY: help setup demo quick test benches soak golden lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -21,10 +21,13 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 	$(VENV)/bin/muntin demo
 
 quick: setup    ## the tests that need neither Spark nor much time
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow"
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow and not bench"
 
-test: setup    ## all tests, those that start Spark included
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup
+test: setup    ## all tests but those of the benches, those that start Spark included
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench"
+
+benches: setup    ## every bench from the command line to its figures, with little data
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m bench
 
 soak: setup    ## 20,000 random jobs over the whole way without Spark, about an hour (MUNTIN_JOBS=...)
 	MUNTIN_JOBS=$${MUNTIN_JOBS:-20000} $(PY) -m pytest tests/whole_way --numprocesses 2 -rP

@@ -29,7 +29,7 @@ def test_every_bench_is_here_or_needs_spark_or_has_contenders_in_processes_of_th
     assert {*SMALLEST, *NEED_SPARK, *IN_PROCESSES} == set(BENCHES)
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 @pytest.mark.parametrize("name", SMALLEST)
 def test_a_bench_runs_from_the_command_line_to_its_figures(monkeypatch, capsys, name):
     for (module, constant), value in SMALLEST[name].items():

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from muntin.bench import changes, outer, promises, schedule, sharing
+from muntin.bench.workload import plain
 from muntin.cli.bench import NEED_SPARK
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.bench]
 
+LOAD = replace(outer.LOAD, batch_rows=500_000, questions=plain((100_000,)))
 SMALLEST: dict[str, dict[tuple[Any, str], Any]] = {
     "changes": {(changes, "QUICK"): (12, 1, 1), (changes, "RATE"): 50, (changes, "KEYS"): 50},
-    "outer": {(outer, "QUICK_ROWS"): 2_000},
+    "outer": {(outer, "QUICK_ROWS"): 2_000, (outer, "LOAD"): LOAD, (outer, "ROUNDS"): 1},
     "promises": {(promises, "QUICK"): replace(promises.QUICK, rate=20, duration_s=30)},
     "schedule": {(schedule, "QUICK_ROWS"): 2_000},
 }

@@ -22,6 +22,7 @@ from muntin.bench.workload import COLUMNS, STREAMS, WORKLOADS, Workload, write
 from muntin.spark.run import Job
 from muntin.sql import parse_job
 
+LOAD = WORKLOADS["one"]
 ROWS, QUICK_ROWS = 400_000, 100_000
 """Of each stream."""
 ROUNDS = 2
@@ -31,8 +32,7 @@ CONF = "spark.sql.streaming.stateStore.providerClass"
 
 def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, Any]:
     """Each contender in turn, twice over: the second time counts, when Java has compiled what it runs."""
-    whole = WORKLOADS["one"]
-    load = whole.scaled((QUICK_ROWS if quick else ROWS) / whole.rows)
+    load = LOAD.scaled((QUICK_ROWS if quick else ROWS) / LOAD.rows)
     with tempfile.TemporaryDirectory(prefix="muntin-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         write(load, folder, ("parquet",))
