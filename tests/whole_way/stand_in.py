@@ -21,6 +21,9 @@ import pyarrow as pa
 
 from whole_way.tasks import Exchanged, Faults, Files, Lines, Mapped, MicroBatch, State, Stateful, Union, Work
 
+ONE_TASK = threading.Lock()
+"""A Python process of Spark's runs one task at a time: kernels use memory of the process again and again."""
+
 
 @dataclass
 class Checkpoint:
@@ -208,7 +211,8 @@ class StreamingQuery:
         session, checkpoint = self._frame.session, self._checkpoint
         work = Work(session, batch, checkpoint.state)
         try:
-            self._write(DataFrame(session, self._frame.plan, work), batch.number)
+            with ONE_TASK:
+                self._write(DataFrame(session, self._frame.plan, work), batch.number)
             session.faults.reach("commit")
         except Exception as error:
             self._error = error

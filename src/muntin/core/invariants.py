@@ -188,7 +188,8 @@ def _missing_rows(parts: OperatorParts, rows: SideRows) -> Found:
     if parts.changed or parts.join.axes[side] is Axis.ROWS:
         return
     retention = parts.selections[side].retention[rows.stored_class]
-    wanted = (rows.stored_ts <= parts.joined[side]) & (_reached(parts, side) - rows.stored_ts < retention)
+    wanted = (retention > 0) & (rows.stored_ts <= parts.joined[side])
+    wanted &= _reached(parts, side) - rows.stored_ts < retention
     wanted &= _covered(parts.chunks, side, rows.stored, (ChunkKind.ROWS,))
     gone = (parts.promises.dead_rows(side), rows.waiting[~rows.taken], rows.number)
     missing = rows.stored[wanted & ~np.isin(rows.stored, np.concatenate(gone))]
