@@ -6,31 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.model import JobSpec, Place, SqlError
+from muntin.model import JobSpec, SqlError
 from muntin.sql import parse_job, parse_query
 
-from .conftest import STREAMS
+from .conftest import STREAMS, check, marked
 
 AB = "FROM Temperature A, Humidity B WHERE A.LocationId = B.LocationId"
 END = "WINDOW 1 min"
 T = "CREATE STREAM S (ts TIMESTAMP, v INT)"
 W = "WITH (format = 'x')"
-
-
-def marked(case: str) -> tuple[str, Place]:
-    """The text without marks, and the place they were around."""
-    start = case.index("«")
-    stop = case.index("»") - 1
-    text = case.replace("«", "").replace("»", "")
-    return text, Place(text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1) + 1, stop - start)
-
-
-def check(error: SqlError, text: str, place: Place, message: str) -> None:
-    assert message in error.message
-    assert error.place == place, error.render()
-    assert error.text == text and error.hint
-    assert error.exit_code == 2
-    assert "^" * min(place.length, 180) in error.render() or "\n" in text
 
 
 QUERIES = [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.model import Axis, JobSpec, Place, Query, SqlError, Window
+from muntin.model import Axis, JobSpec, Query, SqlError, Window
 from muntin.sql import parse_query
+
+from .conftest import check, marked
 
 S = 1_000_000
 MIN, HOUR, DAY = 60 * S, 3600 * S, 86_400 * S
@@ -157,12 +159,10 @@ FAULTS = [
 
 @pytest.mark.parametrize(("case", "message"), FAULTS)
 def test_a_wrong_interval_is_told_where_and_what_to_do(spec: JobSpec, case: str, message: str) -> None:
-    start, stop = case.index("«"), case.index("»") - 1
-    text = case.replace("«", "").replace("»", "")
+    text, place = marked(case)
     with pytest.raises(SqlError) as error:
         bound(spec, text)
-    assert message in error.value.message
-    assert error.value.hint and error.value.place == Place(1, start + 1, stop - start), error.value.render()
+    check(error.value, text, place, message)
 
 
 def test_offsets_that_add_up_to_more_than_a_century_are_refused(spec: JobSpec) -> None:

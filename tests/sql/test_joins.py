@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.model import JobSpec, JoinKind, Place, Query, Side, SqlError, Window
+from muntin.model import JobSpec, JoinKind, Query, Side, SqlError, Window
 from muntin.sql import parse_query
+
+from .conftest import check, marked
 
 S = 1_000_000
 MIN = 60 * S
@@ -274,12 +276,10 @@ FAULTS = [
 
 @pytest.mark.parametrize(("case", "message"), FAULTS)
 def test_what_cannot_be_joined_is_refused_by_name(spec: JobSpec, case: str, message: str) -> None:
-    start, stop = case.index("«"), case.index("»") - 1
-    text = case.replace("«", "").replace("»", "")
+    text, place = marked(case)
     with pytest.raises(SqlError) as error:
         bound(spec, text)
-    assert message in error.value.message
-    assert error.value.hint and error.value.place == Place(1, start + 1, stop - start), error.value.render()
+    check(error.value, text, place, message)
 
 
 @pytest.mark.parametrize(("word", "spelling"), [("IN", "write EXISTS ("), ("NOT IN", "write NOT EXISTS (")])

@@ -17,6 +17,7 @@ from typing import Any
 
 import duckdb
 
+from muntin.bench.judge import compared
 from muntin.bench.peer_spark import PACKAGE, PROVIDERS
 from muntin.bench.workload import COLUMNS, STREAMS, WORKLOADS, Workload, write
 from muntin.spark.run import Job
@@ -58,14 +59,9 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, A
     }
 
 
-def _condition(load: Workload) -> str:
-    window = f"INTERVAL '{load.largest.window_ms / 1000:.3f}' SECOND"
-    return f"A.k = B.k AND A.ts < B.ts + {window} AND B.ts < A.ts + {window}"
-
-
 def _select(load: Workload) -> str:
     columns = "A.ts AS ta, A.k AS k, A.v AS a, B.v AS b"
-    return f"SELECT {columns} FROM A LEFT JOIN B ON {_condition(load)}"
+    return f"SELECT {columns} FROM A LEFT JOIN B ON {load.largest.near}"
 
 
 def _ours(spark: Any, load: Workload, folder: Path, place: Path) -> list[float]:
@@ -124,12 +120,12 @@ def _compared(load: Workload, folder: Path, place: Path) -> list[str]:
         base.execute(f"CREATE VIEW {s} AS SELECT * FROM read_parquet('{folder / 'parquet' / s}/*.parquet')")
     (last,) = base.execute("SELECT max(ts) FROM A").fetchall()[0]
     early = f"ta < TIMESTAMPTZ '{last}' - INTERVAL {2 * load.largest.window_ms} MILLISECOND"
-    wanted = f"SELECT * FROM ({_select(load)}) WHERE {early}"
-    found = f"SELECT ta, k, a, b FROM read_parquet('{place / 'out' / 'q'}/*.parquet') WHERE {early}"
-    counts = [base.execute(f"SELECT count(*) FROM ({q})").fetchall()[0][0] for q in (
-        f"{wanted} EXCEPT ALL {found}", f"{found} EXCEPT ALL {wanted}")]  # fmt: skip
+    base.execute(f"CREATE VIEW wanted AS SELECT * FROM ({_select(load)}) WHERE {early}")
+    files = f"read_parquet('{place / 'out' / 'q'}/*.parquet')"
+    base.execute(f"CREATE VIEW found AS SELECT ta, k, a, b FROM {files} WHERE {early}")
+    _, missing, too_many = compared(base, "wanted", "found")
     base.close()
-    return [] if counts == [0, 0] else [f"{counts[0]:,} rows are missing and {counts[1]:,} are too many"]
+    return [f"{missing:,} rows are missing and {too_many:,} are too many"] if missing or too_many else []
 
 
 def render(figures: dict[str, Any]) -> str:

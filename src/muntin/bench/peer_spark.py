@@ -47,11 +47,8 @@ def joined(spark: Any, fed: Path, question: Question) -> Any:
     for stream in STREAMS:
         rows = spark.readStream.schema(COLUMNS).parquet(str(fed / stream)).withWatermark("ts", "0 seconds")
         rows.createOrReplaceTempView(stream)
-    window = f"INTERVAL '{question.window_ms / 1000:.3f}' SECOND"
-    return spark.sql(
-        f"SELECT A.k, A.v AS a, B.v AS b, A.ts AS ta, B.ts AS tb FROM A JOIN B ON A.k = B.k "
-        f"AND A.ts < B.ts + {window} AND B.ts < A.ts + {window}{question.selection}"
-    )
+    columns = "A.k, A.v AS a, B.v AS b, A.ts AS ta, B.ts AS tb"
+    return spark.sql(f"SELECT {columns} FROM A JOIN B ON {question.near}{question.selection}")
 
 
 class Each:

@@ -41,6 +41,12 @@ class Question:
     least_b: float = 0.0
 
     @property
+    def near(self) -> str:
+        """That rows of A and B have equal keys and are less than the window apart, as Spark's SQL."""
+        window = f"INTERVAL '{self.window_ms / 1000:.3f}' SECOND"
+        return f"A.k = B.k AND A.ts < B.ts + {window} AND B.ts < A.ts + {window}"
+
+    @property
     def selection(self) -> str:
         """The selections as SQL over A and B, with AND in front; empty where there are none."""
         floors = (("A", self.least_a), ("B", self.least_b))

@@ -57,7 +57,7 @@ class OperatorParts:
         self.requirements = QueryRequirements(join, meta.classes, image.classes if image else ())
         numberings = image.row_numberings if image else (None, None)
         self.progress = JoinProgress(join, policy.max_ahead_us, memory, meta.progress, numberings)
-        self.matches = Matches(join, memory, meta.matches, image.matches if image else None)
+        self.matches = Matches(join, memory, meta.matches, image.matches if image else ())
         words, arrived = self.matches.words, image.intake if image else None
         self.intake = Intake(join, self.selections, self.chunks, memory, meta.intake, arrived, words)
         self.state = JoinState(join, self.selections, policy, memory, image.state if image else None)

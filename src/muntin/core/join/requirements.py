@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from muntin.core.batch import CLASS
 from muntin.core.join.state import Judge
-from muntin.core.selections import Classes, ClassTally, Selections, routes
+from muntin.core.selections import Classes, ClassTally, Selections, wanted_by
 from muntin.core.storage import StoredRows
 from muntin.kernels.arrays import UInt64s
 from muntin.kernels.join import Pairs
@@ -56,16 +56,14 @@ class QueryRequirements:
 
     def _judge(self, payload: Sequence[StoredRows], pairs: Pairs) -> Pairs:
         """Evaluate the predicates over both sides; only pairs that some query wants go on."""
-        table, wanted = {"_": pa.nulls(len(pairs.ts))}, ~np.uint64(0)  # a predicate may name no column
+        table, classes = {"_": pa.nulls(len(pairs.ts))}, []  # a predicate may name no column
         for side in Side:
             rows, places = payload[side].fetch(pairs.rows[side])
-            wanted = wanted & self.selections[side].wants[rows[CLASS].to_numpy()[places]]
+            classes.append(rows[CLASS].to_numpy()[places])
             for name in self.verdicts.columns(side):
                 table[side.prefix + name] = rows[name].take(pa.array(places))
         verdicts = self.verdicts.numbers(pa.table(table))
-        readers = routes(self._join, [s.wants for s in self.selections]).readers
-        wanted &= self.verdicts.wants[verdicts] & readers[pairs.tag & 1, pairs.tag >> 1]
-        kept = wanted.any(axis=1)
+        kept = wanted_by(self._join, self.wants(), classes, pairs.tag, verdicts).any(axis=1)
         return Pairs(pairs.rows[:, kept], pairs.ts[kept], pairs.tag[kept], verdicts[kept])
 
     def wants(self, queries: UInt64s = EVERYBODY) -> tuple[UInt64s, UInt64s, UInt64s]:

@@ -18,7 +18,7 @@ from muntin.core.batch import TS, Counters
 from muntin.core.matches.departures import Departures, DeparturesImage
 from muntin.core.matches.needs import MatchNeeds
 from muntin.core.results import NOBODY, FoundPairs
-from muntin.core.selections import Selections, routes
+from muntin.core.selections import Selections, everybody, wanted_by
 from muntin.core.storage import ChunkKind, ChunkLog, Memory, StoredRows, distinct
 from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.kernels.join import Pairs, Rows
@@ -39,28 +39,22 @@ class MatchesMeta:
     """Chunks that have been written."""
 
 
-@dataclass(frozen=True)
-class MatchesImage:
-    """What another process needs, beside `MatchesMeta` and the memory, to go on."""
-
-    departures: list[DeparturesImage]
-
-
 class Matches:
-    def __init__(self, join: SharedJoin, memory: Memory, meta: MatchesMeta, image: MatchesImage | None = None):
+    def __init__(self, join: SharedJoin, memory: Memory, meta: MatchesMeta, image: Sequence[DeparturesImage] = ()):
         self._join = join
         self._since = dict(meta.since)
         self._logged = meta.logged
         self._needs = MatchNeeds(join)
-        self._departures = [Departures(memory, image.departures[side] if image else None) for side in Side]
+        self._departures = [Departures(memory, image[side] if image else None) for side in Side]
 
     @property
     def meta(self) -> MatchesMeta:
         return MatchesMeta(self._since, self._logged)
 
     @property
-    def image(self) -> MatchesImage:
-        return MatchesImage([departures.image for departures in self._departures])
+    def image(self) -> list[DeparturesImage]:
+        """What another process needs, beside `meta` and the memory, to go on."""
+        return [departures.image for departures in self._departures]
 
     @property
     def nbytes(self) -> int:
@@ -92,12 +86,12 @@ class Matches:
 
     def settle(self, found: FoundPairs, before: int, release: int, chunks: ChunkLog, counters: Counters) -> FoundPairs:
         """What goes out of the pairs that were found, with the rows that have turned out to have no match."""
-        if not self._needs.any:
+        if not self._needs.words:
             return found
         bits = self._note(found, release, chunks)
         alone = [self._alone(found, side, before, release) for side in Side]
         for side in Side:
-            self._departures[side].leave(min(release, FOREVER) - self._needs.longest(side))
+            self._departures[side].leave(release - self._needs.longest(side))
         self._since = {name: ts for name, ts in self._since.items() if ts + self._needs.reach > release}
         rows = [found.pairs.rows, *(lonely.rows for lonely, _ in alone)]
         ts = [found.pairs.ts, *(lonely.ts for lonely, _ in alone)]
@@ -116,12 +110,8 @@ class Matches:
         pairs, needs = found.pairs, self._needs
         rows, places = zip(*(distinct(pairs.rows[side]) for side in Side), strict=True)
         classes, met = zip(*(found.payload[side].known_of(rows[side]) for side in Side), strict=True)
-        readers = routes(self._join, found.wants[:2]).readers
-        bits = readers[pairs.tag & 1, pairs.tag >> 1]
-        for side in Side:
-            bits &= found.wants[side][classes[side]][places[side]]
-        if len(pairs.verdict):
-            bits &= found.wants[2][pairs.verdict]
+        each = [classes[side][places[side]] for side in Side]
+        bits = wanted_by(self._join, found.wants, each, pairs.tag, pairs.verdict)
         for side in Side:
             if self._since and (chosen := needs.once[side] | needs.latest[side]).any():
                 late = self._too_late(found.payload[side].take(rows[side])[TS].to_numpy())
@@ -163,7 +153,7 @@ class Matches:
         """The rows of a side that have left a query's window without a match, and the queries to which they go."""
         parts: list[tuple[Int64s, Int64s, UInt64s]] = []
         for age, queries in self._needs.told[side]:
-            ts, numbers = self._departures[side].reaching(age, before, min(release, FOREVER))
+            ts, numbers = self._departures[side].reaching(age, before, release)
             order = np.argsort(numbers)
             ts, numbers = ts[order], numbers[order]
             classes, met = found.payload[side].known_of(numbers)
@@ -176,8 +166,8 @@ class Matches:
         numbers, ts, bits = (np.concatenate(each) for each in zip(none, *parts, strict=True))
         rows = np.full((2, len(numbers)), NOBODY, np.int64)
         rows[side] = numbers
-        everybody = routes(self._join, found.wants[:2]).readers.shape[1] - 1
-        pairs = Pairs(rows, ts, np.full(len(ts), 2 * everybody + side, np.int32), np.zeros(0, np.int32))
+        tags = np.full(len(ts), 2 * everybody(self._join) + side, np.int32)
+        pairs = Pairs(rows, ts, tags, np.zeros(0, np.int32))
         if self._needs.after.predicates:
             bits &= self._allowed(found, rows)
         return pairs, bits
@@ -203,7 +193,7 @@ class Matches:
 
     def _write(self, side: Side, rows: Int64s, met: UInt64s, release: int, chunks: ChunkLog) -> None:
         table = pa.table({ROW: rows, **{f"met{n}": met[:, n] for n in range(met.shape[1])}})
-        until = min(release, FOREVER) + self._needs.reach
+        until = release + self._needs.reach
         chunks.write(ChunkKind.MET, side, self._logged, table, until)
         self._logged += 1
 
@@ -218,7 +208,7 @@ class Matches:
     ) -> None:
         """Go on from the chunks; `rows` are those that have been joined, in time order."""
         longest = np.array([self._needs.longest(side) for side in Side])
-        recent = rows.ts > min(release, FOREVER) - longest[rows.side]
+        recent = rows.ts > release - longest[rows.side]
         self.joined(Rows._make(column[recent] for column in rows), selections)
         for kind, side, _, name in chunks:
             if kind is ChunkKind.MET and self._needs.words:
@@ -242,7 +232,7 @@ class Matches:
         old, self._join = self._needs, join
         self._needs = needs = MatchNeeds(join)
         self._since = {name: ts for name, ts in self._since.items() if name in needs.names and name not in new}
-        if not old.any and not needs.any:
+        if not old.words and not needs.words:
             return
         chunks.remove([name for kind, _, _, name in list(chunks) if kind is ChunkKind.MET])
         for side in Side:

@@ -12,9 +12,8 @@ from muntin.plan import SharedJoin
 
 class MatchNeeds:
     def __init__(self, join: SharedJoin):
-        self.any = any(not q.is_inner for q in join.queries)
-        self.words = -(-len(join.queries) // 64) if self.any else 0
-        """Words of bits that are kept of each row."""
+        self.words = -(-len(join.queries) // 64) if any(not q.is_inner for q in join.queries) else 0
+        """Words of bits that are kept of each row; 0 where no query asks for its matches."""
         self.names = [q.name for q in join.queries]
         queries, self._count = join.queries, len(join.queries)
         self.anti = self._bits([q.kind is JoinKind.ANTI for q in queries])

@@ -10,7 +10,7 @@ import pyarrow as pa
 from muntin.core.arrivals import ArrivalTimes
 from muntin.core.batch import CLASS, TS
 from muntin.core.results.result_batch import ResultBatch
-from muntin.core.selections import query_bits, routes
+from muntin.core.selections import query_bits, wanted_by
 from muntin.core.storage import StoredRows, distinct
 from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.kernels.join import Pairs
@@ -81,11 +81,8 @@ class FoundPairs:
         """The pairs that some query wants as they are; `batch` is all of them."""
         plain = query_bits(np.array([[q.aggregation is None for q in self.join.queries]]))
         wants = (self.wants[0] & plain, self.wants[1] & plain, self.wants[2] & plain)
-        left, right = (wants[side][batch.rows[side][CLASS].to_numpy()][batch.pairs[side]] for side in Side)
-        wanted = left & right & routes(self.join, wants[:2]).readers[batch.tags & 1, batch.tags >> 1]
-        if len(batch.verdicts):
-            wanted &= wants[2][batch.verdicts]
-        kept = wanted.any(axis=1)
+        classes = [batch.classes(side) for side in Side]
+        kept = wanted_by(self.join, wants, classes, batch.tags, batch.verdicts).any(axis=1)
         verdict = self.pairs.verdict[kept] if len(self.pairs.verdict) else self.pairs.verdict
         pairs = Pairs(self.pairs.rows[:, kept], self.pairs.ts[kept], self.pairs.tag[kept], verdict)
         return FoundPairs(self.join, self.payload, wants, pairs, self.arrival_times)

@@ -8,6 +8,17 @@ Predicates over both sides are classified in the same way, for each pair that is
 
 from muntin.core.selections.classes import Classes, query_bits, query_flags
 from muntin.core.selections.selections import ClassTally, Selections
-from muntin.core.selections.slice_tables import per_class, routes, slicing
+from muntin.core.selections.slice_tables import everybody, per_class, routes, slicing, wanted_by
 
-__all__ = ["ClassTally", "Classes", "Selections", "per_class", "query_bits", "query_flags", "routes", "slicing"]
+__all__ = [
+    "ClassTally",
+    "Classes",
+    "Selections",
+    "everybody",
+    "per_class",
+    "query_bits",
+    "query_flags",
+    "routes",
+    "slicing",
+    "wanted_by",
+]

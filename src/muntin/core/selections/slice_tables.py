@@ -19,14 +19,16 @@ HORIZONS = 1 << 18
 """Pairs of classes up to which the age from which nobody wants them is kept in a table."""
 
 
-def routes(join: SharedJoin, wants: Sequence[UInt64s]) -> Routes:
-    """Who receives what, as the kernels read it; `wants[side]` are the classes of each side.
+def everybody(join: SharedJoin) -> int:
+    """The window that all queries read, behind those of each side: for rows without a partner."""
+    return max(map(len, join.windows))
 
-    Behind the windows of each side there is one that everybody reads: for rows without a partner.
-    """
+
+def routes(join: SharedJoin, wants: Sequence[UInt64s]) -> Routes:
+    """Who receives what, as the kernels read it; `wants[side]` are the classes of each side."""
     words, classes = wants[0].shape[1], max(len(wants[side]) for side in Side)
-    readers = np.zeros((2, max(map(len, join.windows)) + 1, words), np.uint64)
-    readers[:, -1] = ~np.uint64(0)
+    readers = np.zeros((2, everybody(join) + 1, words), np.uint64)
+    readers[:, everybody(join)] = ~np.uint64(0)
     wanted = np.zeros((2, classes, words), np.uint64)
     for side in Side:
         ends = np.array(join.windows[side], np.int64)
@@ -35,6 +37,14 @@ def routes(join: SharedJoin, wants: Sequence[UInt64s]) -> Routes:
         readers[side, : len(ends)] = query_bits((windows >= ends[:, None]) & (starts < ends[:, None]))
         wanted[side, : len(wants[side])] = wants[side]
     return Routes(readers, wanted)
+
+
+def wanted_by(
+    join: SharedJoin, wants: Sequence[UInt64s], classes: Sequence[Int32s], tags: Int32s, verdicts: Int32s
+) -> UInt64s:
+    """The queries that want each pair, as bits: by the classes of its two rows, its age, and its verdict if any."""
+    queries = wants[0][classes[0]] & wants[1][classes[1]] & routes(join, wants[:2]).readers[tags & 1, tags >> 1]
+    return queries & wants[2][verdicts] if len(verdicts) else queries
 
 
 def per_class(left: Int64s, right: Int64s) -> Int64s:
