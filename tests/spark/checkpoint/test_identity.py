@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from muntin.model import JobSpec, UsageError
-from muntin.spark.checkpoint.identity import JobIdentity, Lock, claim_checkpoint, claim_output, differences
+from muntin.spark.checkpoint.identity import JobIdentity, claim_checkpoint, claim_output, differences
 from muntin.spark.control import routing
 from muntin.sql import parse_job
 
@@ -81,19 +79,6 @@ def test_somebody_elses_checkpoint_is_not_taken(tmp_path: Path):
     (tmp_path / "offsets").mkdir()
     with pytest.raises(UsageError, match="something else"):
         claim_checkpoint(tmp_path, of())
-
-
-def test_a_lock_goes_with_its_process(tmp_path: Path):
-    code = (
-        "from muntin.spark.checkpoint.identity import Lock; from pathlib import Path; import os; "
-        f"Lock(Path({str(tmp_path)!r})); "
-    )
-    subprocess.run([sys.executable, "-c", code + "os._exit(9)"], check=False)
-    lock = Lock(tmp_path)
-    held = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "is running on" in held.stderr and held.returncode
-    lock.release()
-    Lock(tmp_path).release()
 
 
 def test_settings_are_part_of_the_identity():

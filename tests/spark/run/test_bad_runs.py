@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from muntin.model import MuntinError
-from muntin.spark.checkpoint.identity import Lock
+from muntin.spark.checkpoint import Lock
 from muntin.spark.run import read_status
 
 pytestmark = pytest.mark.spark

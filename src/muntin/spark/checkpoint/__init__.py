@@ -1,8 +1,8 @@
 """Our own durable files under a checkpoint and an output folder.
 
-`identity` binds a checkpoint to a job and an output to a checkpoint. `plans` keeps the plan of every epoch.
-`manifests` commits micro-batches. `requests` is the mailbox for changes of queries. `durable` writes and reads
-dataclasses as files of JSON, each whole, with kind and checksum. Nothing here needs Spark.
+`identity` binds a checkpoint to a job and an output to a checkpoint. `lock` lets one process run on it. `plans` keeps
+the plan of every epoch. `manifests` commits micro-batches. `requests` is the mailbox for changes of queries.
+`durable` writes and reads dataclasses as files of JSON, each whole, with kind and checksum. Nothing here needs Spark.
 `docs/state-format.md` shows every file.
 """
 
@@ -30,6 +30,7 @@ from muntin.spark.checkpoint.identity import (
     pipeline_numbers,
     stored_job,
 )
+from muntin.spark.checkpoint.lock import Lock
 from muntin.spark.checkpoint.manifests import (
     KEPT_MANIFESTS,
     BatchOutcome,
@@ -58,6 +59,7 @@ __all__ = [
     "FileKind",
     "Fingerprint",
     "JobIdentity",
+    "Lock",
     "Manifest",
     "MissingError",
     "PlanLog",

@@ -1,9 +1,7 @@
-"""Which job a checkpoint belongs to, which checkpoint an output belongs to, and who is running on it now."""
+"""Which job a checkpoint belongs to, and which checkpoint an output belongs to."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -225,29 +223,3 @@ def claim_output(output: Path, checkpoint_id: str) -> None:
     if not (output / OWNER).exists():
         output.mkdir(parents=True, exist_ok=True)
         write_json(output / OWNER, FileKind.OWNER, {}, checkpoint_id)
-
-
-class Lock:
-    """At most one process runs on a checkpoint. The lock goes with the process, however it ends."""
-
-    def __init__(self, checkpoint: Path):
-        self._path = checkpoint / FOLDER / "lock"
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self._path, "a+")  # noqa: SIM115 (held as long as the run)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._file.seek(0)
-            holder = self._file.read().strip() or "unknown"
-            self._file.close()
-            raise UsageError(
-                f"process {holder} is running on {checkpoint}", hint="stop it first, or name another `checkpoint=`"
-            ) from None
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
-
-    def release(self) -> None:
-        if not self._file.closed:
-            self._file.truncate(0)
-            self._file.close()

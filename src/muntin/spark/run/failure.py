@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from muntin.model import MuntinError
-from muntin.spark.session import java_failure
+from muntin.spark.session import AFTER_ERROR_S, java_failure
 
 _FILE = re.compile(r"(?:[Ee]ncountered error while reading file|[Ee]rror reading file|file path:?)\s+(\S+?)\.?(?:\s|$)")
 _FILE_FALLBACK = re.compile(r"(file:/\S+?\.(?:parquet|json|csv|txt|orc|avro|gz)\b)")
@@ -24,7 +24,8 @@ def explain_failure(error: BaseException) -> MuntinError:
     """A MuntinError for whatever ended a run, with that as its cause."""
     if isinstance(error, MuntinError):
         return error
-    found = java_failure() or _explained(error)
+    may_be_java = isinstance(error, OSError) or type(error).__name__.startswith("Py4J")  # it broke the connection
+    found = java_failure(AFTER_ERROR_S if may_be_java else 0.0) or _explained(error)
     found.__cause__ = error
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
 from muntin.plan import Plan, reporting
-from muntin.spark.checkpoint import Answer, Epoch, PlanLog, Publisher, identity, last_manifest, stored_job
+from muntin.spark.checkpoint import Answer, Epoch, Lock, PlanLog, Publisher, identity, last_manifest, stored_job
 from muntin.spark.control import (
     ChangeRequest,
     Changes,
@@ -31,7 +31,7 @@ from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
 from muntin.spark.run.status_board import StatusBoard
-from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, prepare_session
+from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Run:
         prepare_session(self._spark)
         self._claim = CheckpointClaim(self.place, spec.streams, self._plan.strategy, spec.settings, self._shards())
         wanted = self._claim.check(self._plan.streams)
-        self._lock = identity.Lock(checkpoint)
+        self._lock = Lock(checkpoint, java_process(self._spark))
         try:
             self.warnings += self._claim.take(wanted, truncate_output)
             refuse_ended(checkpoint, self.mode)

@@ -5,7 +5,7 @@ Spark runs on. `gateway` starts it apart from the terminal's signals and notices
 process for every file that it makes on a local disk.
 """
 
-from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, stop_session
+from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, java_process, stop_session
 from muntin.spark.session.java import cache_folder, find_java
 from muntin.spark.session.session import default_shards, open_session, prepare_session, weigh_rows
 
@@ -15,6 +15,7 @@ __all__ = [
     "default_shards",
     "find_java",
     "java_failure",
+    "java_process",
     "open_session",
     "prepare_session",
     "stop_session",

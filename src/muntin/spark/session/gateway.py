@@ -16,7 +16,7 @@ from muntin.model import MuntinError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AFTER_ERROR_S = 1.0
+AFTER_ERROR_S = 3.0
 """How long after a broken connection Java may take to be gone."""
 
 
@@ -49,6 +49,11 @@ def java_failure(within_s: float = 0.0) -> MuntinError | None:
         f"Java, which Spark runs in, {how}",
         hint="look for who ended it, such as the kernel for want of memory; a run with the same checkpoint goes on",
     )
+
+
+def java_process(spark: SparkSession) -> int:
+    """The number of the Java process that the driver of a session runs in; it is on the machine of this process."""
+    return int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
 
 
 def quieten_end(spark: SparkSession) -> None:
