@@ -3,9 +3,14 @@ that need one."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 PROCESSES = 2
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+"""Every Java of the tests runs for minutes at most: what its second compiler would save is less than what it costs."""
 
 
 @pytest.hookimpl(tryfirst=True)
