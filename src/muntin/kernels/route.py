@@ -61,12 +61,15 @@ def tally(left, right, tags, verdicts, counts):
 
 @kernel
 def both_before(pairs, shift, firsts):
-    """The places of pairs of numbers that are both below the first of their range of `1 << shift` numbers."""
+    """The places of pairs of numbers that are both below the first of their range of `1 << shift` numbers.
+
+    A negative number stands for no row, which nobody waited for.
+    """
     places = np.empty(pairs.shape[1], np.int64)
     count = 0
     for n in range(pairs.shape[1]):
         left, right = pairs[0, n], pairs[1, n]
-        if left < firsts[0, left >> shift] and right < firsts[1, right >> shift]:
+        if min(left, right) >= 0 and left < firsts[0, left >> shift] and right < firsts[1, right >> shift]:
             places[count] = n
             count += 1
     return places[:count]

@@ -282,6 +282,11 @@ class Query:
         return 0 if self.kind is JoinKind.ASOF else self.window.side(side)
 
     @property
+    def told_at_its_time(self) -> bool:
+        """Whether a row may be answered at its own time, with rows of the same time or with their absence."""
+        return self.kind is JoinKind.ASOF or any(self.told_after(side) == 0 for side in self.preserved)
+
+    @property
     def final(self) -> bool:
         return self.aggregation is not None and self.aggregation.final
 

@@ -168,7 +168,9 @@ class LocalJob:
                     values[group.query].append(group)
                 for side in Side:
                     name, late = join.streams[side].name, step.late[side]
-                    self.late[name].append(late if join.reports[side] else late.filter(late[IDLE]))
+                    if not join.reports[side]:
+                        late = late.filter(late[IDLE]) if self.plan.reports_idle(join, side) else late.slice(0, 0)
+                    self.late[name].append(late)
                     if join.reports[side]:
                         self.ahead[name].append(step.ahead[side])
                 for side, table in step.refused:

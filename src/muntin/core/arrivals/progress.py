@@ -62,6 +62,8 @@ class JoinProgress:
         self._join = join
         self._lags = any(query.looks_at_live_pairs for query in join.queries)
         """Aggregates have come to the last instant before the release point only: pairs that go at it are live."""
+        self._waits_for_ties = any(q.told_at_its_time for q in join.queries)
+        """A row that is answered at its own time must have seen all rows of that time."""
         for side in Side:
             if (numbering := self._numberings[side]) is not None:
                 numbering.window = join.reach(side)
@@ -104,9 +106,9 @@ class JoinProgress:
         self.release = self._release_point()
 
     def _release_point(self) -> int:
-        """Results up to here can leave. Numbers depend on the order of ties over both streams: those must be
-        complete."""
-        return min(self.streams.frontiers) - any(self._numberings)
+        """Results up to here can leave: up to the frontiers, or where ties must be complete, up to just before them."""
+        reached = min(self.streams.frontiers) - (self._waits_for_ties or any(self._numberings))
+        return max(self.release, reached)
 
     @property
     def passed(self) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,8 @@ def read_arrivals(join: SharedJoin, frames: list[Frame], max_ahead_us: int | Non
     ends = (left[1], right[1]), (left[2], right[2])
     ended, idle = (_named(join, control_messages(frames, kind)) for kind in ("end", "idle"))
     spans = [_spans(side, frames, max_ahead_us) for side in Side]
-    moment = min((f.header["arrived_us"] for f in frames if f.kind == FrameKind.ROWS), default=0)
+    now = time.time_ns() // 1000  # a message of the driver comes when it comes
+    moment = min((f.header["arrived_us"] for f in frames if f.kind == FrameKind.ROWS), default=now)
     return Arrivals((left[0], right[0]), *ends, ended, (left[3], right[3]), idle, (spans[0], spans[1]), moment)
 
 

@@ -149,10 +149,11 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     report.seconds = time.process_time() - began
     report.rebuilt = engine.rebuilt
     arrival_times = counted(step.found) if topology.counting else {}
-    out = [*_turned_away(topology, operator.join, shard, step)]
+    plan = topology.epoch(engine.epoch).plan
+    out = [*_turned_away(topology, plan, operator.join, shard, step)]
     if not topology.counting:
         head = {"join": index, "shard": shard, "epoch": engine.epoch}
-        punctuations = _punctuations(topology.epoch(engine.epoch).plan, index, shard, step)
+        punctuations = _punctuations(plan, index, shard, step)
         out += [*_values(topology, head, step), *_results(topology, head, step), *punctuations]
     operator.tidy()
     engine.store(step)
@@ -274,12 +275,12 @@ def _dead_letters(topology: Topology, shard: int, stream: str, table: pa.Table) 
     return _part(shard, FrameKind.DEAD_LETTERS, {"stream": stream}, table_bytes(table))
 
 
-def _turned_away(topology: Topology, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
+def _turned_away(topology: Topology, plan: Plan, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
     """The dead letters of rows that are late or too far ahead, or broke a promise."""
     for side in Side:
         rows, stream, other = step.late[side], join.streams[side], join.streams[side.other].name
         if not join.reports[side]:  # late in this join alone: the other streams of a stream are not equally far
-            rows = rows.filter(rows[IDLE])
+            rows = rows.filter(rows[IDLE]) if plan.reports_idle(join, side) else rows.slice(0, 0)
         if rows.num_rows:
             table = dead_letters.late(stream, rows.drop_columns([FRONTIER, IDLE]), rows[FRONTIER], rows[IDLE], other)
             yield _dead_letters(topology, shard, stream.name, table)
