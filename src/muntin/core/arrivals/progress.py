@@ -107,8 +107,8 @@ class JoinProgress:
 
     def _release_point(self) -> int:
         """Results up to here can leave: up to the frontiers, or where ties must be complete, up to just before them."""
-        reached = min(self.streams.frontiers) - (self._waits_for_ties or any(self._numberings))
-        return max(self.release, reached)
+        waits = (self._waits_for_ties or any(self._numberings)) and not all(self.streams.ended)
+        return max(self.release, min(self.streams.frontiers) - waits)
 
     @property
     def passed(self) -> list[int]:
