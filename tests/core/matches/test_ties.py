@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from muntin.core.batch import Arrivals
+from muntin.core.operator import Operator
 from muntin.core.results import counted
+from muntin.core.step import Step
 from muntin.sql import parse_job
 from muntin.testing import LocalJob
 from worlds import ROW, STREAMS
@@ -61,16 +65,20 @@ def test_a_query_that_waits_for_ties_holds_results_back_and_never_takes_the_rele
     assert told(local.push({"A": rows((3, 2)), "B": rows((4, 11))})) == [(2, 10)]
 
 
-def test_rows_without_a_match_are_counted_with_those_that_waited():
+def test_rows_without_a_match_are_counted_beside_those_that_met_somebody_now(monkeypatch):
+    counts: list[dict[str, dict[int, int]]] = []
+    advance = Operator.advance
+
+    def timed(operator: Operator, arrivals: Arrivals) -> Step:
+        step = advance(operator, replace(arrivals, moment=len(counts) + 1))
+        counts.append(counted(step.found))
+        return step
+
+    monkeypatch.setattr(Operator, "advance", timed)
     local = job("A.id AS a, B.id AS b FROM A LEFT JOIN B ON A.k = B.k AND B.id > 10 WINDOW 2 microseconds")
-    shard = local.shards[0][0]
-    counts = []
-    advance = shard.operator.advance
-    shard.operator.advance = lambda arrivals: counts.append(counted((step := advance(arrivals)).found)) or step
     local.push({"A": rows((1, 1), (2, 2)), "B": rows((1, 10))})
     local.push({"A": rows((3, 3), (9, 4)), "B": rows((3, 11), (9, 12))})
-    local.push({}, ended=True)
-    assert sum(sum(moments.values()) for found in counts for moments in found.values()) == 4
+    assert counts == [{}, {"q0": {2: 4}}], "two pairs, and two rows of which it is certain only now"
 
 
 def test_what_is_late_because_its_stream_was_idle_is_reported_once_for_two_joins_of_the_same_streams():
