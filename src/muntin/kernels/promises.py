@@ -138,6 +138,8 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
     for n in range(len(times)):
         side, ts, h1, h2 = np.int64(sides[n]), times[n], h1s[n], h2s[n]
         other = 1 - side
+        if h1 == side + 1 and h2 == side + 1:  # a row without a key: it promises nothing, and passes
+            continue
         mine = _find(keys[side], info[side], h1, h2)
         theirs = _find(keys[other], info[other], h1, h2)
         until, number, is_row = untils[n], given[n], kinds[n] != MARK
