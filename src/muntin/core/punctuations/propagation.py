@@ -141,29 +141,29 @@ class PendingPunctuations:
             alone = ((new.partner == NONE) | quiet) & (new.number >= 0)
             speaks = FOR_MATCHES | FOR_ITS_SIDE | np.where(quiet, FOR_BOTH_SIDES, 0)
             self._append(side, new, alone, np.where(quiet, new.tp, FOREVER), speaks)
-        for side in Side:
-            new, first = new_promises[side], self._rows[side.other]
-            second = np.flatnonzero(new.partner >= 0)
-            if not len(second):
-                continue
-            order, last = np.argsort(first[NUMBER], kind="stable"), np.full(len(new.tp), NONE)
-            if len(order):
-                at = np.searchsorted(first[NUMBER], new.partner[second], sorter=order).clip(max=len(order) - 1)
-                found = first[NUMBER, order[at]] == new.partner[second]
-                first[OTHER, order[at[found]]] = new.tp[second[found]]
-                last[second[found]] = first[LAST, order[at[found]]]
             if preserving:
                 speaks = np.where(new.number >= 0, FOR_ITS_SIDE | FOR_BOTH_SIDES, FOR_BOTH_SIDES)
-                self._append(side, new, new.partner >= 0, new.tp, speaks, last)
+                self._append(side, new, new.partner >= 0, new.tp, speaks)
+        for side in Side:
+            second = np.flatnonzero(new_promises[side].partner >= 0)
+            if len(second) and self._rows[side.other].shape[1]:
+                self._pair(side, new_promises[side], second, preserving)
 
-    def _append(
-        self, side: Side, new: NewPromises, which: Bools, other: Int64s, speaks: Int64s, last: Int64s | None = None
-    ) -> None:
-        """Let some promises wait, with since when the other side has promised the same, and its last row."""
-        numbers = np.where(new.number < 0, -2 - new.number, new.number)
-        last = np.full(len(which), NONE) if last is None else last
-        columns = [numbers, new.tp, new.last, other, new.h1, new.h2, last, speaks, *new.lasts]
+    def _append(self, side: Side, new: NewPromises, which: Bools, other: Int64s, speaks: Int64s) -> None:
+        """Let some promises wait, with since when the other side has promised the same."""
+        numbers, none = np.where(new.number < 0, -2 - new.number, new.number), np.full(len(which), NONE)
+        columns = [numbers, new.tp, new.last, other, new.h1, new.h2, none, speaks, *new.lasts]
         self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)[:, which]], axis=1)
+
+    def _pair(self, side: Side, new: NewPromises, second: Int64s, waiting: bool) -> None:
+        """Let second promises and those that they are second to know of each other; the former may be `waiting`."""
+        first = self._rows[side.other]
+        order = np.argsort(first[NUMBER])
+        at = order[np.searchsorted(first[NUMBER], new.partner[second], sorter=order).clip(max=len(order) - 1)]
+        found = first[NUMBER, at] == new.partner[second]
+        first[OTHER, at[found]] = new.tp[second[found]]
+        if waiting:  # they are the last that were appended
+            self._rows[side][OTHER_LAST, -len(second) :][found] = first[LAST, at[found]]
 
     def due(
         self,
