@@ -51,29 +51,22 @@ def ends(
 
     Both streams have promised the key, or one has, and its last row with the key has left its window. Of two
     promises that hold together the first one counts. Where rows go out that have no match, their streams have
-    promised the key, and the last of these rows has gone out.
+    promised the key, and a row of the time of the promise would have gone out.
     """
-    mine = [[p for p in promises[side] if same_key(p.key, key)] for side in Side]
-
-    def last(side: Side, promise: Promise) -> list[int]:
-        keep = keeps[side]
-        wanted = (r for r in rows[side] if same_key(keys[side](r), key) and (keep is None or keep(r) is True))
-        return [r[times[side]] for r in wanted if r[times[side]] <= promise.ts]
-
-    def told(side: Side, promise: Promise) -> int:
-        return max([promise.ts, *(given_up(ts, window, side, kind) for ts in last(side, promise))])
-
-    if len(preserved) == 1:
-        return sorted(told(preserved[0], promise) for promise in mine[preserved[0]])
     found = []
+    mine = [[p for p in promises[side] if same_key(p.key, key)] for side in Side]
+    if len(preserved) == 1:
+        return sorted(given_up(promise.ts, window, preserved[0], kind) for promise in mine[preserved[0]])
     for side in Side:
+        others, keep = mine[side.other], keeps[side]
         for promise in mine[side]:
-            others = mine[side.other]
             held = [p for p in others if p.ts <= promise.ts <= p.until and (p.ts < promise.ts or side == Side.RIGHT)]
             if preserved:
-                found += [max(told(side, promise), told(side.other, p)) for p in held]
+                told = given_up(promise.ts, window, side, kind)
+                found += [max(told, given_up(p.ts, window, side.other, kind)) for p in held]
             elif not held:
+                wanted = [r for r in rows[side] if same_key(keys[side](r), key) and (keep is None or keep(r) is True)]
+                last = [r[times[side]] + window.side(side) - 1 for r in wanted if r[times[side]] <= promise.ts]
                 both = [p.ts for p in others if promise.ts <= p.ts <= promise.until]
-                early = [ts + window.side(side) - 1 for ts in last(side, promise)]
-                found.append(min([max([promise.ts, *early]), *both]))
+                found.append(min([max([promise.ts, *last]), *both]))
     return sorted(found)

@@ -12,8 +12,10 @@ times are event times: a query gets the same punctuations however the input is c
 Where rows of a side go out that have no match, each of them is out `told` after its own time. A query that preserves
 one side is told by the promises of that side alone, one that preserves both by the second of two promises:
 
-    early   max(tp, last + told)
-    both    max(tp, tp', last + told, last' + told')
+    early   tp + told
+    both    max(tp + told, tp' + told')
+
+The last row is not asked for: the promise of the other side may have freed it.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ from muntin.plan import SharedJoin
 
 Over = tuple[Int64s, Int64s, Int64s, Int64s]
 RULE, EARLY, BOTH = "rule", "early", "both"
-FIELDS = 8
-NUMBER, AT, LAST, OTHER, KEY1, KEY2, OTHER_LAST, SPEAKS = range(FIELDS)
+FIELDS = 7
+NUMBER, AT, LAST, OTHER, KEY1, KEY2, SPEAKS = range(FIELDS)
 """Of pending promises: number, time, last row (NONE: there is none), since when the other side has promised the same
-(FOREVER: it has not), both halves of the key, the last row of the other side where that had promised before, and for
-which queries it speaks; after them the last rows of each family of finals."""
+(FOREVER: it has not), both halves of the key, and for which queries it speaks; after them the last rows of each family
+of finals."""
 FOR_MATCHES, FOR_ITS_SIDE, FOR_BOTH_SIDES = 1, 2, 4
 """A promise may speak for queries that preserve no side, its own side, or both sides."""
 
@@ -143,7 +145,7 @@ class PendingPunctuations:
             self._append(side, new, alone, np.where(quiet, new.tp, FOREVER), speaks)
             if preserving:
                 speaks = np.where(new.number >= 0, FOR_ITS_SIDE | FOR_BOTH_SIDES, FOR_BOTH_SIDES)
-                self._append(side, new, new.partner >= 0, new.tp, speaks)
+                self._append(side, new, new.partner >= 0, np.full_like(new.tp, NONE), speaks)
         for side in Side:
             second = np.flatnonzero(new_promises[side].partner >= 0)
             if len(second) and self._rows[side.other].shape[1]:
@@ -151,8 +153,8 @@ class PendingPunctuations:
 
     def _append(self, side: Side, new: NewPromises, which: Bools, other: Int64s, speaks: Int64s) -> None:
         """Let some promises wait, with since when the other side has promised the same."""
-        numbers, none = np.where(new.number < 0, -2 - new.number, new.number), np.full(len(which), NONE)
-        columns = [numbers, new.tp, new.last, other, new.h1, new.h2, none, speaks, *new.lasts]
+        numbers = np.where(new.number < 0, -2 - new.number, new.number)
+        columns = [numbers, new.tp, new.last, other, new.h1, new.h2, speaks, *new.lasts]
         self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)[:, which]], axis=1)
 
     def _pair(self, side: Side, new: NewPromises, second: Int64s, waiting: bool) -> None:
@@ -161,9 +163,10 @@ class PendingPunctuations:
         order = np.argsort(first[NUMBER])
         at = order[np.searchsorted(first[NUMBER], new.partner[second], sorter=order).clip(max=len(order) - 1)]
         found = first[NUMBER, at] == new.partner[second]
-        first[OTHER, at[found]] = new.tp[second[found]]
         if waiting:  # they are the last that were appended
-            self._rows[side][OTHER_LAST, -len(second) :][found] = first[LAST, at[found]]
+            self._rows[side][OTHER, -len(second) :][found] = first[AT, at[found]]
+        found &= (first[SPEAKS, at] & FOR_MATCHES) > 0
+        first[OTHER, at[found]] = new.tp[second[found]]
 
     def due(
         self,
@@ -198,14 +201,15 @@ class PendingPunctuations:
         """When the output of a query is over by promises of a side, by either rule; FOREVER where they are silent."""
         if not query.preserved:
             early, both = self._ends(rows, query.window.side(side))
-            return tuple(np.where(rows[SPEAKS] & FOR_MATCHES, ends, FOREVER) for ends in (early, both))
+            speaks = (rows[SPEAKS] & FOR_MATCHES) > 0
+            return np.where(speaks, early, FOREVER), np.where(speaks, both, FOREVER)
         never = np.full(rows.shape[1], FOREVER)
-        own = np.maximum(rows[AT], _after(rows[LAST], query.told_after(side)))
+        own = _after(rows[AT], query.told_after(side))
         if query.preserved == (side,):
             return np.where(rows[SPEAKS] & FOR_ITS_SIDE, own, FOREVER), never
         if len(query.preserved) == 1:
             return never, never
-        theirs = _after(rows[OTHER_LAST], query.told_after(side.other))
+        theirs = _after(rows[OTHER], query.told_after(side.other))
         return never, np.where(rows[SPEAKS] & FOR_BOTH_SIDES, np.maximum(own, theirs), FOREVER)
 
     def over(self, family: int, windows: Sequence[Sequence[int]], before: int, release: int) -> Iterator[Over]:
@@ -237,10 +241,11 @@ class PendingPunctuations:
             rows = self._rows[side]
             if rows.shape[1]:
                 early, both = self._ends(rows, join.reach(side))
+                speaks = rows[SPEAKS] & FOR_BOTH_SIDES
                 ends = np.where(rows[SPEAKS] & FOR_MATCHES, np.minimum(early, both), rows[AT])
-                for of, last in ((side, LAST), (side.other, OTHER_LAST)):
-                    told = [query.told_after(of) for query in join.queries if of in query.preserved]
-                    ends = np.maximum(ends, _after(rows[last], max(told))) if told else ends
+                for query in (query for query in join.queries if side in query.preserved):
+                    ends = np.maximum(ends, _after(rows[AT], query.told_after(side)))
+                    ends = np.maximum(ends, np.where(speaks, _after(rows[OTHER], query.told_after(side.other)), NONE))
                 over = ends < release
                 done = rows[:, over]
                 finish(tables[side], done[KEY1], done[KEY2], done[NUMBER], early[over])
