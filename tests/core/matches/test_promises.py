@@ -18,7 +18,7 @@ from muntin.sql import parse_job
 from muntin.testing import LocalJob
 from worlds import ROW
 
-SEEDS = int(os.environ.get("MUNTIN_SEEDS", "60"))
+SEEDS = int(os.environ.get("MUNTIN_SEEDS", "40"))
 MARKED = ROW.append(pa.field("closed", pa.bool_()))
 MARKS = {
     "": "",
