@@ -64,7 +64,8 @@ def slicing_of(ends: np.ndarray, horizon: np.ndarray, routes: Routes) -> Slicing
     """A slice for each window and a class for each slice; all ages in one bucket."""
     windows = ends.shape[1]
     first, guess = np.array([range(windows + 1)] * 2), np.ones(2, np.int32)
-    return Slicing(ends, first, ends, guess, np.array([62, 62]), np.zeros_like(ends), ends, ends, horizon, routes)
+    begin, newest = np.zeros_like(ends), np.zeros(ends.shape, bool)
+    return Slicing(ends, first, ends, guess, np.array([62, 62]), begin, ends, ends, horizon, routes, newest)
 
 
 def join(

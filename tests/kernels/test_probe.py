@@ -35,7 +35,7 @@ def slicing_of(rnd: random.Random, tabled: bool) -> Slicing:
         np.array([[*CUTS, LATE]] * 2), np.array([[0, 2, 5]] * 2), np.array([[*WINDOWS, LATE]] * 2), guess,
         np.array([SHIFT, SHIFT]), np.zeros_like(reach), reach, reach,
         np.stack([horizon] * 2) if tabled else np.zeros((2, 0, 0), np.int64),
-        Routes(readers, wants),
+        Routes(readers, wants), np.zeros(reach.shape, bool),
     )  # fmt: skip
 
 

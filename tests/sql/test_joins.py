@@ -287,3 +287,20 @@ def test_in_with_a_subquery_is_told_the_spelling_with_exists(spec: JobSpec, word
     with pytest.raises(SqlError) as error:
         bound(spec, f"SELECT A.t FROM {T} WHERE A.LocationId {word} (SELECT LocationId FROM {H}) WINDOW 1 s")
     assert spelling in str(error.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("join", "emit", "hint"),
+    [
+        ("LEFT JOIN", "", "never live: aggregate the inner join"),
+        ("FULL JOIN", "EVERY 10 seconds", "never live: aggregate the inner join"),
+        ("RIGHT JOIN", "EMIT FINAL", "write EMIT FINAL over the inner join, and write the rows without a match"),
+        ("LEFT SEMI JOIN", "", "aggregate them where you read them"),
+    ],
+)
+def test_aggregates_over_joins_that_are_not_inner_say_what_to_write_instead(
+    spec: JobSpec, join: str, emit: str, hint: str
+) -> None:
+    with pytest.raises(SqlError) as error:
+        bound(spec, f"SELECT COUNT(*) AS n FROM {T} {join} {H} ON {ON} WINDOW 1 s {emit}")
+    assert hint in str(error.value.hint)

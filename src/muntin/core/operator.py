@@ -104,15 +104,14 @@ class Operator(OperatorParts):
         step, before = self._step, self._step.before
         self.chunks.expire(self.progress.stale_before, self.release)
         ends = self.promises.key_ends(self.finals, step.new_promises, before, self.release, self.progress.end)
-        punctuations = self.promises.take_effect(
-            self.view, step.new_promises, before, self.intake, self.chunks, self.counters
-        )
+        punctuations = self.promises.take_effect(self.view, step.new_promises, before, self.chunks, self.counters)
         if self.promises.frees_rows:
             self.state.relist(self.progress.places, self.counters)
         self._check_state_limit()
         self._note_levels()
         found, values = self._add_up(self.found(pairs), ends)
         found = self.matches.settle(found, before, self.release, self.chunks, self.counters)
+        self.promises.compact(self.view, self.intake, self.chunks)
         self.finals.log(self.chunks)  # also where the last of them has just gone
         self.counters.groups = self.aggregates.groups + self.finals.groups
         puts, deletes = self.chunks.changes()
@@ -195,6 +194,8 @@ class Operator(OperatorParts):
         heeded = self.promises.meet(self.view, rows, step.before, self.chunks, self.counters)
         step.new_promises = heeded.new
         step.refused += heeded.refused
+        for side, numbers in zip(Side, heeded.broken, strict=False):
+            self.matches.turn_away(side, numbers, self.payload[side], self.release, self.chunks)
         return heeded.rows
 
     def _take(self, bounds: Sequence[int], numbered: Sequence[NumberedRows | None] = (None, None)) -> Rows:

@@ -90,7 +90,8 @@ class OperatorParts:
     @property
     def view(self) -> JoinView:
         """What promises may read."""
-        return JoinView(self.join, self.state, self.payload, self.selections, self.finals, self.release)
+        found = self.join, self.state, self.payload, self.selections, self.finals, self.matches, self.release
+        return JoinView(*found)
 
     # -- what it takes --------------------------------------------------------------------------------------------
 

@@ -110,7 +110,8 @@ class Slicing(NamedTuple):
     the age of a partner from which on a row of `side` can want it, `reach[side, class]` that from which it can want it
     no more, and `keep[side, class]` the age at which such a row is stale itself. `horizon[side, left class, right
     class]` is the age from which nobody wants a pair whose earlier row is of `side`; without room for that table, and
-    where some query begins at a later age than 0, the `routes` tell.
+    where some query begins at a later age than 0, the `routes` tell. `newest[side, class]`: each query that wants such
+    a row wants it with the newest partner that it has, and nothing else of it.
     """
 
     cuts: Int64s
@@ -123,6 +124,7 @@ class Slicing(NamedTuple):
     keep: Int64s
     horizon: Int64s
     routes: Routes
+    newest: Bools
 
 
 class Scan(NamedTuple):

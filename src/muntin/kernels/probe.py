@@ -158,6 +158,27 @@ def meet_earlier(slab, partners, back, limit, band, prober, slicing, out, found)
 
 
 @inlined
+def meet_newest(slab, partners, back, limit, prober, slicing, out, found):
+    """Find the partners from `back` on that are younger than `limit`, until each query has the newest that it wants."""
+    side, other, routes = prober.side, 1 - prober.side, slicing.routes
+    asking = routes.wants[side, prober.cls, 0]
+    while back < partners.rows and asking != 0:
+        entry = entry_of(partners, back)
+        age = prober.reached - slab[entry, 0]
+        back += 1
+        if age >= limit:
+            break
+        partner = slab[entry, 1]
+        window = window_of(slicing, other, age)
+        answered = asking & routes.wants[other, partner & CLASS_MASK, 0] & routes.readers[other, window, 0]
+        if answered != 0:
+            put_pair(out, found, prober, partner, prober.ts, 2 * window + other)
+            found += 1
+            asking &= ~answered
+    return back, found
+
+
+@inlined
 def find_partners(slab, partners, prober, scan, slicing, out, found):
     """Find the partners of one row whose ages are those of the pass.
 
@@ -176,6 +197,9 @@ def find_partners(slab, partners, prober, scan, slicing, out, found):
     while low > 0 and low >= slicing.cuts[other, skipped]:
         skipped += 1
     back = start
+    if slicing.newest[side, prober.cls]:
+        back, found = meet_newest(slab, partners, back, limit, prober, slicing, out, found)
+        return found, back - start, np.int64(0), np.int64(0)
     if scan.early:
         back, found = meet_later(slab, partners, back, prober, slicing, out, found)
     back, band, routed, found = meet_earlier(slab, partners, back, limit, skipped, prober, slicing, out, found)

@@ -129,20 +129,20 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
     `unique[side]`: each row of the side promises that its key is over, from now on, for `binding[side]`; it gets the
     next of `numbers[side]`. `timed[side]`: places in the index are event times. `recent` is an empty table that leads
     to the last wanted event of each key and side in this run, `before[event]` to the one before it, where promises ask
-    for the last row of their key that is still wanted; the index has the rows before this run.
+    for the last row of their key that is still wanted; the index has the rows before this run. All fates are `PASSES`.
     """
     used = (left.used, right.used)
     keys, info = (left.keys, right.keys), (left.info, right.info)
     sides, kinds, times, h1s, h2s, untils, given = events
     fates, made, lasts, partners = out
     for n in range(len(times)):
-        side, ts, h1, h2 = np.int64(sides[n]), times[n], h1s[n], h2s[n]
-        other = 1 - side
+        side, other, ts, h1, h2 = np.int64(sides[n]), 1 - np.int64(sides[n]), times[n], h1s[n], h2s[n]
+        if h1 == side + 1 and h2 == side + 1:  # a row without a key: it promises nothing, and passes
+            continue
         mine = _find(keys[side], info[side], h1, h2)
         theirs = _find(keys[other], info[other], h1, h2)
         until, number, is_row = untils[n], given[n], kinds[n] != MARK
         if is_row:
-            fates[n] = PASSES
             tp = info[side][mine, TP]
             if tp != FREE and tp + 1 - unique[side] <= ts <= info[side][mine, UNTIL]:
                 fates[n] = BROKEN

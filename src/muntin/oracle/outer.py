@@ -43,7 +43,7 @@ def delivered(
             elif mine and side is subject and kind is JoinKind.ASOF:
                 found.append(_latest(mine, side.other, rows[side.other], times[side.other]))
             elif not mine and side in preserved and (keep is None or keep(row) is True):
-                found.append(_alone(row, side, _given_up(row[times[side]], window, side, kind)))
+                found.append(_alone(row, side, given_up(row[times[side]], window, side, kind)))
     return sorted((p for p in found if after is None or after(p.left, p.right) is True), key=lambda pair: pair.ts)
 
 
@@ -57,6 +57,6 @@ def _latest(pairs: Sequence[Pair], side: Side, rows: Sequence[Row], time: str) -
     return max(pairs, key=lambda pair: (pair.side(side)[time], arrival[id(pair.side(side))]))
 
 
-def _given_up(ts: int, window: Window, side: Side, kind: JoinKind) -> int:
+def given_up(ts: int, window: Window, side: Side, kind: JoinKind) -> int:
     """When a row without a match goes out: no match can come from then on. An as-of join speaks of its own time."""
     return ts if kind is JoinKind.ASOF else ts + window.side(side)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from muntin.model import Side, Window
+from muntin.model import JoinKind, Side, Window
 from muntin.oracle.join import Key, Promise, Row, Selection, same_key
+from muntin.oracle.outer import given_up
 
 
 def promised(
@@ -43,21 +44,29 @@ def ends(
     promises: tuple[Sequence[Promise], Sequence[Promise]],
     keeps: tuple[Selection | None, Selection | None] = (None, None),
     times: tuple[str, str] = ("ts", "ts"),
+    kind: JoinKind = JoinKind.PAIRS,
+    preserved: Sequence[Side] = (),
 ) -> list[int]:
     """The times at which a query's output is over for a key.
 
     Both streams have promised the key, or one has, and its last row with the key has left its window. Of two
-    promises that hold together the first one counts.
+    promises that hold together the first one counts. Where rows go out that have no match, their streams have
+    promised the key, and a row of the time of the promise would have gone out.
     """
     found = []
     mine = [[p for p in promises[side] if same_key(p.key, key)] for side in Side]
+    if len(preserved) == 1:
+        return sorted(given_up(promise.ts, window, preserved[0], kind) for promise in mine[preserved[0]])
     for side in Side:
         others, keep = mine[side.other], keeps[side]
         for promise in mine[side]:
-            if any(p.ts <= promise.ts <= p.until and (p.ts < promise.ts or side == Side.RIGHT) for p in others):
-                continue
-            wanted = [r for r in rows[side] if same_key(keys[side](r), key) and (keep is None or keep(r) is True)]
-            last = [r[times[side]] + window.side(side) - 1 for r in wanted if r[times[side]] <= promise.ts]
-            both = [p.ts for p in others if promise.ts <= p.ts <= promise.until]
-            found.append(min([max([promise.ts, *last]), *both]))
+            held = [p for p in others if p.ts <= promise.ts <= p.until and (p.ts < promise.ts or side == Side.RIGHT)]
+            if preserved:
+                told = given_up(promise.ts, window, side, kind)
+                found += [max(told, given_up(p.ts, window, side.other, kind)) for p in held]
+            elif not held:
+                wanted = [r for r in rows[side] if same_key(keys[side](r), key) and (keep is None or keep(r) is True)]
+                last = [r[times[side]] + window.side(side) - 1 for r in wanted if r[times[side]] <= promise.ts]
+                both = [p.ts for p in others if promise.ts <= p.ts <= promise.until]
+                found.append(min([max([promise.ts, *last]), *both]))
     return sorted(found)

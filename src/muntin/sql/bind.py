@@ -113,7 +113,9 @@ class _Binder:
             hint = "write a window of time: WINDOW 1 min"
             raise self.text.refuse(f"{joined.called} with a window of rows", joined.node, hint)
         if is_aggregate(select):
-            hint = "aggregate the pairs of an inner join, or aggregate what this query writes"
+            emit = select.args.get("emit")
+            final = emit is not None and bool(emit.args.get("final"))
+            hint = _instead_of_aggregates(bool(joined.preserved), final)
             raise self.text.refuse(f"{joined.called} with aggregates or DISTINCT", joined.node, hint)
 
     def _check_as_of(self, joined: Joined, placed: Placed) -> None:
@@ -176,3 +178,14 @@ class _Binder:
         if isinstance(item, exp.Dot):
             return item.expression.name, item
         return output_name(self.text, item), item
+
+
+def _instead_of_aggregates(preserving: bool, final: bool) -> str:
+    """What to write instead of an aggregate over a join that is not inner."""
+    if not preserving:
+        return "let this query write its rows, and aggregate them where you read them"
+    own = "write the rows without a match with LEFT ANTI JOIN, as a query of their own"
+    if final:
+        return f"write EMIT FINAL over the inner join, and {own}"
+    why = "a row without a match goes out when its window has passed, so it is never live"
+    return f"{why}: aggregate the inner join, and {own}"

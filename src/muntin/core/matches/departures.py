@@ -81,6 +81,12 @@ class Departures:
         asked = last[low:high] >= age
         return ts[low:high][asked], rows[low:high][asked]
 
+    def renumber(self, old: Int64s, new: Int64s) -> None:
+        """Give the rows with some numbers, ascending, new ones."""
+        rows = self.rows[ROW]
+        at = np.searchsorted(old, rows).clip(max=len(old) - 1)
+        rows[:] = np.where(old[at] == rows, new[at], rows)
+
     def leave(self, until: int) -> None:
         """Let go of the rows up to a time."""
         self._start += int(np.searchsorted(self.rows[TS], until, side="right"))

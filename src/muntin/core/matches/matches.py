@@ -7,7 +7,7 @@ row without a partner travels as a pair with nobody: its other row has the numbe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ from muntin.core.matches.needs import MatchNeeds
 from muntin.core.results import NOBODY, FoundPairs
 from muntin.core.selections import Selections, everybody, wanted_by
 from muntin.core.storage import ChunkKind, ChunkLog, Memory, StoredRows, distinct
-from muntin.kernels.arrays import Int32s, Int64s, UInt64s
+from muntin.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from muntin.kernels.join import Pairs, Rows
 from muntin.kernels.matches import keep_latest, note_matches
 from muntin.model import Side
@@ -105,6 +105,15 @@ class Matches:
         pairs = Pairs(np.concatenate(rows, axis=1)[:, order], times[order], np.concatenate(tags)[order], verdicts)
         return found.with_verdicts(pairs, allowed)
 
+    def to_tell(self, side: Side, payload: StoredRows, wants: UInt64s, release: int) -> tuple[Int64s, Int64s]:
+        """Times and numbers of the rows that some query may still have to tell, as far as matches are known."""
+        ts, numbers, last = self._departures[side].rows
+        waiting = np.flatnonzero(release - ts < last)
+        waiting = waiting[np.argsort(numbers[waiting])]
+        classes, met = payload.known_of(numbers[waiting])
+        waiting = waiting[(wants[classes] & self._needs.preserved[side] & ~met).any(axis=1)]
+        return ts[waiting], numbers[waiting]
+
     def _note(self, found: FoundPairs, release: int, chunks: ChunkLog) -> UInt64s:
         """Note who has met whom; for each pair the queries to which it goes."""
         pairs, needs = found.pairs, self._needs
@@ -188,14 +197,41 @@ class Matches:
         changed = np.flatnonzero((met != before).any(axis=1))
         if len(changed):
             payload.note_met(rows[changed], met[changed])
-            if release < FOREVER:  # else all rows are told now
-                self._write(side, rows[changed], met[changed], release, chunks)
+            self._write(side, rows[changed], met[changed], release, chunks)
 
     def _write(self, side: Side, rows: Int64s, met: UInt64s, release: int, chunks: ChunkLog) -> None:
+        if release == FOREVER:  # all rows are told now
+            return
         table = pa.table({ROW: rows, **{f"met{n}": met[:, n] for n in range(met.shape[1])}})
         until = release + self._needs.reach
         chunks.write(ChunkKind.MET, side, self._logged, table, until)
         self._logged += 1
+
+    def turn_away(self, side: Side, rows: Int64s, payload: StoredRows, release: int, chunks: ChunkLog) -> None:
+        """Note of rows that go to nobody that they are not to be told: after a restart they are among the others."""
+        if len(rows) and self.preserves(side):
+            rows = np.sort(rows)
+            met = np.full((len(rows), self._needs.words), ~np.uint64(0))
+            payload.note_met(rows, met)
+            self._write(side, rows, met, release, chunks)
+
+    def renumber(
+        self, side: Side, old: Int64s, new: Int64s, payload: StoredRows, release: int, chunks: ChunkLog
+    ) -> None:
+        """Go on with the rows that have some numbers, ascending, under new ones, which are stored already."""
+        if self._needs.words and len(old):
+            self._departures[side].renumber(old, new)
+            _, met = payload.known_of(old)
+            some = np.flatnonzero(met.any(axis=1))
+            some = some[np.argsort(new[some])]
+            if len(some):
+                payload.note_met(new[some], met[some])
+                self._write(side, new[some], met[some], release, chunks)
+
+    def forget(self, side: Side, which: Callable[[Int64s], Bools]) -> None:
+        """Tell the rows no more that have certain numbers."""
+        _, numbers, last = self._departures[side].rows
+        last[which(numbers)] = -1
 
     def restore(
         self,

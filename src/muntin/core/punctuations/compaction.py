@@ -3,8 +3,8 @@
 Freed rows leave the index at once, so that nothing meets them; but the chunk of a row is immutable, and goes when the
 last row in it has left its window. When more rows of a side lie dead in chunks than live, and a few thousand, the live
 ones are copied into new chunks and the old ones go: no more than that is ever wasted, and a row is copied at most once
-for each row that died. (Where rows are counted, their numbers follow from the order of arrival, which only the first
-chunk has: there dead rows go with their window.)
+for each row that died. (Where rows are counted, or the last to arrive is looked for, what matters is the order of
+arrival, which only the first chunk has: there dead rows go with their window.)
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.arrivals import FOREVER, Intake
-from muntin.core.batch import ARRIVAL, H1, H2, MARK, row_schema
-from muntin.core.join import JoinState
+from muntin.core.arrivals import FOREVER, Intake, key_columns
+from muntin.core.batch import ARRIVAL, CLASS, H1, H2, MARK, row_schema
+from muntin.core.punctuations.join_view import JoinView
 from muntin.core.storage import RANGE_BITS, RANGES, ChunkKind, ChunkLog, Memory, SidesImage
 from muntin.kernels.arrays import Bools, Int32s, Int64s
-from muntin.kernels.index import CLASS_BITS, CLASS_MASK
-from muntin.kernels.index import H1 as SLOT_H1
-from muntin.kernels.index import H2 as SLOT_H2
-from muntin.model import Axis, Side
+from muntin.kernels.hashing import hash_keys
+from muntin.kernels.index import CLASS_BITS
+from muntin.model import Axis, JoinKind, Side
 from muntin.plan import SharedJoin
 
 NUMBER = "_number"
@@ -88,33 +87,55 @@ class DeadRows:
         chunks.remove([name for kind, s, _, name in chunks if kind is ChunkKind.DEAD and s is side])
 
 
-def compact(
-    join: SharedJoin, side: Side, dead: DeadRows, state: JoinState, intake: Intake, chunks: ChunkLog, release: int
-) -> None:
-    """Copy the live rows of a side into new chunks if too many of their neighbours are dead; the old ones go."""
+def compact(view: JoinView, side: Side, dead: DeadRows, intake: Intake, chunks: ChunkLog) -> None:
+    """Copy the live rows of a side into new chunks if too many of their neighbours are dead; the old ones go.
+
+    Dead rows that may have to be told are copied too: no partner can come, but nobody has said so yet.
+    """
     old = {
         base: name
         for kind, s, base, name in chunks
-        if s is side and kind is ChunkKind.ROWS and chunks.live[name].last_ts <= release
+        if s is side and kind is ChunkKind.ROWS and chunks.live[name].last_ts <= view.release
     }
-    stored = sum(chunks.live[name].rows for name in old.values())
-    if stored <= 2 * state.rows(side) + SLACK or join.axes[side] is Axis.ROWS:
+    stored, live = sum(chunks.live[name].rows for name in old.values()), view.state.rows(side)
+    if stored <= 2 * live + SLACK or _keeps_arrivals(view.join, side):
+        return
+    waiting_ts, waiting = view.matches.to_tell(side, view.payload[side], view.selections[side].wants, view.release)
+    alone = np.isin(waiting, dead.numbers(side))
+    if stored <= 2 * (live + int(alone.sum())) + SLACK:
         return
     bases = np.array(sorted(old), np.int64)
     ends = bases + np.array([chunks.live[old[int(base)]].rows for base in bases], np.int64)
-    places, homes = state.entries(side)
-    inside = np.flatnonzero(_within(state.index.slab[places, 1] >> CLASS_BITS, bases, ends))
-    order = inside[np.argsort(state.index.slab[places[inside], 0], kind="stable")]
+    slab, (places, _) = view.state.index.slab, view.state.entries(side)
+    numbers = np.concatenate([slab[places, 1] >> CLASS_BITS, waiting[alone]])
+    ts = np.concatenate([slab[places, 0], waiting_ts[alone]])
+    inside = np.flatnonzero(_within(numbers, bases, ends))
+    order, told = inside[np.argsort(ts[inside], kind="stable")], []
     for start in range(0, len(order), PIECE):
         piece = order[start : start + PIECE]
-        _move(join, side, state, intake, places[piece], homes[piece])
+        base, classes = _move(view, side, intake, numbers[piece])
+        moved, stays = base + np.arange(len(piece)), piece < len(places)
+        slab[places[piece[stays]], 1] = moved[stays] << CLASS_BITS | classes[stays]
+        told.append((moved[~stays], ts[piece[~stays]], view.selections[side].retention[classes[~stays]]))
+        by_number = np.argsort(numbers[piece])
+        known = numbers[piece[by_number]], moved[by_number]
+        view.matches.renumber(side, *known, view.payload[side], view.release, chunks)
+    view.matches.forget(side, lambda rows: _within(rows, bases, ends))
     left = dead.numbers(side)
     left = left[~_within(left, bases, ends)]
     dead.clear(side, chunks)
     chunks.remove(old.values())
+    for rows in told:
+        dead.add(side, *rows, chunks)
     if len(left):  # rows of chunks that are partly held; the clock says when they would have left at last
-        last, retention = np.full(len(left), release), np.full(len(left), join.cuts[side][-1])
+        last, retention = np.full(len(left), view.release), np.full(len(left), view.join.cuts[side][-1])
         dead.add(side, left, last, retention, chunks)
+
+
+def _keeps_arrivals(join: SharedJoin, side: Side) -> bool:
+    """Whether the order in which rows of a side arrived matters later: for their numbers, or for the latest of them."""
+    looked_at = any(q.kind is JoinKind.ASOF and q.subject is side.other for q in join.queries)
+    return looked_at or join.axes[side] is Axis.ROWS
 
 
 def _within(numbers: Int64s, bases: Int64s, ends: Int64s) -> Bools:
@@ -123,16 +144,16 @@ def _within(numbers: Int64s, bases: Int64s, ends: Int64s) -> Bools:
     return (at >= 0) & (numbers < ends[at.clip(min=0)])
 
 
-def _move(join: SharedJoin, side: Side, state: JoinState, intake: Intake, places: Int64s, homes: Int32s) -> None:
-    """Give rows, in time order, new numbers, and a chunk of their own."""
-    slab, slots, schema = state.index.slab, state.index.slots, row_schema(join, side)
-    numbers, classes = slab[places, 1] >> CLASS_BITS, (slab[places, 1] & CLASS_MASK).astype(np.int32)
+def _move(view: JoinView, side: Side, intake: Intake, numbers: Int64s) -> tuple[int, Int32s]:
+    """Give rows, in time order, new numbers, and a chunk of their own; the first number, and the classes of all."""
+    join, schema = view.join, row_schema(view.join, side)
     found, at = intake.payload[side].fetch(numbers)
     rows = found.take(pa.array(at))
-    own = {H1: pa.array(slots[homes, SLOT_H1]), H2: pa.array(slots[homes, SLOT_H2])}
+    h1, h2, valid = hash_keys(key_columns(join, side, rows))
+    own = {name: pa.array(np.where(valid, half, side + 1)) for name, half in ((H1, h1), (H2, h2))}
     columns = [own[f.name] if f.name in own else _column(rows, f) for f in schema]
-    base = intake.move(side, pa.table(columns, schema=schema), classes)
-    slab[places, 1] = base + np.arange(len(places)) << CLASS_BITS | classes
+    classes = rows[CLASS].to_numpy()
+    return intake.move(side, pa.table(columns, schema=schema), classes), classes
 
 
 def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:

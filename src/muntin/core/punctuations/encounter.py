@@ -18,9 +18,11 @@ from muntin.kernels.arrays import AnyArray, Int64s, UInt8s
 from muntin.kernels.join import Rows
 from muntin.kernels.promises import (
     BROKEN,
+    COVERED,
     MARK,
     NONE,
     PASSES,
+    SILENT,
     Outcome,
     PromiseEvents,
     Table,
@@ -85,6 +87,7 @@ def meet(
     fate, made = _in_place(order, outcome.fate)[:count], _in_place(order, outcome.number)[:count]
     if not rules.frees:
         fate[fate > BROKEN] = PASSES
+    fate[(fate == SILENT) & rules.preserved[rows.side]] = COVERED  # it has no partner, which is to be told
     return Encounter(fate, made, events, outcome)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from muntin.core.aggregates import Finals
 from muntin.core.join import JoinState
+from muntin.core.matches import Matches
 from muntin.core.selections import Selections, per_class
 from muntin.core.storage import StoredRows
 from muntin.kernels.arrays import Bools, Int64s
@@ -27,6 +28,7 @@ class JoinView:
     payload: tuple[StoredRows, ...]
     selections: tuple[Selections, Selections]
     finals: Finals
+    matches: Matches
     release: int
 
     @property

@@ -52,6 +52,8 @@ class HeededRows:
     rows: Rows
     new: Sequence[NewPromises] = ()
     refused: RefusedRows = field(default_factory=list)
+    broken: Sequence[Int64s] = ()
+    """Of each side, the numbers of the rows that broke a promise."""
 
 
 class NoPromises:
@@ -113,16 +115,13 @@ class NoPromises:
         return [KeyEnds.of(()) for _ in finals.states]
 
     def take_effect(
-        self,
-        view: JoinView,
-        new: Sequence[NewPromises],
-        before: int,
-        intake: Intake,
-        chunks: ChunkLog,
-        counters: Counters,
+        self, view: JoinView, new: Sequence[NewPromises], before: int, chunks: ChunkLog, counters: Counters
     ) -> dict[str, pa.Table]:
         """Free what promises make useless; for each query, the keys of which its output brings no more rows."""
         return {}
+
+    def compact(self, view: JoinView, intake: Intake, chunks: ChunkLog) -> None:
+        """Give back the room of rows that were freed, if it is much, once it is known which rows have a match."""
 
     def dead_rows(self, side: Side) -> Int64s:
         """Numbers of rows that a promise freed, in chunks that are still there."""

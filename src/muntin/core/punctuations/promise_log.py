@@ -116,7 +116,8 @@ class PromiseLog:
         """Log promises and keep their keys in memory: they are needed while they bind or are pending."""
         self._remember(side, base, table)
         last = max(pc.max(table[UNTIL]).as_py(), pc.max(table[TS]).as_py() + self._rules.window(side))
-        chunks.write(kind, side, base, table, last)
+        after = max(self._rules.window(s) for s in Side)  # one of the other side may come as long as this one binds
+        chunks.write(kind, side, base, table, last + after)
 
     def _remember(self, side: Side, base: int, table: pa.Table) -> None:
         self.keys[side].add(base, table.select([TS, *self._names]), np.zeros(table.num_rows, np.int32))

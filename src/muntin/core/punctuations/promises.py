@@ -181,14 +181,15 @@ class Promises(NoPromises):
             new.append(new_promises(self._rules, side, met.events, met.outcome, last_rows))
             made = rows.row[(rows.side == side) & (met.made >= first[side])]
             self._write(view, side, new[side], int(first[side]), made, chunks)
-        self._pending.add(new)
+        self._pending.add(new, bool(self._rules.preserved.any()))
         wanted = view.wanted[rows.side, rows.cls]
         counters.silent += int(((met.fate == SILENT) & wanted).sum())
-        refused = [(side, self._broken(view, side, rows, met.fate, counters)) for side in Side]
+        broken = [rows.row[(rows.side == side) & (met.fate == BROKEN)] for side in Side]
+        refused = [(side, self._broken(view, side, broken[side], counters)) for side in Side]
         self._spare(view, rows, met.fate, chunks, counters)
         joined = (met.fate != BROKEN) & (met.fate != SILENT) & wanted
         kept = rows.kept & (met.fate != COVERED)
-        return HeededRows(Rows._make(a[joined] for a in rows._replace(kept=kept)), new, refused)
+        return HeededRows(Rows._make(a[joined] for a in rows._replace(kept=kept)), new, refused, broken)
 
     def _spell_out(self, view: JoinView, side: Side, rows: Rows, before: int, chunks: ChunkLog) -> Marks:
         """Ranges as punctuations for each key in them that has come: there are none for keys that nobody has sent."""
@@ -210,8 +211,7 @@ class Promises(NoPromises):
         if known.any():
             self._log.add_last_rows(side, new.chosen(known), chunks)
 
-    def _broken(self, view: JoinView, side: Side, rows: Rows, fate: UInt8s, counters: Counters) -> pa.Table:
-        chosen = rows.row[(rows.side == side) & (fate == BROKEN)]
+    def _broken(self, view: JoinView, side: Side, chosen: Int64s, counters: Counters) -> pa.Table:
         counters.broken[side] += len(chosen)
         found, places = view.payload[side].fetch(chosen)
         return self._refused(side, found.take(pa.array(places)), "broken: the stream had promised no more of this key")
@@ -242,22 +242,17 @@ class Promises(NoPromises):
         return found
 
     def take_effect(
-        self,
-        view: JoinView,
-        new: Sequence[NewPromises],
-        before: int,
-        intake: Intake,
-        chunks: ChunkLog,
-        counters: Counters,
+        self, view: JoinView, new: Sequence[NewPromises], before: int, chunks: ChunkLog, counters: Counters
     ) -> dict[str, pa.Table]:
         self._purge(view, new, chunks, counters)
-        punctuations = self._pending.due(view.join, self._log.keys, self.tables, before, view.release)
-        for query in (q for q in view.join.queries if not q.is_inner):  # its rows may come later than its matches
-            punctuations.pop(query.name, None)
+        since = view.matches.meta.since
+        punctuations = self._pending.due(view.join, self._log.keys, self.tables, before, view.release, since)
         counters.propagated += sum(table.num_rows for table in punctuations.values())
-        for side in Side:
-            compact(view.join, side, self._dead, view.state, intake, chunks, view.release)
         return punctuations
+
+    def compact(self, view: JoinView, intake: Intake, chunks: ChunkLog) -> None:
+        for side in Side:
+            compact(view, side, self._dead, intake, chunks)
 
     def _purge(self, view: JoinView, new: Sequence[NewPromises], chunks: ChunkLog, counters: Counters) -> None:
         """Take out the rows that wait for keys that are over."""
@@ -297,5 +292,5 @@ class Promises(NoPromises):
                 self._dead.recall(side, tables[name][NUMBER].to_numpy())
             elif kind is ChunkKind.RANGES:
                 self._ranges.recall(side, tables[name])
-        self._pending.add(enter_again(view, self._rules, logged, self._promised))
+        self._pending.add(enter_again(view, self._rules, logged, self._promised), bool(self._rules.preserved.any()))
         self._pending.settle(view.join, self.tables, view.release)

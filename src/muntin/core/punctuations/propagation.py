@@ -8,11 +8,19 @@ bring pairs with v up to the time
 
 whichever is earlier. At that time, as soon as the join has come past it, the query's output is punctuated for v. Both
 times are event times: a query gets the same punctuations however the input is cut, and after every restart.
+
+Where rows of a side go out that have no match, each of them is out `told` after its own time. A query that preserves
+one side is told by the promises of that side alone, one that preserves both by the second of two promises:
+
+    early   tp + told
+    both    max(tp + told, tp' + told')
+
+The last row is not asked for: the promise of the other side may have freed it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -26,15 +34,18 @@ from muntin.core.storage import Memory, SidesImage, StoredRows
 from muntin.kernels.arrays import Bools, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.promises import NONE, Table, finish
-from muntin.model import Side
+from muntin.model import Query, Side
 from muntin.plan import SharedJoin
 
 Over = tuple[Int64s, Int64s, Int64s, Int64s]
 RULE, EARLY, BOTH = "rule", "early", "both"
-FIELDS = 6
-NUMBER, AT, LAST, OTHER, KEY1, KEY2 = range(FIELDS)
+FIELDS = 7
+NUMBER, AT, LAST, OTHER, KEY1, KEY2, SPEAKS = range(FIELDS)
 """Of pending promises: number, time, last row (NONE: there is none), since when the other side has promised the same
-(FOREVER: it has not), both halves of the key; after them the last rows of each family of finals."""
+(FOREVER: it has not), both halves of the key, and for which queries it speaks; after them the last rows of each family
+of finals."""
+FOR_MATCHES, FOR_ITS_SIDE, FOR_BOTH_SIDES = 1, 2, 4
+"""A promise may speak for queries that preserve no side, its own side, or both sides."""
 
 
 @dataclass(frozen=True)
@@ -120,50 +131,86 @@ class PendingPunctuations:
     def nbytes(self) -> int:
         return sum(rows.nbytes for rows in self._rows)
 
-    def add(self, new_promises: Sequence[NewPromises]) -> None:
+    def add(self, new_promises: Sequence[NewPromises], preserving: bool) -> None:
         """Take in new promises; one that is the second for its key ends the waiting of the first.
 
-        Of a quiet promise (kernels/promises.py) nothing is said; a second one after it speaks for both.
+        Of a quiet promise (kernels/promises.py) nothing is said; a second one after it speaks for both. Where some
+        query is `preserving` a side, second promises speak too.
         """
         for side in Side:
             new = new_promises[side]
             quiet = (new.partner != NONE) & (new.partner < 0)
             alone = ((new.partner == NONE) | quiet) & (new.number >= 0)
-            other = np.where(quiet, new.tp, FOREVER)[alone]
-            columns = [new.number[alone], new.tp[alone], new.last[alone], other, new.h1[alone], new.h2[alone]]
-            columns += list(new.lasts[:, alone])
-            self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)], axis=1)
+            speaks = FOR_MATCHES | FOR_ITS_SIDE | np.where(quiet, FOR_BOTH_SIDES, 0)
+            self._append(side, new, alone, np.where(quiet, new.tp, FOREVER), speaks)
+            if preserving:
+                speaks = np.where(new.number >= 0, FOR_ITS_SIDE | FOR_BOTH_SIDES, FOR_BOTH_SIDES)
+                self._append(side, new, new.partner >= 0, np.full_like(new.tp, NONE), speaks)
         for side in Side:
-            second, first = new_promises[side], self._rows[side.other]
-            paired = second.partner >= 0
-            if not paired.any() or not first.shape[1]:
-                continue
-            order = np.argsort(first[NUMBER])
-            at = np.searchsorted(first[NUMBER], second.partner[paired], sorter=order).clip(max=len(order) - 1)
-            found = first[NUMBER, order[at]] == second.partner[paired]
-            first[OTHER, order[at[found]]] = second.tp[paired][found]
+            second = np.flatnonzero(new_promises[side].partner >= 0)
+            if len(second) and self._rows[side.other].shape[1]:
+                self._pair(side, new_promises[side], second, preserving)
+
+    def _append(self, side: Side, new: NewPromises, which: Bools, other: Int64s, speaks: Int64s) -> None:
+        """Let some promises wait, with since when the other side has promised the same."""
+        numbers = np.where(new.number < 0, -2 - new.number, new.number)
+        columns = [numbers, new.tp, new.last, other, new.h1, new.h2, speaks, *new.lasts]
+        self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)[:, which]], axis=1)
+
+    def _pair(self, side: Side, new: NewPromises, second: Int64s, waiting: bool) -> None:
+        """Let second promises and those that they are second to know of each other; the former may be `waiting`."""
+        first = self._rows[side.other]
+        order = np.argsort(first[NUMBER])
+        at = order[np.searchsorted(first[NUMBER], new.partner[second], sorter=order).clip(max=len(order) - 1)]
+        found = first[NUMBER, at] == new.partner[second]
+        if waiting:  # they are the last that were appended
+            self._rows[side][OTHER, -len(second) :][found] = first[AT, at[found]]
+        found &= (first[SPEAKS, at] & FOR_MATCHES) > 0
+        first[OTHER, at[found]] = new.tp[second[found]]
 
     def due(
-        self, join: SharedJoin, keys: Sequence[StoredRows], tables: Sequence[Table], before: int, release: int
+        self,
+        join: SharedJoin,
+        keys: Sequence[StoredRows],
+        tables: Sequence[Table],
+        before: int,
+        release: int,
+        since: Mapping[str, int],
     ) -> dict[str, pa.Table]:
-        """For each query, the punctuations of its output with times from `before` on that lie before `release`."""
+        """For each query, the punctuations of its output with times from `before` on that lie before `release`.
+
+        Queries that came while the job ran hear of promises `since` a time.
+        """
         parts: dict[str, list[pa.Table]] = {}
         for side in Side:
             rows = self._rows[side]
-            if not rows.shape[1]:
-                continue
-            for window in join.windows[side]:
-                early, both = self._ends(rows, window)
+            for alike in _alike(join, side, since) if rows.shape[1] else ():
+                early, both = self._ends_of(alike[0], side, rows)
                 ends = np.minimum(early, both)
-                chosen = np.flatnonzero((ends >= before) & (ends < release))
+                heard = rows[AT] >= since.get(alike[0].name, NONE)
+                chosen = np.flatnonzero(heard & (ends >= before) & (ends < release))
                 if len(chosen):
                     sooner = early[chosen] < both[chosen]
                     table = _rendered(join, keys[side], rows[NUMBER, chosen], ends[chosen], sooner)
-                    for query in join.queries:
-                        if query.window.side(side) == window:
-                            parts.setdefault(query.name, []).append(table)
+                    for query in alike:
+                        parts.setdefault(query.name, []).append(table)
         self.settle(join, tables, release)
         return {name: in_order(tables_) for name, tables_ in parts.items()}
+
+    def _ends_of(self, query: Query, side: Side, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """When the output of a query is over by promises of a side, by either rule; FOREVER where they are silent."""
+        if not query.preserved:
+            early, both = self._ends(rows, query.window.side(side))
+            speaks = (rows[SPEAKS] & FOR_MATCHES) > 0
+            return np.where(speaks, early, FOREVER), np.where(speaks, both, FOREVER)
+        never = np.full(rows.shape[1], FOREVER)
+        own = _after(rows[AT], query.told_after(side))
+        if query.preserved == (side,):
+            return np.where(rows[SPEAKS] & FOR_ITS_SIDE, own, FOREVER), never
+        if len(query.preserved) == 1:
+            return never, never
+        theirs = _after(rows[OTHER], query.told_after(side.other))
+        return never, np.where(rows[SPEAKS] & FOR_BOTH_SIDES, np.maximum(own, theirs), FOREVER)
 
     def over(self, family: int, windows: Sequence[Sequence[int]], before: int, release: int) -> Iterator[Over]:
         """The same for a family of finals, with its windows on both sides: key, time, number of the window."""
@@ -194,7 +241,12 @@ class PendingPunctuations:
             rows = self._rows[side]
             if rows.shape[1]:
                 early, both = self._ends(rows, join.reach(side))
-                over = np.minimum(early, both) < release
+                speaks = rows[SPEAKS] & FOR_BOTH_SIDES
+                ends = np.where(rows[SPEAKS] & FOR_MATCHES, np.minimum(early, both), rows[AT])
+                for query in (query for query in join.queries if side in query.preserved):
+                    ends = np.maximum(ends, _after(rows[AT], query.told_after(side)))
+                    ends = np.maximum(ends, np.where(speaks, _after(rows[OTHER], query.told_after(side.other)), NONE))
+                over = ends < release
                 done = rows[:, over]
                 finish(tables[side], done[KEY1], done[KEY2], done[NUMBER], early[over])
                 self._rows[side] = rows[:, ~over]
@@ -205,8 +257,22 @@ class PendingPunctuations:
         both = np.where(rows[OTHER] == FOREVER, FOREVER, np.maximum(rows[AT], rows[OTHER]))
         if not self._early:
             return np.full_like(both, FOREVER), both
-        gone = np.where(last == NONE, NONE, np.minimum(last, FOREVER - window) + window - 1)
+        gone = _after(last, window - 1)
         return np.maximum(rows[AT], np.where(last == FOREVER, FOREVER, gone)), both
+
+
+def _after(times: Int64s, duration: int) -> Int64s:
+    """Times that lie so much later; none where there is none."""
+    return np.where(times == NONE, NONE, np.minimum(times, FOREVER - duration) + duration)
+
+
+def _alike(join: SharedJoin, side: Side, since: Mapping[str, int]) -> Iterable[list[Query]]:
+    """The queries in groups whose outputs are over at the same times."""
+    found: dict[object, list[Query]] = {}
+    for query in join.queries:
+        told = tuple(query.told_after(s) if s in query.preserved else None for s in (side, side.other))
+        found.setdefault((query.window.side(side), told, since.get(query.name)), []).append(query)
+    return found.values()
 
 
 def _rendered(join: SharedJoin, keys: StoredRows, numbers: Int64s, ends: Int64s, early: Bools) -> pa.Table:

@@ -128,9 +128,12 @@ class RangePromises:
     def _values(
         self, view: JoinView, side: Side, numbers: Int64s, h1: Int64s, h2: Int64s
     ) -> tuple[Any, Int64s, Int64s]:
+        """Keys of rows; those of rows without a key are left out."""
         found, places = view.payload[side].fetch(numbers)
         (column,) = key_columns(view.join, side, found)
-        return _plain(column)[places], h1, h2
+        column = column.take(pa.array(places))
+        there = np.asarray(column.is_valid())
+        return _plain(column.drop_null()), h1[there], h2[there]
 
 
 def _plain(column: pa.ChunkedArray) -> AnyArray:

@@ -27,8 +27,9 @@ class PromiseRules:
     early: bool
     """Whether the output is over for a key when its last row has left its window."""
     frees: bool
-    """Live pairs of aggregates are found again from the rows, so that these must stay for as long as the pairs; and a
-    row without a match stays until it is told."""
+    """Live pairs of aggregates are found again from the rows, so that these must stay for as long as the pairs."""
+    preserved: Bools
+    """Whether some query has rows of the side go out that have no match."""
 
     @classmethod
     def of(cls, join: SharedJoin, how: str) -> PromiseRules:
@@ -41,7 +42,8 @@ class PromiseRules:
             binding_us=np.array([FOR_GOOD if eternal else s.binding_us if s else 0 for s in sides], np.int64),
             timed=np.array([join.axes[side] is Axis.TIME for side in Side]),
             early=not eternal,
-            frees=all(query.is_inner and not query.looks_at_live_pairs for query in join.queries),
+            frees=not any(query.looks_at_live_pairs for query in join.queries),
+            preserved=np.array([any(side in query.preserved for query in join.queries) for side in Side]),
         )
 
     def window(self, side: Side) -> int:

@@ -8,9 +8,9 @@ import numpy as np
 
 from muntin.core.selections.classes import query_bits, query_flags
 from muntin.core.selections.selections import Selections
-from muntin.kernels.arrays import Int32s, Int64s, UInt64s
+from muntin.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from muntin.kernels.join import Routes, Slicing, horizons
-from muntin.model import Side
+from muntin.model import JoinKind, Side
 from muntin.plan import SharedJoin
 
 BUCKETS = 1 << 10
@@ -69,7 +69,22 @@ def slicing(join: SharedJoin, selections: Sequence[Selections]) -> Slicing:
     begin = per_class(left.begin, right.begin)
     readers = routes(join, [s.wants for s in selections])
     guess, bucket = _guesses(join)
-    return Slicing(cuts, first, windows, guess, bucket, begin, reach, retention, _horizons(join, selections), readers)
+    wanted = begin, reach, retention, _horizons(join, selections), readers, _newest(join, selections)
+    return Slicing(cuts, first, windows, guess, bucket, *wanted)
+
+
+def _newest(join: SharedJoin, selections: Sequence[Selections]) -> Bools:
+    """Which classes of rows of each side only as-of joins want, whose partners need not satisfy more than selections.
+
+    Queries beyond one word of bits are not told apart.
+    """
+    found = []
+    for side in Side:
+        alike = [q.kind is JoinKind.ASOF and q.subject is side and q.residual is None for q in join.queries]
+        others = query_bits(~np.array([alike]))
+        wants = selections[side].wants
+        found.append(((wants & others == 0).all(axis=1) & (wants.shape[1] == 1)).astype(np.int64))
+    return per_class(*found) > 0
 
 
 def _guesses(join: SharedJoin) -> tuple[Int32s, Int64s]:
