@@ -121,10 +121,6 @@ class _Binder:
         if joined.kind is not JoinKind.ASOF or joined.subject is None:
             return
         of, at = joined.sides[joined.subject], joined.sides[joined.subject.other]
-        for side in joined.sides:
-            if side.stream.time_expr is not None:  # ON cannot name it
-                what = f"{joined.called} with {side.stream.name}, whose TIMESTAMP BY is an expression,"
-                raise self.text.refuse(what, joined.node, "give the stream its event time as a column")
         last = placed.bounds.high if joined.subject is Side.LEFT else placed.bounds.low
         if last is None or (last > 0 if joined.subject is Side.LEFT else last < 0):
             message = f"{joined.called} looks back from {of.time}: ON does not say that {at.time} is not later"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from muntin.model import JobSpec, Side, SqlError, Stream
 from muntin.model.types import Field
-from muntin.sql.places import SqlText, did_you_mean, listing
+from muntin.sql.parsing import event_time_of
+from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 from muntin.sql.tree import Duration, RowCount, StreamRef
 
 _TWO = "FROM takes two declared streams"
@@ -26,7 +28,12 @@ class Source:
     @property
     def time(self) -> str:
         """What the query calls its event time."""
-        return f"{self.alias}.{self.stream.time}"
+        if self.stream.time_expr is None:
+            return f"{self.alias}.{self.stream.time}"
+        text = SqlText(self.stream.time)
+        columns = [span for c in event_time_of(text).find_all(exp.Column) if (span := span_of(c)) is not None]
+        ends = [0, *sorted(span.start for span in columns), len(text.text)]
+        return f"{self.alias}.".join(text.slice(Span(*piece)) for piece in itertools.pairwise(ends))
 
 
 class Names:
