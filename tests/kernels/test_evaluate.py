@@ -16,3 +16,13 @@ def test_parts_that_two_expressions_have_in_common_fail_for_their_row_only():
 
 def test_a_part_that_occurs_twice_in_one_expression_fails_for_its_row_only():
     assert evaluate(TABLE, [('("l.b" * 4) + ("l.b" * 4)', "bigint")])[0].to_pylist() == [None, 8, None]
+
+
+def test_a_row_on_which_duckdb_breaks_down_is_null_and_the_others_are_not():
+    times = pa.array([0, -(2**63), 5, None, -(2**63), 7], pa.timestamp("us"))
+    table = pa.table({"when": times, "n": list(range(6))})
+    for _ in range(2):  # the connection is another one afterwards
+        text, twice = evaluate(table, [('CAST("when" AS VARCHAR)', "string"), ("n * 2", "bigint")])
+        assert [value is None for value in text.to_pylist()] == [False, True, False, True, True, False]
+        assert twice.to_pylist() == [0, None, 4, 6, None, 10]
+    assert evaluate(table, [("n + 1", "bigint")])[0].to_pylist() == [1, 2, 3, 4, 5, 6]

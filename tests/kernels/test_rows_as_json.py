@@ -73,3 +73,12 @@ def test_nested_values_are_json_all_the_way_down():
     assert first["r"] == [{"x": ["NaN"]}, None]
     assert first["plain"] == {"t": "2024-01-01 00:00:00+00"}
     assert second == {"s": None, "m": None, "r": [], "plain": None}
+
+
+def test_times_without_a_zone_are_told_to_the_ends_of_their_range():
+    times = pa.array([-(2**63), 2**63 - 2, 0, None], pa.timestamp("us"))
+    nested = pa.array([[{"t": -(2**63)}], [], None, [None]], pa.list_(pa.struct([("t", pa.timestamp("us"))])))
+    got = read(pa.table({"at": times, "nested": nested}))
+    earliest = "290309-12-21 (BC) 19:59:05.224192"
+    assert [row["at"] for row in got] == [earliest, "294247-01-10 04:00:54.775806", "1970-01-01 00:00:00", None]
+    assert [row["nested"] for row in got] == [[{"t": earliest}], [], None, [None]]

@@ -9,12 +9,14 @@ with the same input and the same state. What lies in `Checkpoint` is durable: it
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -69,6 +71,12 @@ class Session:
 
     def getConf(self) -> dict[str, str]:
         return {"spark.driver.host": "127.0.0.1"}
+
+    @property
+    def _jvm(self) -> Any:
+        """Java's own classes: the one process there is stands in for its process."""
+        process = SimpleNamespace(current=lambda: SimpleNamespace(pid=os.getpid))
+        return SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(ProcessHandle=process)))
 
     @property
     def readStream(self) -> Reader:

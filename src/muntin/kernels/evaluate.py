@@ -84,6 +84,8 @@ def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+EARLIEST_LOCAL_TIME = "290309-12-21 (BC) 19:59:05.224192"
+"""The one time without a zone that DuckDB cannot print: -2^63 microseconds."""
 COLUMN_PRUNING = "unused_columns"
 """The one optimizer that projections need: columns that no expression names are not read."""
 
@@ -133,14 +135,36 @@ def evaluate(table: pa.Table, expressions: Sequence[tuple[str, str]]) -> list[pa
     if table.num_rows == 0:
         return [pa.chunked_array([], arrow_type(t)) for _, t in expressions]
     columns = ", ".join(f"TRY(CAST(({sql}) AS {duckdb_type(t)})) AS c{i}" for i, (sql, t) in enumerate(expressions))
-    _declare_functions(columns)
-    con = connection()
-    con.register("_rows", _with_plain_durations(table))
-    try:
-        result = con.sql(f"SELECT {columns} FROM _rows").to_arrow_table()
-    finally:
-        con.unregister("_rows")
+    result = _evaluate(_with_plain_durations(table), columns, len(expressions))
     return [column.cast(arrow_type(t)) for column, (_, t) in zip(result.columns, expressions, strict=True)]
+
+
+def _evaluate(table: pa.Table, columns: str, width: int) -> pa.Table:
+    """DuckDB's answer; a row on which it breaks down altogether gets NULLs, and the others what is theirs."""
+    _declare_functions(columns)
+    try:
+        return _select(columns, table)
+    except (duckdb.InternalException, duckdb.FatalException):
+        _forget_connection()
+    if table.num_rows == 1:
+        return pa.table([pa.nulls(1)] * width, [f"c{i}" for i in range(width)])
+    half = table.num_rows // 2
+    parts = [_evaluate(part, columns, width) for part in (table.slice(0, half), table.slice(half))]
+    return pa.concat_tables(parts, promote_options="default")
+
+
+def _select(columns: str, table: pa.Table) -> pa.Table:
+    con = connection()
+    con.register("_rows", table)
+    result = con.sql(f"SELECT {columns} FROM _rows").to_arrow_table()
+    con.unregister("_rows")
+    return result
+
+
+def _forget_connection() -> None:
+    """After a fatal error a connection refuses everything: the next use opens another."""
+    connection.cache_clear()
+    _declare.cache_clear()
 
 
 def _with_plain_durations(table: pa.Table) -> pa.Table:
@@ -160,12 +184,7 @@ def rows_as_json(table: pa.Table) -> pa.Array:
         f"{_quoted(field.name)}, {_json_value(name, field.type)}"
         for name, field in zip(plain, table.schema, strict=True)
     )
-    con = connection()
-    con.register("_rows", table.rename_columns(plain))
-    try:
-        result = con.sql(f"SELECT CAST(json_object({members}) AS VARCHAR) AS j FROM _rows").to_arrow_table()
-    finally:
-        con.unregister("_rows")
+    result = _select(f"CAST(json_object({members}) AS VARCHAR) AS j", table.rename_columns(plain))
     return result["j"].combine_chunks().cast(pa.string())
 
 
@@ -174,11 +193,14 @@ def _quoted(text: str) -> str:
 
 
 def _json_value(value: str, kind: pa.DataType, depth: int = 0) -> str:
-    """DuckDB's text of a value as JSON; NaN and infinity as text, wherever they stand in it."""
+    """DuckDB's text of a value as JSON; what it has no JSON or no text for is spelled out, wherever it stands."""
     if pa.types.is_floating(kind):
         spelled = f"CASE WHEN isnan({value}) THEN 'NaN' WHEN {value} > 0 THEN 'Infinity' ELSE '-Infinity' END"
         return f"CASE WHEN isnan({value}) OR isinf({value}) THEN to_json({spelled}) ELSE to_json({value}) END"
-    if not _holds_floats(kind):
+    if _is_local_time(kind):
+        earliest = f"epoch_us({value}) = (-9223372036854775808)::BIGINT"
+        return f"CASE WHEN {earliest} THEN {_quoted(EARLIEST_LOCAL_TIME)} ELSE CAST({value} AS VARCHAR) END"
+    if not _needs_spelling(kind):
         return value
     item = f"x{depth}"
     if pa.types.is_struct(kind):
@@ -193,7 +215,11 @@ def _json_value(value: str, kind: pa.DataType, depth: int = 0) -> str:
     return f"CASE WHEN {value} IS NOT NULL THEN {made} END"
 
 
-def _holds_floats(kind: pa.DataType) -> bool:
-    if pa.types.is_floating(kind):
+def _is_local_time(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is None
+
+
+def _needs_spelling(kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind) or _is_local_time(kind):
         return True
-    return any(_holds_floats(kind.field(n).type) for n in range(kind.num_fields))
+    return any(_needs_spelling(kind.field(n).type) for n in range(kind.num_fields))
