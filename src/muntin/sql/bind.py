@@ -148,6 +148,8 @@ class _Binder:
             name, node = self._item(item, names)
             if name.lower() in outputs:
                 hint = f"give one of them another name: ... AS {names.sides[0].alias.lower()}_{name}"
+                if "written" in item.meta:  # a column of *
+                    hint = f"leave one out: * EXCEPT ({self._twice(names)}), or name the columns"
                 raise self.text.error(f"two columns are called {name}", item, hint)
             if name.startswith(RESERVED):
                 hint = "columns that begin with _ are ours, such as _ts, the output timestamp; call it otherwise"
@@ -158,6 +160,12 @@ class _Binder:
         if not outputs:
             raise self.text.error("the SELECT list is empty", self._keyword(select), "name columns, or write *")
         return list(outputs.values())
+
+    @staticmethod
+    def _twice(names: Names) -> str:
+        """The columns of the second stream whose names the first one has, too."""
+        first, second = names.sides
+        return ", ".join(f"{second.alias}.{f.name}" for f in second.stream.schema if first.stream.schema.find(f.name))
 
     def _item(self, item: exp.Expr, names: Names) -> tuple[str, exp.Expr]:
         """Name and expression of an item of the SELECT list."""

@@ -46,8 +46,8 @@ def interval_us(text: SqlText, node: exp.Interval) -> int | None:
 
 
 def moves(node: exp.Expr) -> bool:
-    """Whether it is TIMESTAMPADD or DATEADD with a unit, a number and a time."""
-    named = isinstance(node, exp.Anonymous) and node.name.lower() in ("timestampadd", "dateadd")
+    """Whether it is TIMESTAMPADD with a unit, a number and a time, by any of its names."""
+    named = isinstance(node, exp.Anonymous) and node.name.lower() == "timestampadd"
     return named and len(node.expressions) == 3
 
 

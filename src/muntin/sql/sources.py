@@ -83,6 +83,9 @@ def read_source(text: SqlText, spec: JobSpec, node: exp.Expr) -> Source:
         raise text.refuse(what, node, _TWO)
     if not isinstance(node.this, exp.Identifier):
         raise text.refuse("a table function", node, _TWO)
+    if (version := node.args.get("version")) is not None:
+        hint = "write A ASOF JOIN B ON A.k = B.k AND A.ts >= B.ts and end the query with WINDOW 1 hour"
+        raise text.refuse("FOR ... AS OF", version, hint)
     for arg, value in node.args.items():
         if value and arg not in ("this", "alias", "range", "db", "catalog"):
             raise text.refuse(f"{arg.upper()} in FROM", node, _TWO)

@@ -84,6 +84,7 @@ def _no_window(text: SqlText, joined: Joined, side: Side, half: bool, others: bo
     bound = f"{other.time} <= {source.time} + INTERVAL 1 HOUR"
     if half:
         message += f": {other.time} may be as much later than {source.time} as it likes"
+        message += "; only constant offsets make a window" if others else ""
         return text.error(message, source.node, f"add {bound}, or end the query with WINDOW 1 hour")
     own = f"{source.stream.name} [RANGE 1 min] {source.alias}"
     hint = f"end the query with WINDOW 1 min or WINDOW 100 ROWS, or write {own}"
