@@ -150,6 +150,18 @@ def test_a_change_of_a_stopped_job_is_checked_with_those_that_wait(place: Place,
     assert "a bounded run has ended the streams" in capsys.readouterr().err
 
 
+def test_a_stopped_job_knows_event_times_that_are_expressions(place: Place, capsys: Any):
+    moved = parse_job((STREAMS + Q).replace("TIMESTAMP BY ts", "TIMESTAMP BY ts + INTERVAL 1 SECOND"))
+    place.run("available-now", moved)
+    ask = ["query", "add", "--checkpoint", str(place.checkpoint)]
+    times = "{0}.ts + INTERVAL 1 SECOND"
+    band = f"{times.format('B')} BETWEEN {times.format('A')} AND {times.format('A')} + INTERVAL 3 MICROSECONDS"
+    added = P.replace("WINDOW 3 microseconds", f"AND {band}")
+    assert main([*ask, added.replace("QUERY p", "QUERY r").replace("INTERVAL 1 SECOND B", "INTERVAL 2 SECONDS B")]) == 2
+    assert main([*ask, added]) == 0, capsys.readouterr()
+    assert set(place.run("available-now", moved)["queries"]) == {"q", "p"}
+
+
 def test_an_answer_has_times_in_utc(place: Place):
     place.run("available-now")
     requests.submit(place.checkpoint, P)

@@ -54,7 +54,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.jobfile import read_job
     from muntin.plan.explain import explain, explain_json
-    from muntin.spark.run import advice
+    from muntin.spark.control import advice
 
     spec = read_job(args.job)
     for line in advice(spec):

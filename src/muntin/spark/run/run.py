@@ -17,13 +17,13 @@ from muntin.spark.control import (
     Changes,
     QueryRouter,
     Tell,
+    advice,
     assign_queries,
     plan_for,
     query_differences,
     with_pending_changes,
 )
 from muntin.spark.ingest import sources
-from muntin.spark.run.advice import advice
 from muntin.spark.run.claim import CheckpointClaim
 from muntin.spark.run.doors import expect_text
 from muntin.spark.run.ended import refuse_ended
