@@ -46,10 +46,11 @@ class SourceStatus:
 class QueryStatus:
     """Rows of a query in the last micro-batch and in all; the response time in this run, from ingest to delivery (mean,
     median, 99%, maximum). A query that came while the job ran has the event times from which it applies and is
-    complete."""
+    complete; one that asks whether rows have a match has the rows in all that had none."""
 
     rows: int = 0
     total_rows: int = 0
+    unmatched: int | None = field(default=None, metadata=LEFT_OUT)
     text: str | None = field(default=None, metadata=LEFT_OUT)
     applied_from: str | None = field(default=None, metadata=LEFT_OUT)
     complete_from: str | None = field(default=None, metadata=LEFT_OUT)
