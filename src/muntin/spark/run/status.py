@@ -236,7 +236,9 @@ def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         found = read_record(status_file(Path(checkpoint)), FileKind.STATUS, JobStatus)
     except MissingError:
-        raise UsageError(f"{checkpoint} is not the checkpoint of a job that has run") from None
+        raise UsageError(
+            f"{checkpoint} is not the checkpoint of a job that has run", hint="name the `checkpoint=` of a run"
+        ) from None
     if found.state == "running" and not _is_alive(found.pid):
         found = replace(found, state="failed", error="its process is gone; run it again to go on")
     return dict(to_json(found))
