@@ -8,6 +8,7 @@ import pytest
 from muntin.core.batch import event_times
 from muntin.model import JoinKind, Query, SqlError, Stream, Window
 from muntin.sql import parse_event_time, parse_job
+from muntin.testing import LocalJob
 
 COLUMNS = "t BIGINT, s STRING, n STRUCT<at: TIMESTAMP>, ts TIMESTAMP, k BIGINT"
 ROWS = pa.table(
@@ -176,3 +177,28 @@ def test_hints_name_fields_and_several_columns_with_the_alias() -> None:
     with pytest.raises(SqlError) as caught:
         query("A, B WHERE A.k = B.k", "COALESCE(ts, timestamp_seconds(k))", "n.at")
     assert "B.n.at <= COALESCE(A.ts, timestamp_seconds(A.k)) + INTERVAL 1 HOUR" in str(caught.value)
+
+
+def test_numbers_and_times_select_the_same_pairs() -> None:
+    form = "CREATE STREAM {} (t BIGINT, k BIGINT) TIMESTAMP BY timestamp_millis(t) WITH (format = 'x');"
+    bands = {
+        "numbers": "B.t BETWEEN A.t + 3 AND A.t + 8",
+        "strict": "B.t > A.t + 2 AND B.t < A.t + 9",
+        "times": "timestamp_millis(B.t) BETWEEN timestamp_millis(A.t) + INTERVAL 3 MILLISECONDS "
+        "AND timestamp_millis(A.t) + INTERVAL 8 MILLISECONDS",
+    }
+    text = form.format("A") + form.format("B")
+    text += "".join(
+        f"CREATE QUERY {name} AS SELECT A.t AS a, B.t AS b FROM A, B WHERE A.k = B.k AND {band};"
+        for name, band in bands.items()
+    )
+    text += (
+        "CREATE QUERY newest AS SELECT A.t AS a, B.t AS b FROM A ASOF JOIN B ON A.k = B.k AND A.t >= B.t WINDOW 1 s;"
+    )
+    found = LocalJob(parse_job(text), shards=2).push(
+        {"A": pa.table({"t": [0, 10], "k": [1, 1]}), "B": pa.table({"t": [0, 2, 4, 6, 9, 18, 19], "k": [1] * 7})},
+        ended=True,
+    )
+    rows = {name: [(row["a"], row["b"]) for row in table.to_pylist()] for name, table in found.items()}
+    assert rows["numbers"] == rows["strict"] == rows["times"] == [(0, 4), (0, 6), (10, 18)]
+    assert rows["newest"] == [(0, 0), (10, 9)]
