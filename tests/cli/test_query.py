@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -95,6 +96,13 @@ def test_add_waits_until_the_query_is_in_force(job, ask):
     assert (code, out) == (0, f"added hot: applies to results from {AT} on, complete from {FULL}\n")
     assert job.taken == [HOT]
     assert job.files() == [], "what was read is removed"
+
+
+def test_add_says_what_the_query_may_not_mean(job, ask):
+    job.answers(replace(ADDED, warnings=["query hot: nobody means that"]))
+    code, out, err = ask("add", HOT)
+    assert code == 0 and out.startswith("added hot")
+    assert err == "warning: query hot: nobody means that\n"
 
 
 def test_drop_says_what_was_freed(job, ask):

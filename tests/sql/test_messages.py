@@ -57,6 +57,10 @@ def test_a_message_about_a_function_calls_it_what_the_user_did(spec: JobSpec, na
         ("SUM()", "write SUM(expression)"),
         ("CAST(A.tag)", "write cast(value AS type)"),
         ("trim(A.tag FOR 3)", "write trim("),
+        ("now()", "a query sees event times only"),
+        ("current_timestamp()", "a query sees event times only"),
+        ("datediff(PARSEC, A.ts, B.ts)", "units are MICROSECOND"),
+        ("from_json(A.tag, 'a INT, b STRING').*", "name its fields, each after a dot: a, b"),
     ],
 )
 def test_the_hint_about_a_function_helps(spec: JobSpec, call: str, hint: str) -> None:
@@ -89,6 +93,45 @@ def test_a_window_of_another_system_is_answered_with_ours(spec: JobSpec, case: s
         parse_query(text, spec, name="q")
     check(error.value, text, place, "window")
     assert error.value.hint is not None and hint in error.value.hint
+
+
+HINTS = [
+    ("SELECT * FROM Temperature A, Humidity B WHERE A.LocationId = B.LocationId WINDOW 1 s",
+     "two columns are called ts", "* EXCEPT (B.ts, B.LocationId, B.Value, B.tag)"),
+    ("SELECT A.tag.* FROM Temperature A, Humidity B WHERE A.t = B.d WINDOW 1 s", "* of a struct", "tag.x"),
+    ("SELECT A.t FROM Temperature A JOIN Humidity FOR SYSTEM_TIME AS OF A.ts AS B ON A.t = B.d",
+     "FOR ... AS OF", "A ASOF JOIN B ON A.k = B.k AND A.ts >= B.ts"),
+    ("SELECT A.t FROM Temperature A ASOF JOIN Humidity B USING (tag) WINDOW 1 s",
+     "ASOF JOIN with USING", "A ASOF JOIN B ON A.k = B.k AND A.ts >= B.ts"),
+    (f"SELECT A.ts AT TIME ZONE 'UTC' AS x {AB} {END}", "AT TIME ZONE is not supported yet", "supported are"),
+    ("SELECT A.t FROM Temperature A, Humidity B WHERE A.t = B.d AND B.ts >= A.ts AND B.ts < A.ts + (A.ts - B.ts)",
+     "only constant offsets make a window", "add B.ts <= A.ts + INTERVAL 1 HOUR"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message", "hint"), HINTS)
+def test_what_people_bring_from_elsewhere_is_answered_with_what_to_write(
+    spec: JobSpec, text: str, message: str, hint: str
+) -> None:
+    with pytest.raises(SqlError) as error:
+        parse_query(text, spec, name="q")
+    assert message in error.value.message
+    assert error.value.hint is not None and hint in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("datediff(HOUR, A.ts, B.ts)", "timestampdiff(HOUR, A.ts, B.ts)"),
+        ("DATE_DIFF(day, A.ts, B.ts)", "timestampdiff(DAY, A.ts, B.ts)"),
+        ("date_add(HOUR, 2, A.ts)", "timestampadd(HOUR, 2, A.ts)"),
+        ("dateadd(HOUR, 2, A.ts)", "timestampadd(HOUR, 2, A.ts)"),
+        ("dateadd(A.day, 2)", "date_add(A.day, 2)"),
+    ],
+)
+def test_functions_of_a_unit_have_the_names_that_spark_gives_them(spec: JobSpec, one: str, other: str) -> None:
+    found, meant = (parse_query(f"SELECT {e} AS x {AB} {END}", spec, name="q").select[0].expr for e in (one, other))
+    assert (found.sql, found.type) == (meant.sql, meant.type)
 
 
 def test_the_words_of_other_systems_may_be_names() -> None:

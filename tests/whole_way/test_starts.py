@@ -150,6 +150,43 @@ def test_a_change_of_a_stopped_job_is_checked_with_those_that_wait(place: Place,
     assert "a bounded run has ended the streams" in capsys.readouterr().err
 
 
+def test_a_stopped_job_knows_event_times_that_are_expressions(place: Place, capsys: Any):
+    moved = parse_job((STREAMS + Q).replace("TIMESTAMP BY ts", "TIMESTAMP BY ts + INTERVAL 1 SECOND"))
+    place.run("available-now", moved)
+    ask = ["query", "add", "--checkpoint", str(place.checkpoint)]
+    times = "{0}.ts + INTERVAL 1 SECOND"
+    band = f"{times.format('B')} BETWEEN {times.format('A')} AND {times.format('A')} + INTERVAL 3 MICROSECONDS"
+    added = P.replace("WINDOW 3 microseconds", f"AND {band}")
+    assert main([*ask, added.replace("QUERY p", "QUERY r").replace("INTERVAL 1 SECOND B", "INTERVAL 2 SECONDS B")]) == 2
+    assert main([*ask, added]) == 0, capsys.readouterr()
+    assert set(place.run("available-now", moved)["queries"]) == {"q", "p"}
+
+
+@pytest.mark.parametrize("output", ["out", "none"])
+def test_the_status_says_how_many_rows_had_no_match(place: Place, capsys: Any, output: str):
+    later = "A LEFT JOIN B ON A.k = B.k AND B.ts > A.ts"
+    asked = {
+        "l": f"SELECT A.k AS a, B.k AS b FROM {later} WINDOW 5 microseconds",
+        "n": f"SELECT A.k AS a FROM {later.replace('LEFT', 'LEFT ANTI')} WINDOW 5 microseconds",
+        "s": f"SELECT A.k AS a FROM {later.replace('LEFT', 'LEFT SEMI')} WINDOW 5 microseconds",
+    }
+    queries = "".join(f"CREATE QUERY {name} AS {text};" for name, text in asked.items())
+    job = Job(place.session, parse_job(STREAMS + Q + queries))  # type: ignore[arg-type]
+    where = place.root / "out" if output == "out" else output
+    for mode in ("available-now", "bounded"):
+        run = job.start(output=where, checkpoint=place.checkpoint, mode=mode)
+        assert run.await_termination(60)
+    shown = run.status()["queries"]
+    assert {name: (q["total_rows"], q.get("unmatched")) for name, q in shown.items()} == {
+        "q": (4, None),
+        "l": (2, 1),
+        "n": (1, 1),
+        "s": (1, 0),
+    }
+    assert main(["status", "--checkpoint", str(place.checkpoint)]) == 0
+    assert "without a match" in capsys.readouterr().out
+
+
 def test_an_answer_has_times_in_utc(place: Place):
     place.run("available-now")
     requests.submit(place.checkpoint, P)

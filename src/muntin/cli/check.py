@@ -49,7 +49,8 @@ def execute(args: argparse.Namespace) -> int:
 def checked(path: Path) -> Iterator[str]:
     """What is said of a job that can run."""
     from muntin.cli.jobfile import read_job
-    from muntin.spark.run import advice, check_job
+    from muntin.spark.control import advice
+    from muntin.spark.run import check_job
 
     spec = read_job(path)
     plan = check_job(spec, frames=spec.streams)

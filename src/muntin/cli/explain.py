@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
 from pathlib import Path
@@ -53,8 +54,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.jobfile import read_job
     from muntin.plan.explain import explain, explain_json
+    from muntin.spark.control import advice
 
     spec = read_job(args.job)
+    for line in advice(spec):
+        print(f"warning: {line}", file=sys.stderr)
     if args.checkpoint is None:
         knowledge = given_knowledge(spec, args.rate, args.keys, args.selectivity)
         begun_with, pipelines = None, list[list[str]]()

@@ -118,7 +118,7 @@ def change(args: argparse.Namespace, sql: str) -> int:
     if args.now and not running:
         raise UsageError(f"the job of {args.checkpoint} is not running", hint="leave out --now to let the change wait")
     if not running:
-        check_stopped(args.checkpoint, sql)
+        tell_warnings(check_stopped(args.checkpoint, sql))
     id = requests.submit(args.checkpoint, sql)
     if not running:
         later = "the job is not running: the request waits in its log and takes effect when the job runs next"
@@ -133,6 +133,7 @@ def change(args: argparse.Namespace, sql: str) -> int:
     requests.forget(args.checkpoint, id)
     if answer.state == "refused":
         raise MuntinError(answer.error or "the job refused the request", hint=answer.hint)
+    tell_warnings(answer.warnings)
     if not args.json:
         print(sentence(answer))
         if answer.hint:
@@ -140,12 +141,17 @@ def change(args: argparse.Namespace, sql: str) -> int:
     return 0
 
 
-def check_stopped(checkpoint: Path, sql: str) -> None:
-    """Refuse at once what a job that does not run would refuse when it runs next."""
+def tell_warnings(lines: list[str]) -> None:
+    """What a query may not mean."""
+    for line in lines:
+        print(f"warning: {line}", file=sys.stderr)
+
+
+def check_stopped(checkpoint: Path, sql: str) -> list[str]:
+    """Refuse at once what a job that does not run would refuse when it runs next; warnings, one line each."""
     from muntin.spark.run import check_change, status_file
 
-    if status_file(checkpoint).exists():
-        check_change(checkpoint, sql)
+    return check_change(checkpoint, sql) if status_file(checkpoint).exists() else []
 
 
 def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:

@@ -177,6 +177,8 @@ def tell_change(answer: Answer, progress: ProgressLine) -> None:
     from muntin.cli.query import outcome, sentence
 
     progress.note(sentence(answer) if answer.state == "in force" else outcome(answer), answer.state == "refused")
+    for line in answer.warnings if answer.state == "accepted" else ():
+        progress.note(f"warning: {line}", important=True)
 
 
 def tell_warnings(lines: list[str]) -> None:

@@ -45,7 +45,7 @@ def show(status: dict[str, Any]) -> None:
     out = console()
     for line in headlines(status, rows_in(status)):
         out.print(line, markup=False)
-    out.print(table(["query", "rows", "of the last micro-batch", *RESPONSE], query_rows(status)))
+    out.print(table(*query_table(status)))
     joins = [without_prediction(join) for join in status["joins"]] if status["state"] == "ended" else status["joins"]
     for number, join in enumerate(joins[:JOINS], 1):
         header = ["stream", "frontier", "held", "slice", "rows kept", "predicted"]
@@ -160,8 +160,13 @@ def since(updated: float) -> str:
     return f"updated {max(0, round(time.time() - updated)):,} s ago"
 
 
-def query_rows(status: dict[str, Any]) -> list[list[str | int]]:
-    return [[name, q["total_rows"], q["rows"], *response(q)] for name, q in status["queries"].items()]
+def query_table(status: dict[str, Any]) -> tuple[list[str], list[list[str | int | None]]]:
+    """Header and rows; how many had no match is shown where some query asks for it."""
+    queries = status["queries"]
+    asked = ["without a match"] if any("unmatched" in query for query in queries.values()) else []
+    header = ["query", "rows", *asked, "of the last micro-batch", *RESPONSE]
+    lonely = {name: [query.get("unmatched")] if asked else [] for name, query in queries.items()}
+    return header, [[name, q["total_rows"], *lonely[name], q["rows"], *response(q)] for name, q in queries.items()]
 
 
 def response(query: dict[str, Any]) -> list[str]:

@@ -123,10 +123,6 @@ class _Binder:
         if joined.kind is not JoinKind.ASOF or joined.subject is None:
             return
         of, at = joined.sides[joined.subject], joined.sides[joined.subject.other]
-        for side in joined.sides:
-            if side.stream.time_expr is not None:  # ON cannot name it
-                what = f"{joined.called} with {side.stream.name}, whose TIMESTAMP BY is an expression,"
-                raise self.text.refuse(what, joined.node, "give the stream its event time as a column")
         last = placed.bounds.high if joined.subject is Side.LEFT else placed.bounds.low
         if last is None or (last > 0 if joined.subject is Side.LEFT else last < 0):
             message = f"{joined.called} looks back from {of.time}: ON does not say that {at.time} is not later"
@@ -154,6 +150,8 @@ class _Binder:
             name, node = self._item(item, names)
             if name.lower() in outputs:
                 hint = f"give one of them another name: ... AS {names.sides[0].alias.lower()}_{name}"
+                if "written" in item.meta:  # a column of *
+                    hint = f"leave one out: * EXCEPT ({self._twice(names)}), or name the columns"
                 raise self.text.error(f"two columns are called {name}", item, hint)
             if name.startswith(RESERVED):
                 hint = "columns that begin with _ are ours, such as _ts, the output timestamp; call it otherwise"
@@ -164,6 +162,12 @@ class _Binder:
         if not outputs:
             raise self.text.error("the SELECT list is empty", self._keyword(select), "name columns, or write *")
         return list(outputs.values())
+
+    @staticmethod
+    def _twice(names: Names) -> str:
+        """The columns of the second stream whose names the first one has, too."""
+        first, second = names.sides
+        return ", ".join(f"{second.alias}.{f.name}" for f in second.stream.schema if first.stream.schema.find(f.name))
 
     def _item(self, item: exp.Expr, names: Names) -> tuple[str, exp.Expr]:
         """Name and expression of an item of the SELECT list."""

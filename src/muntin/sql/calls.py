@@ -25,21 +25,33 @@ def _has_node(name: str) -> bool:
     return kind is not None and name.lower() not in FUNCTIONS and (kind in RULES or issubclass(kind, exp.AggFunc))
 
 
-def _unit_first(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """A function whose first argument is a word, which would be read as a column."""
+def _unit_first(name: str, days: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """A function whose first argument is a word, which would be read as a column; with two arguments it is `days`."""
 
     def build(args: list[exp.Expr]) -> exp.Expr:
-        with_unit = len(args) > 2 and isinstance(args[0], exp.Column)
-        word = [exp.Var(this=args[0].name)] if with_unit else args[:1]
-        return exp.Anonymous(this=name.lower(), expressions=[*word, *args[1:]])
+        if len(args) < 3:
+            return exp.Anonymous(this=days, expressions=args)
+        word = exp.Var(this=args[0].name) if isinstance(args[0], exp.Column) else args[0]
+        return exp.Anonymous(this=name, expressions=[word, *args[1:]])
 
     return build
+
+
+_UNIT_FIRST = {
+    "TIMESTAMPDIFF": ("timestampdiff", "timestampdiff"),
+    "DATEDIFF": ("timestampdiff", "datediff"),
+    "DATE_DIFF": ("timestampdiff", "date_diff"),
+    "TIMESTAMPADD": ("timestampadd", "timestampadd"),
+    "DATEADD": ("timestampadd", "date_add"),
+    "DATE_ADD": ("timestampadd", "date_add"),
+}
+"""Names of functions of a unit and two others, what they mean, and what they mean without a unit."""
 
 
 class CallParser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         **{n: parse for n, parse in SparkParser.FUNCTIONS.items() if _has_node(n)},
-        **{name: _unit_first(name) for name in ("TIMESTAMPDIFF", "TIMESTAMPADD", "DATEADD")},
+        **{name: _unit_first(*meant) for name, meant in _UNIT_FIRST.items()},
     }
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parse

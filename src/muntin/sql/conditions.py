@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from muntin.model import Expr, JoinKind, KeyPair, Side, common_type
+from muntin.sql.event_times import EventTimes
 from muntin.sql.expressions import Expressions
 from muntin.sql.joins import Joined
 from muntin.sql.places import Span, SqlText
@@ -44,7 +45,8 @@ def place_conditions(
 ) -> Placed:
     """All conditions in their places; comparisons of event times are windows where nothing counts rows."""
     placed = Placed(kind=joined.kind, subject=joined.subject)
-    intervals = TimeBounds(text, names) if makes_windows else None
+    event_times = EventTimes(text, names)
+    intervals = TimeBounds(text, event_times) if makes_windows else None
     times: list[exp.Expr] = []
     for conjunct in (*joined.on, *joined.where) if joined.is_inner else joined.on:
         used = names.used(conjunct)
@@ -64,7 +66,7 @@ def place_conditions(
         placed.residual = times
     _check_both(text, joined, placed, keyword)
     for conjunct in () if joined.is_inner else joined.where:
-        _place_afterwards(placed, joined, conjunct, names)
+        _place_afterwards(placed, joined, conjunct, event_times)
     return placed
 
 
@@ -87,32 +89,30 @@ def _place_match(
         placed.keys.append(key)
 
 
-def _place_afterwards(placed: Placed, joined: Joined, conjunct: exp.Expr, names: Names) -> None:
+def _place_afterwards(placed: Placed, joined: Joined, conjunct: exp.Expr, event_times: EventTimes) -> None:
     """A condition of WHERE of a join that is not an inner one."""
     home = joined.subject_of_where
-    used = names.used(conjunct)
+    used = event_times.names.used(conjunct)
     if home is not None and used <= {home}:
         placed.where[home].append(conjunct)
-    elif home is not None and _is_missing(placed, joined, conjunct, names, home.other):
+    elif home is not None and _is_missing(placed, joined, conjunct, event_times, home.other):
         placed.kind, placed.subject = JoinKind.ANTI, home
     else:
         placed.after.append(conjunct)
 
 
-def _is_missing(placed: Placed, joined: Joined, conjunct: exp.Expr, names: Names, side: Side) -> bool:
-    """Whether a condition says that the row of a side is not there: a column is NULL that is not NULL in any match."""
+def _is_missing(placed: Placed, joined: Joined, conjunct: exp.Expr, event_times: EventTimes, side: Side) -> bool:
+    """Whether a condition says that the row of a side is not there: what is not NULL in any match is NULL."""
     node = conjunct.unnest()
     if joined.kind is not JoinKind.PAIRS:
         return False
     if not isinstance(node, exp.Is) or not isinstance(node.expression, exp.Null) or node.args.get("negate"):
         return False
-    column = node.this.unnest()
-    if not isinstance(column, exp.Column):
-        return False
-    name = names.resolve(column)[1].name
-    never_null = {joined.sides[side].stream.time}
-    never_null |= {found[1] for key in placed.keys if (found := key.side(side).column) is not None}
-    return name in never_null
+    what = node.this.unnest()
+    if event_times.side_of(what) is side:
+        return True
+    keys = [found[1] for key in placed.keys if (found := key.side(side).column) is not None]
+    return isinstance(what, exp.Column) and event_times.names.resolve(what)[1].name in keys
 
 
 def _key(text: SqlText, conjunct: exp.Expr, names: Names, expressions: Expressions) -> KeyPair | None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.model import UsageError
 from muntin.model.types import INTEGERS, INTERVAL
-from muntin.sql.time_bounds import interval_us
+from muntin.sql.offsets import interval_us
 from muntin.sql.translate import NULL, TIMES, Translator, Value, attempt, duckdb_type_node, fill, rule
 
 VERBS: dict[type[exp.Expr], str] = {

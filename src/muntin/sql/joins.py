@@ -149,9 +149,10 @@ def _form(text: SqlText, join: exp.Expr) -> tuple[_Form, str]:
     form = _FORMS.get(" ".join(words))
     if form is None:
         raise text.refuse(called, join, next((_HINTS[word] for word in words if word in _HINTS), _JOINS))
+    as_of = " AND A.ts >= B.ts" if form.kind is JoinKind.ASOF else ""
     for arg, value in join.args.items():
         if value and arg not in ("this", "on", "method", "side", "kind"):
-            raise text.refuse(f"JOIN with {arg.upper()}", join, "write A JOIN B ON A.k = B.k")
+            raise text.refuse(f"{called} with {arg.upper()}", join, f"write A {called} B ON A.k = B.k{as_of}")
     return form, called
 
 

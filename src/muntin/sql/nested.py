@@ -35,6 +35,9 @@ def unfold_fields(tree: exp.Expr, aliases: Collection[str], columns: Collection[
 def field(t: Translator, node: exp.Expr) -> Value:
     """A field of a struct."""
     value, name = t.value(node.this), node.expression
+    if isinstance(name, exp.Star):
+        names = [inner for inner, _ in nested_parts(value.type)] if nested_kind(value.type) == "struct" else []
+        raise t.text.refuse("* of a struct", node, f"name its fields, each after a dot: {listing(names)}")
     if nested_kind(value.type) != "struct" or not isinstance(name, exp.Identifier):
         raise t.error(f"only a struct has fields, this is {value.type}", node, "write column.field of a struct")
     fields = {inner.lower(): (inner, kind) for inner, kind in nested_parts(value.type)}

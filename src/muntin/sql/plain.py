@@ -113,6 +113,9 @@ class _Scope:
         if star is not item:
             table = item.args["table"]
             of = [r for r in self.relations if r.alias.lower() == table.name.lower()]
+            if not of and any(r.seen(table.name) for r in self.relations):
+                hint = f"name its fields: {table.name}.x, {table.name}.y"
+                raise self.text.refuse("* of a struct", item, hint)
             if not of:
                 aliases = [r.alias for r in self.relations]
                 hint = did_you_mean(table.name, aliases, f"FROM has {listing(aliases)}")

@@ -30,7 +30,11 @@ answer is, and [expressions.md](expressions.md) where expressions differ from Sp
 _CONDITIONS = """\
 FROM has one item where WHERE has an `exists`, else two. A `range` compares the two event times, in
 ON or, of an inner join, in WHERE; with both ends it takes the place of WINDOW. An as-of join takes
-no USING, and its ON has to say `A.ts >= B.ts` or `A.ts > B.ts`. AND joins several of them."""
+no USING, and its ON has to say `A.ts >= B.ts` or `A.ts > B.ts`. AND joins several of them.
+
+Where TIMESTAMP BY is an expression, queries write it with the alias: `timestamp_millis(B.t) <
+timestamp_millis(A.t) + INTERVAL 1 HOUR`. Of `timestamp_seconds`, `timestamp_millis` and
+`timestamp_micros` of a column of whole numbers, the numbers do, too: `B.t < A.t + 3600000`."""
 _SHOWN = ("bigint", "double", "decimal(10,2)", "string", "timestamp", "boolean")
 """The types for which the results of aggregates are shown."""
 _FAMILIES = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from muntin.model import JobSpec, Side, SqlError, Stream
 from muntin.model.types import Field
-from muntin.sql.places import SqlText, did_you_mean, listing
+from muntin.sql.parsing import event_time_of
+from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 from muntin.sql.tree import Duration, RowCount, StreamRef
 
 _TWO = "FROM takes two declared streams"
@@ -26,7 +28,12 @@ class Source:
     @property
     def time(self) -> str:
         """What the query calls its event time."""
-        return f"{self.alias}.{self.stream.time}"
+        if self.stream.time_expr is None:
+            return f"{self.alias}.{self.stream.time}"
+        text = SqlText(self.stream.time)
+        columns = [span for c in event_time_of(text).find_all(exp.Column) if (span := span_of(c)) is not None]
+        ends = [0, *sorted(span.start for span in columns), len(text.text)]
+        return f"{self.alias}.".join(text.slice(Span(*piece)) for piece in itertools.pairwise(ends))
 
 
 class Names:
@@ -76,6 +83,9 @@ def read_source(text: SqlText, spec: JobSpec, node: exp.Expr) -> Source:
         raise text.refuse(what, node, _TWO)
     if not isinstance(node.this, exp.Identifier):
         raise text.refuse("a table function", node, _TWO)
+    if (version := node.args.get("version")) is not None:
+        hint = "write A ASOF JOIN B ON A.k = B.k AND A.ts >= B.ts and end the query with WINDOW 1 hour"
+        raise text.refuse("FOR ... AS OF", version, hint)
     for arg, value in node.args.items():
         if value and arg not in ("this", "alias", "range", "db", "catalog"):
             raise text.refuse(f"{arg.upper()} in FROM", node, _TWO)

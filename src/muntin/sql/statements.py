@@ -44,6 +44,13 @@ def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str |
     return query
 
 
+def parse_notes(text: str) -> list[str]:
+    """What is worth noting of a query that was accepted: conditions that can never be true."""
+    sql = SqlText(text)
+    statement = only_statement(sql, "expected one query", _NEW)
+    return null_notes(sql, statement.expression) if isinstance(statement, CreateQuery) else []
+
+
 def parse_promises(text: str, stream: Stream) -> Stream:
     """A stream with what a text says that it promises: `UNIQUE (k)`, `PUNCTUATION WHEN closed BINDING 1 hour`."""
     sql = SqlText(text)

@@ -1,20 +1,20 @@
 """Comparisons of the two event times with constant offsets: they are windows (docs/semantics.md, section 2).
 
 Each end of such a comparison is a sum: event times, taken once or the other way round, and a constant. Whatever the
-spelling, `this - other` is then `right.ts - left.ts` plus a constant, or its opposite, against 0.
+spelling, `this - other` is then `right.ts - left.ts` plus a constant, or its opposite, against 0. The same holds for
+the whole numbers that event times are made of (`TIMESTAMP BY timestamp_millis(t)`), where constants are numbers, too.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import Side, UsageError
-from muntin.sql.duration import parse_duration_us, parse_interval_us
+from muntin.model import Side
+from muntin.sql.event_times import EventTimes
+from muntin.sql.offsets import moves, offset_us
 from muntin.sql.places import SqlText
-from muntin.sql.sources import Names
 
 MAX_DEPTH = 100
 """How deep a sum may nest; what is deeper is no sum of times."""
@@ -25,8 +25,6 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
 _NOT: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GTE, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.GTE: exp.LT, exp.NEQ: exp.EQ,
 }  # fmt: skip
-_IN_QUOTES = re.compile(r"interval\s*'([^']*)'", re.IGNORECASE)
-_PARTS = ("day", "hour", "minute", "second")
 
 
 @dataclass(frozen=True)
@@ -69,9 +67,9 @@ class _Sum:
 class TimeBounds:
     """Reads conditions of one query."""
 
-    def __init__(self, text: SqlText, names: Names):
+    def __init__(self, text: SqlText, times: EventTimes):
         self.text = text
-        self.names = names
+        self.times = times
 
     def split(self, condition: exp.Expr) -> tuple[Bounds | None, list[exp.Expr]]:
         """What a condition says of the event times, None where nothing, and what is left of it."""
@@ -98,9 +96,14 @@ class TimeBounds:
             kind = _NOT[type(node)]
         if kind not in _MIRRORED:
             return None
-        one, other = self._sum(node.this), self._sum(node.expression)
-        if one is None or other is None or one.is_time != other.is_time:
-            return None
+        for unit_us in self.times.units_us:
+            one, other = self._sum(node.this, unit_us), self._sum(node.expression, unit_us)
+            if one is not None and other is not None and one.is_time == other.is_time:
+                return self._compared(one, other, kind)
+        return None
+
+    @staticmethod
+    def _compared(one: _Sum, other: _Sum, kind: type[exp.Expr]) -> Bounds | None:
         total = one.plus(other, -1)  # total.us + right.ts - left.ts, or the opposite, is compared with 0
         if (total.left, total.right) == (1, -1):
             total, kind = _Sum(-1, 1, -total.us), _MIRRORED[kind]
@@ -110,69 +113,36 @@ class TimeBounds:
         low = at + (kind is exp.GT) if kind in (exp.GT, exp.GTE, exp.EQ) else None
         return Bounds(low, at - (kind is exp.LT) if kind in (exp.LT, exp.LTE, exp.EQ) else None)
 
-    def _sum(self, node: exp.Expr, depth: int = 0) -> _Sum | None:
-        """An expression as a sum of event times and constants; None where it is none."""
+    def _sum(self, node: exp.Expr, unit_us: int | None, depth: int = 0) -> _Sum | None:
+        """An expression as a sum of event times and constants, or of numbers that count `unit_us` microseconds; None
+        where it is none."""
         if depth > MAX_DEPTH:
             return None
         if isinstance(node, exp.Paren):
-            return self._sum(node.this, depth + 1)
-        if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-            side, field = self.names.resolve(node)
-            is_time = field.name == self.names.sides[side].stream.time
-            return _Sum(side is Side.LEFT, side is Side.RIGHT, 0) if is_time else None
+            return self._sum(node.this, unit_us, depth + 1)
+        side = self._side(node, unit_us)
+        if side is not None:
+            return _Sum(side is Side.LEFT, side is Side.RIGHT, 0)
         if isinstance(node, exp.Neg):
-            inner = self._sum(node.this, depth + 1)
+            inner = self._sum(node.this, unit_us, depth + 1)
             return _Sum(0, 0, 0).plus(inner, -1) if inner is not None and inner.is_interval else None
         if isinstance(node, exp.Add | exp.Sub):
-            one, other = self._sum(node.this, depth + 1), self._sum(node.expression, depth + 1)
+            one, other = (self._sum(end, unit_us, depth + 1) for end in (node.this, node.expression))
             if one is None or other is None:
                 return None
             total = one.plus(other, 1 if isinstance(node, exp.Add) else -1)
             return total if total.is_time or total.is_interval else None
-        us = self._constant_us(node)
+        if unit_us is not None:
+            return _Sum(0, 0, int(node.name) * unit_us) if node.is_int else None
+        us = offset_us(self.text, node)
         if us is None:
             return None
-        base = self._sum(node.expressions[2], depth + 1) if _moves(node) else _Sum(0, 0, 0)
+        base = self._sum(node.expressions[2], unit_us, depth + 1) if moves(node) else _Sum(0, 0, 0)
         return base.plus(_Sum(0, 0, us), 1) if base is not None else None
 
-    def _constant_us(self, node: exp.Expr) -> int | None:
-        """The constant that an INTERVAL, TIMESTAMPADD or MAKE_DT_INTERVAL brings; None for what brings none."""
-        try:
-            if isinstance(node, exp.Interval):
-                return interval_us(self.text, node)
-            if _moves(node):
-                unit, amount = node.expressions[0].name, _number(node.expressions[1])
-                return parse_interval_us(amount, [unit]) if amount is not None else None
-            if isinstance(node, exp.Anonymous) and node.name.lower() == "make_dt_interval":
-                numbers = [_number(part) for part in node.expressions]
-                if None in numbers or len(numbers) > len(_PARTS):
-                    return None
-                return sum(parse_duration_us(f"{n} {part}") for n, part in zip(numbers, _PARTS, strict=False))
-        except UsageError as error:
-            raise self.text.error(error.message, node, error.hint or "write INTERVAL 5 SECONDS") from error
-        return None
-
-
-def interval_us(text: SqlText, node: exp.Interval) -> int | None:
-    """Microseconds of an INTERVAL; None where it is no constant. Raises UsageError where it is no duration."""
-    whole = _IN_QUOTES.fullmatch(text.slice(node))  # sqlglot leaves out what it does not understand there
-    if whole is not None:
-        return parse_interval_us(whole[1], [])
-    unit, amount = node.args.get("unit"), node.this.unnest()
-    number = amount.name if isinstance(amount, exp.Literal) else _number(amount)
-    if number is None:
-        return None
-    units = [part.name for part in (unit.this, unit.expression)] if isinstance(unit, exp.IntervalSpan) else []
-    return parse_interval_us(number, units or ([unit.name] if unit is not None else []))
-
-
-def _moves(node: exp.Expr) -> bool:
-    """Whether it is TIMESTAMPADD or DATEADD with a unit, a number and a time."""
-    named = isinstance(node, exp.Anonymous) and node.name.lower() in ("timestampadd", "dateadd")
-    return named and len(node.expressions) == 3
-
-
-def _number(node: exp.Expr) -> str | None:
-    """A number with its sign, as text."""
-    sign, node = ("-", node.this) if isinstance(node, exp.Neg) else ("", node)
-    return sign + node.name if isinstance(node, exp.Literal) and not node.is_string else None
+    def _side(self, node: exp.Expr, unit_us: int | None) -> Side | None:
+        """The side whose event time this is, or the number that it is made of."""
+        if unit_us is None:
+            return self.times.side_of(node)
+        found = self.times.counted(node) if isinstance(node, exp.Column) else None
+        return found[0] if found is not None and found[1] == unit_us else None

@@ -163,7 +163,7 @@ def by_unit(t: Translator, node: exp.Expr, arguments: list[exp.Expr]) -> Value:
     if unit not in _UNIT_US and unit not in _UNIT_MONTHS:
         known = ", ".join((*_UNIT_US, *_UNIT_MONTHS))
         raise t.error(
-            f"{node.name.upper()} does not know the unit {unit or t.text.slice(arguments[0])}",
+            f"{written_call(node) or node.name.upper()} does not know the unit {unit or t.text.slice(arguments[0])}",
             node,
             f"units are {known}",
         )

@@ -258,6 +258,8 @@ def called(node: exp.Expr) -> str:
         exp.Tuple: "a tuple",
         exp.Distinct: "DISTINCT",
         exp.Any: "ANY",
+        exp.AtTimeZone: "AT TIME ZONE",
+        exp.Lambda: "a function with ->",
         exp.All: "ALL",
     }
     if type(node) in names:

@@ -11,6 +11,7 @@ from muntin.plan.functions import AGGREGATES
 from muntin.sql.places import SqlText, did_you_mean, listing
 
 AGGREGATE_NAMES = tuple(name for function in AGGREGATES for name in function.sql_names)
+_CLOCKS = ("now", "current_timestamp", "current_date", "curdate", "localtimestamp", "current_time")
 _MOST = 12
 """How many functions a hint names."""
 
@@ -21,6 +22,9 @@ def unknown_function(text: SqlText, node: exp.Expr, functions: Iterable[str]) ->
     if name in AGGREGATE_NAMES:
         message = f"{name.upper()} does not take {arguments(len(node.expressions))}"
         return text.error(message, node, f"write {name.upper()}(expression)")
+    if name in _CLOCKS:
+        hint = "a query sees event times only, so that it has the same answer whenever it runs; write A.ts"
+        return text.refuse(f"the function {node.name.upper()}", node, hint)
     known = [*functions, *AGGREGATE_NAMES]
     hint = did_you_mean(name, known, _like(name, known), cutoff=0.7)
     return text.refuse(f"the function {node.name.upper()}", node, hint)

@@ -84,11 +84,10 @@ def _no_window(text: SqlText, joined: Joined, side: Side, half: bool, others: bo
     bound = f"{other.time} <= {source.time} + INTERVAL 1 HOUR"
     if half:
         message += f": {other.time} may be as much later than {source.time} as it likes"
+        message += "; only constant offsets make a window" if others else ""
         return text.error(message, source.node, f"add {bound}, or end the query with WINDOW 1 hour")
     own = f"{source.stream.name} [RANGE 1 min] {source.alias}"
     hint = f"end the query with WINDOW 1 min or WINDOW 100 ROWS, or write {own}"
-    if any(side.stream.time_expr is not None for side in joined.sides):  # no query can name it
-        return text.error(message, source.node, hint)
     if others:
         message += f": only the event times {source.time} and {other.time}, compared with constant offsets, make one"
     return text.error(message, source.node, f"{hint}, or conditions such as {bound}")

@@ -112,6 +112,31 @@ def test_a_statement_becomes_an_epoch_a_message_and_an_answer(tmp_path):
     assert "job file" in answer.hint, "the next start goes by the file"
 
 
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        ("SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 3 s", []),
+        ("SELECT A.k FROM A, B WHERE A.k = B.k AND A.k = NULL WINDOW 3 s", ["A.k = NULL is never true; write A.k IS"]),
+        ("SELECT A.k FROM A, B WHERE A.k = B.k AND A.k > 5 AND A.k < 3 WINDOW 3 s", ["query p: no row can satisfy"]),
+        (
+            "SELECT COUNT(*) AS n FROM A [NOW], B [NOW] WHERE A.k = B.k EVERY 10 s",
+            ["query p: EVERY 10 s looks at each"],
+        ),
+    ],
+)
+def test_an_answer_says_what_a_new_query_may_not_mean(tmp_path, text, warnings):
+    running = router(tmp_path)
+    request = requests.submit(tmp_path, f"CREATE QUERY p AS {text}")
+    running.poll()
+    for epoch in (0, 1):
+        running.pipelines[0].committed(reached(epoch))
+        found = requests.read_answer(tmp_path, request)
+        assert [expected in line for expected, line in zip(warnings, found.warnings, strict=True)] == [True] * len(
+            warnings
+        )
+    assert found.state == "in force"
+
+
 def test_a_run_that_died_after_the_plan_was_written_sends_it_with_the_next(tmp_path):
     first = router(tmp_path).pipelines[0]
     request = requests.submit(tmp_path, ADD)

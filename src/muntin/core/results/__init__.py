@@ -9,7 +9,7 @@
 from muntin.core.results.found_pairs import NOBODY, FoundPairs
 from muntin.core.results.output_columns import OUTPUT_TS, OutputColumns, output_schema, unite
 from muntin.core.results.result_batch import ResultBatch
-from muntin.core.results.routing import count, counted, route, routed
+from muntin.core.results.routing import alone, count, counted, route, routed, unmatched
 
 __all__ = [
     "NOBODY",
@@ -17,10 +17,12 @@ __all__ = [
     "FoundPairs",
     "OutputColumns",
     "ResultBatch",
+    "alone",
     "count",
     "counted",
     "output_schema",
     "route",
     "routed",
     "unite",
+    "unmatched",
 ]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from muntin.core.results.found_pairs import FoundPairs
 from muntin.core.results.output_columns import OutputColumns
 from muntin.core.results.result_batch import ResultBatch
-from muntin.core.selections import query_flags, routes
+from muntin.core.selections import everybody, query_flags, routes
 from muntin.kernels import route as kernel
 from muntin.kernels.arrays import Int32s, Int64s
 from muntin.model import Query, Side
@@ -53,6 +53,18 @@ def counted(found: FoundPairs) -> dict[str, dict[int, int]]:
     new = {name: rows - sum(waited.get(name, {}).values()) for name, rows in count(found).items()}
     now = {name: {times.moment: rows} for name, rows in new.items() if rows}
     return {name: now.get(name, {}) | waited.get(name, {}) for name in new if name in now or name in waited}
+
+
+def alone(batch: ResultBatch, places: Int64s) -> int:
+    """How many of these pairs are rows without a match."""
+    return int(np.count_nonzero(batch.tags[places] >> 1 == everybody(batch.join)))
+
+
+def unmatched(found: FoundPairs) -> dict[str, int]:
+    """Rows without a match per query, of those queries that get some."""
+    nobody = np.flatnonzero(found.tags >> 1 == everybody(found.join))
+    batch = found.pick(nobody) if len(nobody) else None
+    return {} if batch is None else {query.name: len(places) for query, places in routed(found.join, batch)}
 
 
 def route(join: SharedJoin, batch: ResultBatch) -> Iterator[tuple[Query, pa.Table]]:

@@ -58,6 +58,7 @@ class BatchOutcome:
     written: list[str] = field(default_factory=list)
     """Files of the output that have their names already."""
     rows: Counter[str] = field(default_factory=Counter)
+    unmatched: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     reports: list[ShardReport] = field(default_factory=list)
 
@@ -89,6 +90,8 @@ class Manifest:
     dead_letters: dict[str, int] = field(default_factory=dict)
     total_rows: dict[str, int] = field(default_factory=dict)
     total_dead_letters: dict[str, int] = field(default_factory=dict)
+    total_unmatched: dict[str, int] = field(default_factory=dict)
+    """Of the rows of each query those that had no match."""
     reports: dict[str, ShardReport] = field(default_factory=dict)
     """The last report of each (join, shard), by "join/shard"."""
     changes: dict[str, list[ShardChange]] = field(default_factory=dict)
@@ -163,6 +166,7 @@ class Publisher:
             dead_letters=dict(done.dead_letters),
             total_rows=dict(Counter(last.total_rows) + done.rows),
             total_dead_letters=dict(Counter(last.total_dead_letters) + done.dead_letters),
+            total_unmatched=dict(Counter(last.total_unmatched) + done.unmatched),
             reports=_last_reports(last, done.reports),
             changes=_changes(done.reports),
             left=max((report.epoch for report in done.reports if report.gone), default=last.left),

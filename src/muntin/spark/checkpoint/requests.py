@@ -15,7 +15,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -46,7 +46,7 @@ class Answer:
 
     `applied_from` is the event time from which the change applies (None: from the beginning), `complete_from` the one
     from which the query's answer is complete (None for drops), both in UTC. `freed_*` are the state that went
-    with a dropped query.
+    with a dropped query. `warnings` say what the query may not mean.
     """
 
     state: State
@@ -59,6 +59,7 @@ class Answer:
     freed_bytes: int | None = None
     error: str | None = None
     hint: str | None = None
+    warnings: list[str] = field(default_factory=list)
 
     @classmethod
     def refusal(cls, error: MuntinError, name: str | None = None) -> Answer:

@@ -3,12 +3,13 @@
 `changes` and `routing` bring queries in and out. `adapting` follows the traffic with other chains, `watch` looks for
 silent streams and chooses orderings, and `admission` slows down a stream that is far ahead. Each decision is a plan
 file or a message of `control_stream`, which is part of the checkpointed input, so that a replay decides the same.
-`measured_traffic` and `calibration` read what a checkpoint has measured.
+`measured_traffic` and `calibration` read what a checkpoint has measured. `advice` says what a job may not mean.
 """
 
 from muntin.spark.control import control_stream
 from muntin.spark.control.adapting import Adapter
 from muntin.spark.control.admission import Admission
+from muntin.spark.control.advice import advice, advice_about
 from muntin.spark.control.calibration import constants_json, keep_constants, load_constants
 from muntin.spark.control.changes import ChangeRequest, Changes, Tell
 from muntin.spark.control.measured_traffic import (
@@ -41,6 +42,8 @@ __all__ = [
     "Reports",
     "Tell",
     "Watch",
+    "advice",
+    "advice_about",
     "apply_change",
     "assign_queries",
     "constants_json",

@@ -21,6 +21,7 @@ from muntin.plan.joins import meaning
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, ShardChange, requests
 from muntin.spark.control import control_stream
+from muntin.spark.control.advice import advice_about
 
 KINDS = {"add": "added", "replace": "replaced", "drop": "dropped"}
 KEEP = "the next start goes by the job file: put the query into it too"
@@ -216,7 +217,9 @@ class Changes:
 
 
 def _accepted(epoch: Epoch) -> Answer:
-    return Answer("accepted", name=epoch.name, kind=epoch.kind, epoch=epoch.number)  # type: ignore[arg-type]
+    query = epoch.plan.queries.get(epoch.name or "")
+    warnings = advice_about(query, epoch.plan) if query is not None else []
+    return Answer("accepted", epoch.name, epoch.kind, epoch.number, warnings=warnings)  # type: ignore[arg-type]
 
 
 def _in_force(answer: Answer, outcomes: list[ShardChange]) -> Answer:

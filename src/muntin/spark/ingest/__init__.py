@@ -1,7 +1,8 @@
 """The way in: from a stream's source to frames for the shards.
 
-`sources` makes streaming DataFrames of streams. `packing` turns the rows of an input partition into one frame for each
-(join, side, shard). `dead_letters` makes the tables of rows that were turned away.
+`sources` makes streaming DataFrames of streams, `own_columns` chooses from the columns that a source brings. `packing`
+turns the rows of an input partition into one frame for each (join, side, shard). `dead_letters` makes the tables
+of rows that were turned away.
 """
 
 from muntin.spark.ingest import dead_letters, packing, sources

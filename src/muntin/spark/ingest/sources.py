@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from muntin.model import Field, Schema, Stream, UsageError
 from muntin.model.types import column_name_fault, is_type
+from muntin.spark.ingest.own_columns import choose_columns
 from muntin.spark.ingest.packing import CORRUPT
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ TEXT_FORMATS = ("json", "csv")
 
 
 def read_stream(spark: SparkSession, stream: Stream) -> DataFrame:
-    """The source of a stream, with the columns that it declares (and the malformed lines of a text format)."""
+    """The source of a stream, with the columns that it declares (and the malformed lines of a text format).
+
+    A source that takes no columns from us refuses them: then it brings its own.
+    """
     options = {name: _absolute(value) if name.lower() == "path" else value for name, value in stream.options.items()}
     fields = [f"`{f.name}` {f.type}" for f in stream.schema]
     if stream.format.lower() in TEXT_FORMATS and stream.schema.find(CORRUPT) is None:
@@ -29,7 +33,14 @@ def read_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     try:
         return reader.schema(", ".join(fields)).load()
     except Exception as error:
-        raise UsageError(f"stream {stream.name}: Spark cannot read it: {_first_line(error)}") from error
+        if stream.format.lower() in FILE_FORMATS:
+            raise _unreadable(stream, error) from error
+    try:
+        frame = spark.readStream.format(stream.format).options(**options).load()
+    except Exception as error:
+        raise _unreadable(stream, error) from error
+    chosen = choose_columns(stream, [Field(f.name, f.dataType.simpleString()) for f in frame.schema.fields])
+    return frame.select(*(frame[f"`{name}`"].cast(field.type).alias(field.name) for name, field in chosen))
 
 
 def check_source(stream: Stream) -> None:
@@ -102,5 +113,12 @@ def _absolute(path: str) -> str:
     return os.path.abspath(path) if os.path.exists(path) else path
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _unreadable(stream: Stream, error: Exception) -> UsageError:
+    """What Spark says of a source that it cannot read, and where to get one that it does not have."""
+    java = getattr(error, "java_exception", None)  # what Py4J itself says is where it was called
+    lines = str(java.getMessage() if java is not None else error).strip().splitlines()
+    said = lines[0] if lines else type(error).__name__
+    hint = None
+    if "_NOT_ENABLED]" in said or "_NOT_FOUND]" in said:
+        hint = "bring its package: muntin run --packages group:name:version, or spark.jars.packages of your session"
+    return UsageError(f"stream {stream.name}: Spark cannot read it: {said}", hint=hint)

@@ -17,13 +17,13 @@ from muntin.spark.control import (
     Changes,
     QueryRouter,
     Tell,
+    advice,
     assign_queries,
     plan_for,
     query_differences,
     with_pending_changes,
 )
 from muntin.spark.ingest import sources
-from muntin.spark.run.advice import advice
 from muntin.spark.run.claim import CheckpointClaim
 from muntin.spark.run.doors import expect_text
 from muntin.spark.run.ended import refuse_ended
@@ -92,6 +92,8 @@ class Run:
     def _begin(self, truncate_output: bool) -> None:
         spec, checkpoint = self._spec, self.place.checkpoint
         prepare_session(self._spark)
+        for stream in self._plan.streams:
+            self._source(stream)  # what Spark cannot read is refused before the checkpoint is this job's
         self._claim = CheckpointClaim(self.place, spec.streams, self._plan.strategy, spec.settings, self._shards())
         wanted = self._claim.check(self._plan.streams)
         self._lock = Lock(checkpoint, java_process(self._spark))

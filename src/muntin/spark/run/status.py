@@ -46,10 +46,11 @@ class SourceStatus:
 class QueryStatus:
     """Rows of a query in the last micro-batch and in all; the response time in this run, from ingest to delivery (mean,
     median, 99%, maximum). A query that came while the job ran has the event times from which it applies and is
-    complete."""
+    complete; one that asks whether rows have a match has the rows in all that had none."""
 
     rows: int = 0
     total_rows: int = 0
+    unmatched: int | None = field(default=None, metadata=LEFT_OUT)
     text: str | None = field(default=None, metadata=LEFT_OUT)
     applied_from: str | None = field(default=None, metadata=LEFT_OUT)
     complete_from: str | None = field(default=None, metadata=LEFT_OUT)
@@ -235,7 +236,9 @@ def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         found = read_record(status_file(Path(checkpoint)), FileKind.STATUS, JobStatus)
     except MissingError:
-        raise UsageError(f"{checkpoint} is not the checkpoint of a job that has run") from None
+        raise UsageError(
+            f"{checkpoint} is not the checkpoint of a job that has run", hint="name the `checkpoint=` of a run"
+        ) from None
     if found.state == "running" and not _is_alive(found.pid):
         found = replace(found, state="failed", error="its process is gone; run it again to go on")
     return dict(to_json(found))

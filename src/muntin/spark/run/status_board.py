@@ -226,12 +226,14 @@ class PipelineBoard:
         self.status.batch = manifest.batch
         self._follow(manifest.epoch)
         self._note_changes(manifest)
+        plan = self._topology.epoch(manifest.epoch).plan
         for name, query in self.status.queries.items():
             query.rows = manifest.rows.get(name, 0)
             query.total_rows = manifest.total_rows.get(name, 0)
+            query.unmatched = None if plan.queries[name].is_inner else manifest.total_unmatched.get(name, 0)
         self.status.dropped = {n: rows for n, rows in manifest.total_rows.items() if n not in self.status.queries}
         self.status.dead_letters = dict(manifest.total_dead_letters)
-        self.status.joins = [self._join(join, manifest) for join in self._topology.epoch(manifest.epoch).plan.joins]
+        self.status.joins = [self._join(join, manifest) for join in plan.joins]
 
     def _join(self, join: SharedJoin, manifest: Manifest) -> JoinStatus:
         reports = reports_of(join, manifest)

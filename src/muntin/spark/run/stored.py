@@ -7,25 +7,28 @@ from pathlib import Path
 
 from muntin.model import Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
 from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting
-from muntin.spark.control import apply_change
+from muntin.spark.control import advice_about, apply_change
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.status import DeclaredStream, JobStatus, status_file
 
 
-def check_change(checkpoint: Path, sql: str) -> None:
-    """Refuse a statement that the job, as its last run left it and with what waits, would not take."""
+def check_change(checkpoint: Path, sql: str) -> list[str]:
+    """Refuse a statement that the job, as its last run left it and with what waits, would not take; warnings, one line
+    each."""
     from muntin.sql import parse_change
 
     refuse_ended(checkpoint, "endless")
     spec = _spec_of(checkpoint)
     if not spec.streams:  # it has not run so far, or an older Muntin ran it
-        return
+        return []
     for request in waiting(checkpoint):
         try:
             spec = apply_change(spec, parse_change(request.sql, spec))
         except MuntinError:  # the run will refuse it
             continue
-    apply_change(spec, parse_change(sql, spec))
+    change = parse_change(sql, spec)
+    apply_change(spec, change)
+    return advice_about(change.query) if change.query is not None else []
 
 
 def _spec_of(checkpoint: Path) -> JobSpec:
@@ -40,7 +43,11 @@ def _spec_of(checkpoint: Path) -> JobSpec:
 
 
 def _stream(name: str, declared: DeclaredStream) -> Stream:
-    return Stream(name, Schema(tuple(Field(*column) for column in declared.columns)), declared.time)
+    from muntin.sql import parse_event_time
+
+    stream = Stream(name, Schema(tuple(Field(*column) for column in declared.columns)), declared.time)
+    is_column = stream.schema.find(declared.time) is not None
+    return stream if is_column else parse_event_time(declared.time, stream)
 
 
 def _queries(checkpoint: Path, spec: JobSpec) -> dict[str, Query]:

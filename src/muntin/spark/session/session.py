@@ -110,14 +110,23 @@ def open_session(
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
     except Exception as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        why = java_failure(AFTER_ERROR_S) or MuntinError(f"Spark does not start: {said}")
-        raise why from error
+        raise java_failure(AFTER_ERROR_S) or _unstarted(error, settings) from error
     if log_level == "off":
         _silence_workers(spark)
         quieten_end(spark)
     prepare_session(spark)
     return spark
+
+
+def _unstarted(error: Exception, settings: Mapping[str, str]) -> MuntinError:
+    """Why Spark does not start, in Java's words where it has said something: Py4J only says what it called."""
+    java = getattr(error, "java_exception", None)
+    lines = str(java.getMessage() if java is not None else error).strip().splitlines()
+    said, packages = lines[0] if lines else type(error).__name__, settings.get("spark.jars.packages")
+    if "JAVA_GATEWAY_EXITED" in said and packages:
+        hint = f"Spark could not fetch {packages}: look at the names, and at what Java says above"
+        return MuntinError("Spark does not start: Java ended while it fetched packages", hint=hint)
+    return MuntinError(f"Spark does not start: {said}", hint="look at --master and --conf, or those of the session")
 
 
 def _silence_workers(spark: SparkSession) -> None:

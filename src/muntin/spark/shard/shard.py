@@ -25,7 +25,7 @@ from muntin.core.batch import Arrivals
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.punctuations import REASON, spoken_by
-from muntin.core.results import counted
+from muntin.core.results import counted, unmatched
 from muntin.core.step import ChangeOutcome, Step
 from muntin.core.storage import Payload, table_bytes
 from muntin.model import MuntinError, Side
@@ -139,7 +139,7 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     operator = engine.operator
     if operator is None:
         if changes:
-            yield _report(replace(report, gone=True), {})
+            yield _report(replace(report, gone=True), {}, {})
         return
     began = time.process_time()
     for message in control_messages(frames, "ordering"):
@@ -148,7 +148,7 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     step = _join(topology, operator, read_arrivals(operator.join, frames, topology.policy.max_ahead_us), report)
     report.seconds = time.process_time() - began
     report.rebuilt = engine.rebuilt
-    arrival_times = counted(step.found) if topology.counting else {}
+    times, alone = (counted(step.found), unmatched(step.found)) if topology.counting else ({}, {})
     plan = topology.epoch(engine.epoch).plan
     out = [*_turned_away(topology, plan, operator.join, shard, step)]
     if not topology.counting:
@@ -158,7 +158,7 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     operator.tidy()
     engine.store(step)
     yield from out
-    yield _report(describe_operator(report, operator), arrival_times)
+    yield _report(describe_operator(report, operator), times, alone)
 
 
 def _join(topology: Topology, operator: Operator, brought: Arrivals, place: ShardReport) -> Step:
@@ -301,10 +301,12 @@ def _punctuations(plan: Plan, index: int, shard: int, step: Step) -> Iterator[Pa
             yield _part(shard, FrameKind.PUNCTUATIONS, {"query": name, "join": index}, table_bytes(table))
 
 
-def _report(report: ShardReport, arrival_times: Mapping[str, Mapping[int, int]]) -> Part:
-    """The report, and rows that were only counted, by the moment at which they had arrived."""
-    arrivals = {name: list(moments.items()) for name, moments in arrival_times.items()}
-    return _part(report.shard, FrameKind.REPORT, {"report": to_json(report), "arrivals": arrivals})
+def _report(report: ShardReport, times: Mapping[str, Mapping[int, int]], alone: Mapping[str, int]) -> Part:
+    """The report, and rows that were only counted: by the moment at which they had arrived, and those of them that had
+    no match."""
+    arrivals = {name: list(moments.items()) for name, moments in times.items()}
+    header = {"report": to_json(report), "arrivals": arrivals, "unmatched": dict(alone)}
+    return _part(report.shard, FrameKind.REPORT, header)
 
 
 def _part(part: int, kind: FrameKind, header: Mapping[str, Any], payload: Payload = b"") -> Part:

@@ -21,6 +21,8 @@ class TaskMessage:
     arrivals: ArrivalTimes = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     """Rows of groups, which complete with time and not with the arrival of a row."""
+    unmatched: dict[str, int] = field(default_factory=dict)
+    """Rows that went out without a match."""
     dead_letters: dict[str, int] = field(default_factory=dict)
     staged: Staged | None = None
 
@@ -44,6 +46,7 @@ def outcome_of(batch: int, messages: Iterable[TaskMessage]) -> BatchOutcome:
     for message in messages:
         done.rows.update({name: sum(n for _, n in arrivals) for name, arrivals in message.arrivals.items()})
         done.rows.update(message.rows)
+        done.unmatched.update(message.unmatched)
         done.dead_letters.update(message.dead_letters)
         done.reports += [message.report] if message.report is not None else []
         done.staged += [message.staged] if message.staged is not None else []

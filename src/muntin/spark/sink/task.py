@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.punctuations import in_order
-from muntin.core.results import OutputColumns, ResultBatch, routed, unite
+from muntin.core.results import OutputColumns, ResultBatch, alone, routed, unite
 from muntin.model.records import from_json
 from muntin.plan.families import distinct_values_sent
 from muntin.spark.checkpoint import ShardReport
@@ -47,7 +47,8 @@ class SinkTask:
         for frame in frames:
             if frame.kind == FrameKind.REPORT:
                 report = from_json(ShardReport, frame.header["report"])
-                yield TaskMessage(report=report, arrivals=frame.header["arrivals"])
+                header = frame.header
+                yield TaskMessage(report=report, arrivals=header["arrivals"], unmatched=header["unmatched"])
         turned_away = [frame for frame in frames if frame.kind == FrameKind.DEAD_LETTERS]
         if self.topology.counting:
             yield from (TaskMessage(dead_letters=frame.header["classes"]) for frame in turned_away)
@@ -83,7 +84,9 @@ class SinkTask:
             results = ResultBatch.merge([ResultBatch.from_bytes(join, bytes(piece.payload)) for piece in pieces])
             columns = OutputColumns(results)
             for query, places in routed(join, results):
-                yield TaskMessage(arrivals={query.name: list(results.arrivals(places).items())})
+                lonely = {} if query.is_inner else {query.name: alone(results, places)}
+                arrivals = {query.name: list(results.arrivals(places).items())}
+                yield TaskMessage(arrivals=arrivals, unmatched=lonely)
                 if not self.stager.takes_tables:
                     continue
                 table = columns.output(query, places)

@@ -1,14 +1,27 @@
-"""What a job may well not mean, though nothing is wrong with it: said before it runs."""
+"""What a job may well not mean, though nothing is wrong with it: said before it runs, or when a query comes."""
 
 from __future__ import annotations
 
 from muntin.model import JobSpec, Query
 from muntin.model.duration import format_us
+from muntin.plan import Plan
 
 
 def advice(spec: JobSpec) -> list[str]:
     """One line for each trap that a job walks into."""
     return [line for query in spec.queries.values() if (line := _between_instants(query)) is not None]
+
+
+def advice_about(query: Query, plan: Plan | None = None) -> list[str]:
+    """One line for each trap that a new query walks into; `plan` says whether it was planned away."""
+    from muntin.sql import parse_notes
+
+    lines = [f"query {query.name}, {note}" for note in parse_notes(query.text)]
+    if (line := _between_instants(query)) is not None:
+        lines.append(line)
+    if plan is not None and query.name in [other.name for other in plan.never]:
+        lines.append(f"query {query.name}: no row can satisfy the selection, so the output stays empty")
+    return lines
 
 
 def _between_instants(query: Query) -> str | None:
