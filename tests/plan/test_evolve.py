@@ -43,6 +43,18 @@ def test_under_push_down_a_known_selection_goes_to_the_joins_of_its_parts():
     assert covers(before.joins[1], job(("short", "AND A.v > 60", 9)).queries["short"])
 
 
+def test_rows_that_only_wait_to_be_joined_are_covered_where_somebody_keeps_them():
+    """Where B comes after A, rows of B are wanted only until they are joined, but until then they are."""
+    text = "CREATE QUERY {} AS SELECT A.v FROM A JOIN B ON A.k = B.k AND B.ts - A.ts BETWEEN {} {};"
+    range_ = "INTERVAL 1 SECOND AND INTERVAL 9 SECONDS"
+    hot = make_plan(parse_job(STREAMS + text.format("hot", range_, "AND B.v > 60")))
+    assert hot.joins[0].queries[0].window.right == 0
+    both = text.format("all", range_, "") + text.format("hotter", range_, "AND B.v > 60 AND B.v > 70")
+    wanted = parse_job(STREAMS + both).queries
+    assert not covers(hot.joins[0], wanted["all"]), "what it wants and nobody else has been turned away"
+    assert covers(hot.joins[0], wanted["hotter"])
+
+
 def test_under_push_down_parts_that_nobody_wanted_get_a_join_when_somebody_does():
     before = make_plan(job(HOT))
     assert shape(before) == {0: ("hot",)}

@@ -65,9 +65,7 @@ def covers(join: SharedJoin, query: Query) -> bool:
 
 
 def _covers(join: SharedJoin, query: Query, side: Side) -> bool:
-    window = query.window.side(side)
-    if not window:
-        return True
+    window = query.window.side(side)  # where it is 0, rows are wanted only as long as they wait to be joined
     if join.reach(side) < window:
         return False
     if not join.selects or join.partitions[side] is not None:
@@ -85,7 +83,7 @@ def _covers(join: SharedJoin, query: Query, side: Side) -> bool:
     number = {p.sql: n for n, p in enumerate(distinct)}
     holds = predicates.enumerate()
     wanted = np.ones(len(holds), bool) if wanted_where is None else holds[:, number[wanted_where.sql]]
-    kept = np.zeros(len(holds), np.int64)
+    kept = np.full(len(holds), -1)
     for where, retention in zip(wheres, retentions, strict=True):
         chosen = np.ones(len(holds), bool) if where is None else holds[:, number[where.sql]]
         kept[chosen] = np.maximum(kept[chosen], retention)

@@ -26,10 +26,10 @@ def _has_node(name: str) -> bool:
 
 
 def _unit_first(name: str, days: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """A function whose first argument is a word, which would be read as a column; with two arguments it is `days`."""
+    """A function whose first argument is a word, which would be read as a column; without three arguments it is `days`."""
 
     def build(args: list[exp.Expr]) -> exp.Expr:
-        if len(args) < 3:
+        if len(args) != 3:
             return exp.Anonymous(this=days, expressions=args)
         word = exp.Var(this=args[0].name) if isinstance(args[0], exp.Column) else args[0]
         return exp.Anonymous(this=name, expressions=[word, *args[1:]])
