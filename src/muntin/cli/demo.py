@@ -169,13 +169,13 @@ def wait_for(run: Run, made: Generated) -> None:
 
 def change_queries(out: Console, run: Run) -> None:
     """A query comes and another goes, while the job runs and the others go on."""
-    from muntin.cli.query import sentence
+    from muntin.spark.run import client
 
     heading(out, "4  While it runs: one query more, one less")
     show_sql(out, ADDED)
-    out.print(f"  -> {sentence(run.add(ADDED))}\n", markup=False, soft_wrap=True)
+    out.print(f"  -> {client.sentence(run.add(ADDED))}\n", markup=False, soft_wrap=True)
     show_sql(out, f"DROP QUERY {DROPPED}")
-    out.print(f"  -> {sentence(run.drop(DROPPED))}\n", markup=False, soft_wrap=True)
+    out.print(f"  -> {client.sentence(run.drop(DROPPED))}\n", markup=False, soft_wrap=True)
 
 
 def show_results(out: Console, status: dict[str, Any], folder: Path) -> None:

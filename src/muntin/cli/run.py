@@ -174,9 +174,10 @@ def tell_differences(lines: list[str]) -> None:
 
 def tell_change(answer: Answer, progress: ProgressLine) -> None:
     """A line for each change of queries: when it is taken up or refused, and when it is in force."""
-    from muntin.cli.query import outcome, sentence
+    from muntin.spark.run import client
 
-    progress.note(sentence(answer) if answer.state == "in force" else outcome(answer), answer.state == "refused")
+    said = client.sentence(answer) if answer.state == "in force" else client.outcome(answer)
+    progress.note(said, answer.state == "refused")
 
 
 def tell_warnings(lines: list[str]) -> None:
