@@ -236,12 +236,13 @@ def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         found = read_record(status_file(Path(checkpoint)), FileKind.STATUS, JobStatus)
     except MissingError:
         raise UsageError(f"{checkpoint} is not the checkpoint of a job that has run") from None
-    if found.state == "running" and not _is_alive(found.pid):
+    if found.state == "running" and not is_alive(found.pid):
         found = replace(found, state="failed", error="its process is gone; run it again to go on")
     return dict(to_json(found))
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
