@@ -95,7 +95,8 @@ class TopView:
     def _work(self, status: dict[str, Any]) -> str:
         seconds = status["seconds"]
         whole, tasks = seconds.get("triggerExecution", 0.0), seconds.get("addBatch", 0.0)
-        return f"last micro-batch {whole:.2f} s, {tasks:.2f} s of it join and write; {sum(self._rates.values()):,.0f} rows/s out"
+        out = sum(self._rates.values())
+        return f"last micro-batch {whole:.2f} s, {tasks:.2f} s of it join and write; {out:,.0f} rows/s out"
 
 
 def join_title(join: dict[str, Any]) -> str:

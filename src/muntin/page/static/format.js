@@ -24,10 +24,9 @@ export function seconds(s) {
 /** An age of microseconds, or of rows. */
 export function age(value, axis) {
   if (axis !== "time") return `${count(value)} rows`;
-  for (const [unit, us] of [["d", 864e8], ["h", 36e8], ["min", 6e7], ["s", 1e6], ["ms", 1e3]]) {
-    if (value >= us) return `${trim(value / us)} ${unit}`;
-  }
-  return value ? `${value} µs` : "0";
+  const units = [["d", 864e8], ["h", 36e8], ["min", 6e7], ["s", 1e6], ["ms", 1e3]];
+  const [unit, us] = units.find(([, size]) => value >= size && value % size === 0) ?? units.find(([, size]) => value >= size) ?? ["µs", 1];
+  return value ? `${trim(value / us)} ${unit}` : "0";
 }
 
 export function share(part) {

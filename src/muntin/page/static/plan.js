@@ -62,7 +62,7 @@ function drawJoin(join, width, scale, fresh) {
   const rows = hanging(join.queries, MOST_QUERIES);
   const shown = rows.slice(0, 2 * MOST_QUERIES);
   const more = rows.length - shown.length;
-  const top = 2 * LABEL, middle = top + BAND + LABEL, bottom = middle + shown.length * ROW + (more ? ROW : 0) + 12;
+  const top = 2 * LABEL, middle = top + BAND + LABEL, bottom = middle + shown.length * ROW + (more > 0 ? ROW : 0) + 24;
   const height = bottom + BAND + 2 * LABEL + (join.isLive ? 74 : 8);
   const spans = [0, 1].map((side) => axisOf(join, side, left, width - RIGHT, scale));
   const title = `${join.name}: ${join.sides[0].stream} and ${join.sides[1].stream} on ${join.on}, ${join.ordering}, ${bytes(join.bytes)} of state`;
@@ -119,17 +119,17 @@ function band(join, side, span, left, y, isTop) {
 }
 
 function ageLabels(span, left, y) {
-  const labels = [svg("text", { x: left, y, class: "tick" }, "0")];
+  const labels = [svg("text", { x: left, y, class: "tick", "data-key": "tick 0" }, "0")];
+  const end = span.drawn[span.drawn.length - 1];
+  const endText = age(end.to, span.axis), endPlace = span.place(end.to);
   let last = left;
   for (const slice of span.drawn) {
-    const x = span.place(slice.to);
-    const isLast = slice === span.drawn[span.drawn.length - 1];
-    const text = age(slice.to, span.axis);
-    if (x - last < 9 + 6.2 * text.length && !(isLast && x - last > 30)) continue;
-    labels.push(svg("text", { x, y, class: isLast ? "tick end" : "tick middle", "data-key": `tick ${slice.to}` }, text));
-    last = x;
+    const x = span.place(slice.to), text = age(slice.to, span.axis), half = 3.2 * text.length;
+    if (slice === end || x - half < last + 10 || x + half > endPlace - 6.6 * endText.length - 6) continue;
+    labels.push(svg("text", { x, y, class: "tick middle", "data-key": `tick ${slice.to}` }, text));
+    last = x + half;
   }
-  return labels;
+  return [...labels, svg("text", { x: endPlace, y, class: "tick end", "data-key": "tick end" }, endText)];
 }
 
 function drawSlice(join, state, slice, span, y, most, isTop) {
