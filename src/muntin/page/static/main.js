@@ -96,11 +96,16 @@ function showSavings() {
   place.className = "cards";
 }
 
+function savedWords(saved) {
+  if (saved === null || Math.abs(saved) < 0.005) return "as much";
+  return saved > 0 ? `${share(saved)} saved` : `${share(-saved)} more`;
+}
+
 function card(name, shared, apart) {
   const saved = apart > 0 ? 1 - shared / apart : null;
   const width = apart > 0 ? Math.max(1, Math.min(100, 100 * shared / apart)) : 100;
   return el("div", { class: "card", "data-key": name },
-    el("span", {}, name), el("b", {}, saved === null || saved <= 0 ? "as much" : `${share(saved)} saved`),
+    el("span", {}, name), el("b", {}, savedWords(saved)),
     el("div", { class: "meter", "aria-hidden": "true" }, svg("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none" }, svg("rect", { x: 0, y: 0, width, height: 8 }))),
     el("span", {}, `${count(Math.round(shared))} shared, ${count(Math.round(apart))} with one join per query`));
 }
