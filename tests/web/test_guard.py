@@ -11,7 +11,12 @@ from muntin.web.guard import LONGEST_BODY, TOKEN, Access
 from web.conftest import HOST
 
 SQL = {"sql": "DROP QUERY hot"}
-CHANGES = [("POST", "/api/queries"), ("POST", "/api/preview"), ("DELETE", "/api/queries/hot"), ("POST", "/api/requests/1")]
+CHANGES = [
+    ("POST", "/api/queries"),
+    ("POST", "/api/preview"),
+    ("DELETE", "/api/queries/hot"),
+    ("POST", "/api/requests/1"),
+]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8420", "localhost", "[::1]:8420", "LOCALHOST:1"])
@@ -35,7 +40,12 @@ def test_changes_need_the_token(reader, method, path):
 @pytest.mark.parametrize("method, path", CHANGES)
 @pytest.mark.parametrize(
     "headers",
-    [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"}, {"Sec-Fetch-Site": "cross-site"}],
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
     ids=lambda found: "=".join(*found.items()),
 )
 def test_a_page_of_another_site_changes_nothing_even_with_the_token(client, job, method, path, headers):

@@ -37,6 +37,7 @@ def make_app(job: LiveJob, access: Access) -> Starlette:
         Route("/api/status", api.status),
         Route("/api/events", StatusEvents(job)),
         Route("/api/plan", api.plan),
+        Route("/api/sharing", api.sharing),
         Route("/api/history", api.history),
         Route("/api/dead-letters", api.dead_letters),
         Route("/api/queries", api.add, methods=["POST"]),
@@ -86,6 +87,9 @@ class Api:
 
     async def plan(self, request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(self._job.plan))
+
+    async def sharing(self, request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(self._job.sharing))
 
     async def history(self, request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(self._job.history))

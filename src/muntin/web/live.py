@@ -59,6 +59,8 @@ class LiveJob:
         self._own: list[Sample] = []
         self._own_marks: list[Mark] = []
         self._picture: tuple[tuple[Any, ...], float, dict[str, Any], StoredPicture] | None = None
+        self._comparing = threading.Lock()
+        self._compared: tuple[tuple[Any, ...], float] | None = None
         self._sharing: Sharing | None = None
 
     # -- status ---------------------------------------------------------------------------------------------------
@@ -121,11 +123,20 @@ class LiveJob:
                 return self._picture[2], self._picture[3]
             picture = StoredPicture(self.checkpoint)
             plans = [{"pipeline": n, **plan_json(plan)} for n, plan in picture.describe().items()]
-            self._sharing = predicted_apart(picture.spec, picture.knowledge) if picture.knowledge.measured else None
-            took = time.monotonic() - now
-            described = {"version": self.plan_version(), "plans": plans, "apart": to_json(self._sharing)}
-            self._picture = (version, time.monotonic() + max(PLAN_S, PART * took), described, picture)
+            described = {"version": self.plan_version(), "plans": plans}
+            self._picture = (version, _next(now), described, picture)
             return described, picture
+
+    def sharing(self) -> dict[str, Any]:
+        """What the same queries would take with one join each; None where nothing has been measured."""
+        _, picture = self._pictured()
+        with self._comparing:
+            now, version = time.monotonic(), tuple(map(str, self.plan_version()))
+            if self._compared is None or self._compared[0] != version or now >= self._compared[1]:
+                known = picture.knowledge
+                self._sharing = predicted_apart(picture.spec, known) if known.measured else None
+                self._compared = version, _next(now)
+            return {"apart": to_json(self._sharing)}
 
     def preview(self, sql: str) -> dict[str, Any]:
         """What a statement would do; refuses what the job would refuse."""
@@ -189,6 +200,12 @@ class LiveJob:
         """All requests that are under way, and answers that nobody has fetched."""
         found = [{"id": r.id, "sql": r.sql, "sent": r.sent, **told(None)} for r in waiting(self.checkpoint)]
         return found + [{"id": id, **told(answer)} for id, answer in answers(self.checkpoint).items()]
+
+
+def _next(began: float) -> float:
+    """When to predict again what was begun then and is done now."""
+    now = time.monotonic()
+    return now + max(PLAN_S, PART * (now - began))
 
 
 def told(answer: Answer | None) -> dict[str, Any]:

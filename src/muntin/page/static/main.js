@@ -36,11 +36,20 @@ async function onStatus({ status, sample, plan }) {
   const version = JSON.stringify(plan);
   if (version !== page.version) {
     await ask("/api/plan").then((found) => { page.plan = found; page.version = version; }).catch(() => null);
+    page.compareAt = 0;
     if (page.before) await loadHistory();
   }
   show();
   page.charts.add(sample);
+  compare();
   document.body.setAttribute("data-batches", status.batches);
+}
+
+/** What the same queries would take apart: asked for now and then, since it is some work for the server. */
+async function compare() {
+  if (Date.now() < (page.compareAt ?? 0)) return;
+  page.compareAt = Date.now() + 20000;
+  await ask("/api/sharing").then((found) => { page.apart = found.apart; showSavings(); }).catch(() => null);
 }
 
 /** Rows per second of each query since the status before, by the clock. */
@@ -78,9 +87,8 @@ function showTable() {
 }
 
 function showSavings() {
-  const { status, plan } = page;
+  const { status, apart } = page;
   const place = at("savings");
-  const apart = plan?.apart;
   if (!apart) {
     place.textContent = "Known once rows of both streams have come.";
     return;

@@ -102,7 +102,14 @@ export function hanging(queries, most) {
     if (!groups.has(key)) groups.set(key, { names: [], query });
     groups.get(key).names.push(query.name);
   }
-  return [...groups.values()].sort((a, b) => reachOf(a.query) - reachOf(b.query));
+  const sorted = [...groups.values()].sort((a, b) => reachOf(a.query) - reachOf(b.query));
+  const each = Math.ceil(sorted.length / most);
+  const rows = [];
+  for (let n = 0; n < sorted.length; n += each) {
+    const part = sorted.slice(n, n + each);
+    rows.push({ names: part.flatMap((group) => group.names), query: part[part.length - 1].query, least: part[0].query });
+  }
+  return rows;
 }
 
 function reachOf(query) {

@@ -60,9 +60,7 @@ const REST = "Point at a part, or move to it with the Tab key, and it is explain
 function drawJoin(join, width, scale, fresh) {
   const left = width < 560 ? 84 : STREAM;
   const rows = hanging(join.queries, MOST_QUERIES);
-  const shown = rows.slice(0, 2 * MOST_QUERIES);
-  const more = rows.length - shown.length;
-  const top = 2 * LABEL, middle = top + BAND + LABEL, bottom = middle + shown.length * ROW + (more > 0 ? ROW : 0) + 24;
+  const top = 2 * LABEL, middle = top + BAND + LABEL, bottom = middle + rows.length * ROW + 24;
   const height = bottom + BAND + 2 * LABEL + (join.isLive ? 74 : 8);
   const spans = [0, 1].map((side) => axisOf(join, side, left, width - RIGHT, scale));
   const title = `${join.name}: ${join.sides[0].stream} and ${join.sides[1].stream} on ${join.on}, ${join.ordering}, ${bytes(join.bytes)} of state`;
@@ -71,8 +69,7 @@ function drawJoin(join, width, scale, fresh) {
     svg("svg", { class: "plan", width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": title },
       guides(join, spans, top + BAND, bottom),
       band(join, 0, spans[0], left, top, true),
-      shown.map((row, n) => hangingQuery(join, row, spans, left, middle + n * ROW, fresh)),
-      more > 0 ? svg("text", { x: left, y: middle + shown.length * ROW + 14, class: "quiet" }, `and ${several(more, "window", "windows")} more; the list has all queries`) : null,
+      rows.map((row, n) => hangingQuery(join, row, spans, left, middle + n * ROW, fresh)),
       band(join, 1, spans[1], left, bottom, false),
       join.isLive ? timeAxis(join, left, width - RIGHT, bottom + BAND + 2 * LABEL + 8) : null));
 }
@@ -82,7 +79,8 @@ function axisOf(join, side, from, to, scale) {
   const { axis, reach, slices } = join.sides[side];
   const sameAxis = join.sides.filter((other) => other.axis === axis);
   const most = Math.max(1, ...sameAxis.map((other) => other.reach));
-  const first = Math.min(...sameAxis.flatMap((other) => other.slices.map((slice) => slice.to))) || 1;
+  const ends = join.queries.flatMap((query) => query.window).filter((window) => window.axis === axis).map((window) => window.to);
+  const first = Math.min(...sameAxis.flatMap((other) => other.slices.map((slice) => slice.to)), ...ends.filter((end) => end > 0)) || 1;
   const place = (value) => {
     if (scale === "linear" || first >= most) return from + (to - from) * (value / most);
     const least = first / 3;
@@ -162,7 +160,8 @@ function hangingQuery(join, row, spans, left, y, fresh) {
     const from = spans[side].place(window.from), to = spans[side].place(window.to);
     const at = y + 5 + side * 7;
     return window.to <= window.from ? svg("circle", { class: `bar side${side}`, cx: from + 2, cy: at + 2.5, r: 2.5 })
-      : svg("rect", { class: `bar side${side}`, x: from, y: at, width: Math.max(2, to - from), height: 5, rx: 2.5 });
+      : [svg("rect", { class: `bar side${side}`, x: from, y: at, width: Math.max(2, to - from), height: 5, rx: 2.5 }),
+        row.least && row.least !== query ? svg("circle", { class: "least", cx: spans[side].place(row.least.window[side].to), cy: at + 2.5, r: 2 }) : null];
   });
   const isFresh = names.some((name) => fresh.has(name));
   return svg("g", {
@@ -221,7 +220,7 @@ function queryTold(join, row) {
   const { query, names } = row;
   const spans = query.window.map((window, side) => `${query.streams[side]} of age ${age(window.from, window.axis)} to ${age(window.to, window.axis)}`);
   const where = query.selections.filter(Boolean);
-  const who = names.length > 1 ? `${listed(names)} read` : `Query ${names[0]} reads`;
+  const who = names.length > 1 ? `${names.length} queries (${listed(names)}) read up to` : `Query ${names[0]} reads`;
   return `${who} ${spans.join(" and ")}${where.length && names.length === 1 ? ` where ${where.join(" and ")}` : ""}${query.join ? `; ${query.join}` : ""}.`;
 }
 

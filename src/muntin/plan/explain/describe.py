@@ -18,10 +18,10 @@ from muntin.plan.explain.description import (
     StreamUse,
 )
 from muntin.plan.invalidations import invalidation_of
-from muntin.plan.joins import Plan, never_true
+from muntin.plan.joins import Plan, never_true, signature
 from muntin.plan.predict import Prediction, predict, traffics_of
 from muntin.plan.punctuation import has_promises
-from muntin.plan.strategies import ISOLATED, STRATEGIES, group_queries
+from muntin.plan.strategies import STRATEGIES, group_queries
 from muntin.plan.traffic import NOTHING, Knowledge
 
 
@@ -54,12 +54,12 @@ def describe(
 def describe_in_force(
     spec: JobSpec, plan: Plan, knowledge: Knowledge | None = None, pipelines: Pipelines = ()
 ) -> PlanDescription:
-    """A plan as it is, not as it would be chosen now; beside it one join for each query."""
-    known, groups = knowledge or NOTHING, group_queries(spec)
-    traffics = traffics_of(groups.joins, known)
-    prediction = predict(spec, plan, traffics, known.constants)
-    apart = predict(spec, STRATEGIES[ISOLATED].plan(groups), traffics, known.constants)
-    choice = Choice(plan, prediction, (prediction, apart))
+    """A plan as it is, not as it would be chosen now, and without alternatives."""
+    known = knowledge or NOTHING
+    together = len({signature(join.queries[0]) for join in plan.joins}) == len(plan.joins)
+    joins = plan.joins if together else group_queries(spec).joins
+    prediction = predict(spec, plan, traffics_of(joins, known), known.constants)
+    choice = Choice(plan, prediction, (prediction,))
     return PlanDescription(
         settings=_settings(spec, plan),
         decided_by=DecidedBy("checkpoint", "checkpoint" if STRATEGIES[plan.strategy].has_chains else None),

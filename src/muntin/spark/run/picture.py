@@ -12,6 +12,7 @@ from muntin.plan import Plan, covers, evolve, make_plan
 from muntin.plan.explain import PlanDescription, describe_in_force, to_json
 from muntin.plan.joins import signature
 from muntin.plan.predict import predict, traffics_of
+from muntin.plan.strategies import group_queries
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import FileKind, PlanLog, pipeline_folder, read_record, stored_job
 from muntin.spark.control import apply_change, knowledge_of, streams_per_pipeline
@@ -148,7 +149,9 @@ class StoredPicture:
         if plan is None:
             return WorkForecast(0, 0, 0.0, 0.0, 0.0, 0.0)
         spec = replace(self.spec, queries=plan.queries)
-        found = predict(spec, plan, traffics_of(plan.joins, self.knowledge), self.knowledge.constants)
+        joins = plan.joins if len({signature(j.queries[0]) for j in plan.joins}) == len(plan.joins) else ()
+        traffics = traffics_of(joins or group_queries(spec).joins, self.knowledge)
+        found = predict(spec, plan, traffics, self.knowledge.constants)
         slices = sum(len(cuts) for join in plan.joins for cuts in join.cuts)
         return WorkForecast(len(plan.joins), slices, found.rows, found.bytes, found.comparisons, found.cpu_ns / 1e6)
 
