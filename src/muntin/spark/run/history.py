@@ -1,7 +1,7 @@
 """`CHECKPOINT/muntin/history.json`: how a job went over time, for charts. It is a report, like the status.
 
-The older a stretch of time, the fewer samples it has: two neighbours are merged where they are closer than a part of
-their age. So a job of a month has about twice as many samples as one of an hour, and the last minutes have all of them.
+The older a stretch of time, the fewer samples it has: whenever the age doubles, so does the time that one sample stands
+for. So a job of a month has about twice as many samples as one of an hour, and the last minutes have all of them.
 Counters go on growing, so a merged pair keeps the later value and no rate is lost; of levels it keeps the greater, so
 that peaks stay.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import floor, log2
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +19,8 @@ from muntin.spark.run.sharing import Sharing
 from muntin.spark.run.status import JobStatus
 
 FILE = "history.json"
-RESOLUTION = 200
-"""Samples per e-fold of age: those that are closer than their age divided by this are merged."""
+RESOLUTION = 120
+"""A sample stands for about its age divided by this, rounded down to a power of two of seconds."""
 LEAST_S = 1.0
 """Samples are never closer than this."""
 MARKS = 400
@@ -143,12 +144,11 @@ class History:
 def thinned(samples: list[Sample], now: float) -> list[Sample]:
     """The same history with fewer samples where it is old; the last one stays as it is."""
     kept: list[Sample] = []
-    begins = 0.0
     for sample in samples:
-        if kept and sample is not samples[-1] and sample.t - begins < (now - sample.t) / RESOLUTION:
+        width = 2.0 ** max(0, floor(log2(max(1.0, (now - sample.t) / RESOLUTION))))
+        if kept and sample is not samples[-1] and kept[-1].t // width == sample.t // width:
             kept[-1] = kept[-1].merged(sample)
         else:
-            begins = sample.t
             kept.append(sample)
     return kept
 
