@@ -22,20 +22,20 @@ def grown(seconds: int, every: int = 1) -> History:
     return history
 
 
-def test_a_job_of_a_day_has_few_samples_and_the_last_minutes_have_all():
-    history = grown(86_400)
-    assert 1000 < len(history.samples) < 2000
-    recent = [s.t for s in history.samples if s.t >= 86_400 - 100]
-    assert recent == [float(t) for t in range(86_400 - 100, 86_400)]
+def test_a_job_of_hours_has_few_samples_and_the_last_minutes_have_all():
+    history = grown(10_000)
+    assert 500 < len(history.samples) < 1200
+    recent = [s.t for s in history.samples if s.t >= 10_000 - 200]
+    assert recent == [float(t) for t in range(10_000 - 200, 10_000)]
 
 
 def test_twice_the_time_takes_only_a_few_samples_more():
-    one, two = len(grown(40_000, 2).samples), len(grown(80_000, 2).samples)
+    one, two = len(grown(40_000, 10).samples), len(grown(80_000, 10).samples)
     assert one < two < one + 300
 
 
 def test_no_rate_is_lost_and_peaks_stay():
-    samples = grown(50_000).samples
+    samples = grown(40_000, 5).samples
     for before, after in pairwise(samples):
         assert (after.rows_in - before.rows_in) / (after.t - before.t) == pytest.approx(10)
     assert max(s.state_rows for s in samples) == 1000
