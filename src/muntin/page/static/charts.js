@@ -69,6 +69,13 @@ export class Charts {
   }
 }
 
+/** A time on an axis: with seconds where the others differ by less than a minute, with the day where by more than one. */
+function tick(t, times) {
+  const at = new Date(t * 1000), step = times.length > 1 ? times[1] - times[0] : 60;
+  if (step >= 86400) return at.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  return at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: step < 60 ? "2-digit" : undefined });
+}
+
 class Chart {
   constructor(title, shown, series) {
     Object.assign(this, { title, shown, series, plot: null, data: null });
@@ -103,7 +110,7 @@ class Chart {
       width: Math.max(200, this.canvas.clientWidth || 380), height: 190,
       legend: { live: true }, cursor: { y: false },
       scales: { y: { range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis, space: 60 }, { ...axis, size: 58, values: (u, values) => values.map((v) => this.shown(v)) }],
+      axes: [{ ...axis, space: 60, values: (u, times) => times.map((t) => tick(t, times)) }, { ...axis, size: 58, values: (u, values) => values.map((v) => this.shown(v)) }],
       series: [{ value: (u, v) => (v === null ? "" : clock(v)) }, ...this.series.map(([label], n) => ({
         label, stroke: strokes[n], width: 1.5, dash: n ? [5, 4] : undefined, spanGaps: true, value: (u, v) => (v === null ? "–" : this.shown(v)),
       }))],

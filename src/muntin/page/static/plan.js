@@ -106,7 +106,7 @@ function band(join, side, span, left, y, isTop) {
     svg("g", { class: "stream", tabindex: 0, role: "img", "aria-label": told, "data-told": told, "data-key": "stream" },
       svg("rect", { x: 0, y, width: left - 14, height: BAND, rx: 4 }),
       svg("text", { x: 8, y: y + 20, class: "name" }, shorten(state.stream, left < 100 ? 10 : 16)),
-      svg("text", { x: 8, y: y + 37, class: "quiet" }, `${count(state.rate)} rows/s`),
+      svg("text", { x: 8, y: y + 37, class: "quiet" }, `${count(state.rate)} ${left < 100 ? "r/s" : "rows/s"}`),
       svg("text", { x: 8, y: y + 51, class: "quiet" }, state.idle ? "idle" : state.held ? `${count(state.held)} held` : ""),
       svg("path", { d: `M${left - 14} ${y + BAND / 2} l10 0 m-4 -4 l4 4 l-4 4`, class: "arrow" })),
     span.drawn.map((slice) => drawSlice(join, state, slice, span, y, most, isTop)),
@@ -133,7 +133,9 @@ function ageLabels(span, left, y) {
 function drawSlice(join, state, slice, span, y, most, isTop) {
   const x = span.place(slice.from), width = Math.max(1, span.width(slice.from, slice.to));
   const told = sliceTold(join, state, slice);
-  const line = (n, text, kind = "") => width > 8 + 6.1 * text.length
+  const fits = (text, each) => width > 10 + each * text.length;
+  const isRoomy = fits(`${count(slice.rows)} rows`, 7);
+  const line = (n, text, kind = "") => (kind || isRoomy) && fits(text, kind ? 7 : 6.4)
     ? svg("text", { x: x + 7, y: y + 17 + n * 14, class: kind, "data-key": `line ${n}` }, text) : null;
   const full = (value) => (BAND - 4) * Math.min(1, value / most);
   const selection = slice.selection === null ? "all rows" : slice.selection.join(" or ");
@@ -145,7 +147,7 @@ function drawSlice(join, state, slice, span, y, most, isTop) {
     svg("rect", { class: "pane", x, y, width, height: BAND }),
     svg("rect", { class: "fill", x, y: y + BAND - 2 - full(slice.rows), width, height: full(slice.rows) }),
     slice.measured ? svg("line", { class: "predicted", x1: x + 2, x2: x + width - 2, y1: y + BAND - 2 - full(slice.predicted), y2: y + BAND - 2 - full(slice.predicted) }) : null,
-    line(0, `${count(slice.rows)} rows`, "strong"),
+    line(0, isRoomy ? `${count(slice.rows)} rows` : count(slice.rows), "strong"),
     line(1, bytes(slice.bytes)),
     line(2, slice.count > 1 ? `${slice.count} slices` : `${count(slice.probes)} probes/s`),
     room > 5 ? svg("text", { x: x + 7, y: isTop ? y - 8 : y + BAND + 16, class: "selection", "data-key": "selection" }, shorten(selection, room)) : null);
@@ -187,15 +189,20 @@ function timeAxis(join, from, to, y) {
   const place = (t) => from + (to - from) * (0.12 + 0.76 * ((t - low + (high - low < 1000 ? 500 : 0)) / gap));
   const told = waitingTold(join, known);
   return svg("g", { class: "time", tabindex: 0, role: "img", "aria-label": told, "data-told": told, "data-key": "time" },
-    text(8, y + 18, "name", "event time"),
+    text(8, y + 18, "name", from < 100 ? "time" : "event time"),
     text(8, y + 34, "quiet", "frontiers"),
     svg("line", { class: "axis", x1: from, x2: to, y1: y + 24, y2: y + 24 }),
     high > low ? svg("rect", { class: "gap", x: place(low), y: y + 18, width: place(high) - place(low), height: 12 }) : null,
     known.map((t, side) => t === null ? null : svg("g", { class: `frontier side${side}`, "data-key": `frontier ${side}` },
       svg("path", { d: "M0 -8 l5 8 l-5 8 l-5 -8 z", transform: `translate(${place(t)} ${y + 24})` }),
-      text(place(t), side ? y + 48 : y + 8, place(t) > (from + to) / 2 ? "tick end" : "tick", `${join.sides[side].stream} ${moment(join.sides[side].frontier)}`))),
+      text(place(t), side ? y + 48 : y + 8, place(t) > (from + to) / 2 ? "tick end" : "tick", frontierLabel(join.sides[side], to - from)))),
     join.waits ? text((place(low) + place(high)) / 2, y + 62, "quiet middle",
       `${count(join.waits.held_rows)} rows and ${count(join.waits.held_pairs)} results wait for ${join.waits.stream}`) : null);
+}
+
+function frontierLabel(side, width) {
+  const told = moment(side.frontier);
+  return width < 420 ? `${shorten(side.stream, 12)} ${told.slice(11)}` : `${side.stream} ${told}`;
 }
 
 // -- sentences --------------------------------------------------------------------------------------------------------
