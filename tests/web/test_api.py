@@ -8,7 +8,7 @@ import re
 import pytest
 
 from muntin.cli.main import main
-from muntin.spark.run import read_status
+from muntin.spark.run import read_status, status_now
 from muntin.web import rows
 from muntin.web.live import LiveJob
 from web.played import MARKUP
@@ -175,7 +175,7 @@ def test_a_folder_that_is_no_checkpoint_is_told_and_not_a_crash(tmp_path):
 def test_the_status_is_read_again_only_where_it_has_changed(job, monkeypatch):
     reads = []
     live = LiveJob(job.checkpoint)
-    monkeypatch.setattr("muntin.web.live.read_status", lambda place: reads.append(place) or read_status(place))
+    monkeypatch.setattr("muntin.web.live.status_now", lambda place: reads.append(place) or status_now(place))
     first = live.view()
     assert live.view() is first and len(reads) == 1
     job.tick()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
 from muntin.web import events
 from muntin.web.events import StatusEvents
 from muntin.web.live import LiveJob
@@ -117,12 +115,13 @@ def test_too_many_pages_are_refused(job, monkeypatch):
 
 
 def test_what_is_wrong_with_a_checkpoint_is_an_event(tmp_path):
-    found = StatusEvents(LiveJob(tmp_path))._event()
+    _, found = StatusEvents(LiveJob(tmp_path))._event()
     assert found.startswith(b"event: trouble\n") and b"is not the checkpoint" in found
 
 
-@pytest.mark.parametrize("name", ["status"])
-def test_an_event_is_one_line_of_json(job, name):
-    found = StatusEvents(LiveJob(job.checkpoint))._event()
+def test_an_event_is_one_line_of_json_and_the_same_one_is_made_once(job):
+    told = StatusEvents(LiveJob(job.checkpoint))
+    seen, found = told._event()
     head, data, *rest = found.decode().split("\n")
-    assert head == f"event: {name}" and json.loads(data.removeprefix("data: ")) and rest == ["", ""]
+    assert head == "event: status" and json.loads(data.removeprefix("data: ")) and rest == ["", ""]
+    assert told._event(seen) == (seen, b"")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
@@ -18,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from muntin.model import MuntinError
 from muntin.web.live import LiveJob
 
-LOOK_S = 0.5
+LOOK_S = 1.0
 """How often the checkpoint is looked at while somebody listens."""
 ALIVE_S = 10.0
 """How often a listener hears something, at least."""
@@ -77,25 +76,27 @@ class StatusEvents:
 
     async def _look(self) -> None:
         """Look at the checkpoint for as long as somebody listens."""
-        before = None
+        before: object = None
         while self.listeners:
-            found = await run_in_threadpool(self._event)
-            if found != before:
-                before = found
+            seen, found = await run_in_threadpool(self._event, before)
+            if found:
+                before = seen
                 async with self._changed:
                     self._number += 1
                     self._newest = found
                     self._changed.notify_all()
             await asyncio.sleep(self._look_s)
 
-    def _event(self) -> bytes:
-        """What the checkpoint says now; what is wrong with it is an event, too."""
+    def _event(self, before: object = None) -> tuple[object, bytes]:
+        """What the checkpoint says now, and a mark of it; nothing where the mark is that of before. What is wrong with
+        the checkpoint is an event, too."""
         try:
-            said: dict[str, Any] = self._job.event()
-            name = "status"
+            seen: object = self._job.view().number
+            name, said = "status", self._job.event() if seen != before else {}
         except (MuntinError, OSError) as error:
-            name, said = "trouble", {"error": str(error)}
-        return f"event: {name}\ndata: {json.dumps(said)}\n\n".encode()
+            seen = str(error)
+            name, said = "trouble", {"error": seen}
+        return seen, b"" if seen == before else f"event: {name}\ndata: {json.dumps(said)}\n\n".encode()
 
 
 async def _disconnected(receive: Receive) -> None:

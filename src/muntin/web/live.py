@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.model import MuntinError, UsageError
-from muntin.model.records import from_json, to_json
+from muntin.model.records import to_json
 from muntin.plan.explain import to_json as plan_json
 from muntin.spark.checkpoint import Answer, answers, read_answer, requests, waiting
 from muntin.spark.run import (
@@ -24,13 +24,13 @@ from muntin.spark.run import (
     marks_between,
     predicted_apart,
     read_history,
-    read_status,
     status_file,
+    status_now,
 )
 
-PLAN_S = 20.0
+PLAN_S = 60.0
 """How old the predictions beside a plan may become."""
-PART = 100
+PART = 400
 """Predictions take at most one part in so many of the time."""
 OWN_SAMPLES = 600
 """Samples that are newer than the file of the history: it is written from time to time."""
@@ -70,7 +70,7 @@ class LiveJob:
         with self._lock:
             stamp = self._current_stamp()
             if self._view is None or stamp != self._stamp or self._has_died():
-                self._take(read_status(self.checkpoint))
+                self._take(status_now(self.checkpoint))
                 self._stamp = stamp
             assert self._view is not None
             return self._view
@@ -85,14 +85,13 @@ class LiveJob:
     def _has_died(self) -> bool:
         return self._view is not None and self._view.record.state == "running" and not is_alive(self._view.record.pid)
 
-    def _take(self, found: dict[str, Any]) -> None:
+    def _take(self, record: JobStatus) -> None:
         before = self._view
-        record = from_json(JobStatus, found)
         if before is not None:
             self._own_marks = [*self._own_marks, *marks_between(before.record, record)][-OWN_SAMPLES:]
         if before is None or record.batches != before.record.batches:
             self._own = [*self._own, Sample.of(record, self._sharing)][-OWN_SAMPLES:]
-        self._view = StatusView(0 if before is None else before.number + 1, record, found)
+        self._view = StatusView(0 if before is None else before.number + 1, record, to_json(record))
 
     def event(self) -> dict[str, Any]:
         """What changes from one micro-batch to the next: the status without texts, and the last sample."""

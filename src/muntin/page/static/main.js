@@ -48,7 +48,7 @@ async function onStatus({ status, sample, plan }) {
 /** What the same queries would take apart: asked for now and then, since it is some work for the server. */
 async function compare() {
   if (Date.now() < (page.compareAt ?? 0)) return;
-  page.compareAt = Date.now() + 20000;
+  page.compareAt = Date.now() + 60000;
   await ask("/api/sharing").then((found) => { page.apart = found.apart; showSavings(); }).catch(() => null);
 }
 

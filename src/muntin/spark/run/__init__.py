@@ -16,7 +16,7 @@ from muntin.spark.run.job import Job, check_job
 from muntin.spark.run.picture import ChangePreview, StoredPicture
 from muntin.spark.run.run import Run
 from muntin.spark.run.sharing import Sharing, predicted_apart
-from muntin.spark.run.status import JobStatus, is_alive, read_status, status_file
+from muntin.spark.run.status import JobStatus, is_alive, read_status, status_file, status_now
 from muntin.spark.run.stored import check_change, spec_of
 
 __all__ = [
@@ -41,4 +41,5 @@ __all__ = [
     "read_status",
     "spec_of",
     "status_file",
+    "status_now",
 ]
