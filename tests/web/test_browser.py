@@ -148,6 +148,9 @@ def test_everybody_can_read_the_page(browser, playing, scheme, width):
         page.click("[data-query=together]")
         page.wait_for_selector(".detail td")
         assert watched.faults() == []
+        compared = page.inner_text(".card")
+        plan = page.evaluate("() => fetch('/api/plan').then((found) => found.json())")["plans"][0]
+        assert f"{round(plan['joins'][0]['predicted']['rows']):,} shared" in compared, "predicted beside predicted"
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
         assert page.title() == "Muntin", "rows with markup in them are text"
         assert page.query_selector("#letters img, .detail img") is None and watched.complaints == []

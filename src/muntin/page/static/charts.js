@@ -21,8 +21,8 @@ const CHARTS = [
   ["Dead letters per second", count, [["rows", rate("dead_letters")]]],
   ["Punctuations per second", count, [["punctuations", rate("punctuations")]]],
   ["Share of the most frequent key", share, [["share", level("key_share")]]],
-  ["Sharing: rows kept", count, [["shared", level("state_rows")], ["one join per query", known("apart_rows")]]],
-  ["Sharing: rows compared per second", count, [["shared", known("predicted_comparisons_s")], ["one join per query", known("apart_comparisons_s")]]],
+  ["Sharing: rows kept, predicted", count, [["shared", known("predicted_rows")], ["one join per query", known("apart_rows")]]],
+  ["Sharing: rows compared per second, predicted", count, [["shared", known("predicted_comparisons_s")], ["one join per query", known("apart_comparisons_s")]]],
   ["Sharing: rows read per second", count, [["shared", rate("rows_in")], ["one join per query", timesReaders]]],
   ["Queries and slices", count, [["queries", level("queries")], ["slices", level("slices")]]],
 ];

@@ -87,21 +87,24 @@ function showTable() {
 }
 
 function showSavings() {
-  const { status, apart } = page;
+  const { apart, plan } = page;
   const place = at("savings");
-  if (!apart) {
+  if (!apart || !plan) {
     place.textContent = "Known once rows of both streams have come.";
     return;
   }
-  const kept = status.joins.reduce((sum, join) => sum + join.slices.flat().reduce((s, piece) => s + piece.rows, 0), 0);
-  const compared = status.joins.reduce((sum, join) => sum + (join.comparisons_per_second.predicted ?? 0), 0);
-  const read = Object.entries(status.sources).filter(([name]) => !name.startsWith("_")).reduce((sum, [, source]) => sum + source.rows, 0);
+  const joins = plan.plans.flatMap((one) => one.joins);
+  const predicted = (name) => joins.reduce((sum, join) => sum + join.predicted[name], 0);
+  const rates = new Map(joins.flatMap((join) => join.traffic.rates.map((rate) => [rate.stream, rate.rows_per_second])));
+  const read = [...rates.values()].reduce((sum, rate) => sum + rate, 0);
   const cards = [
-    card("rows kept", kept, apart.rows), card("comparisons per second of event time", compared, apart.comparisons_per_second),
-    card("rows read in the last micro-batch", read, read * apart.readers),
+    card("rows kept", predicted("rows"), apart.rows),
+    card("rows compared per second of event time", predicted("comparisons_per_second"), apart.comparisons_per_second),
+    card("rows read per second of event time", read, read * apart.readers),
   ];
-  patch(place, el("div", { id: "savings", class: "cards" }, cards));
-  place.className = "cards";
+  patch(place, el("div", { id: "savings" },
+    el("div", { class: "cards" }, cards),
+    el("p", { class: "quiet" }, "Both sides are predicted, for a steady state of the traffic that the job has measured.")));
 }
 
 function savedWords(saved) {
