@@ -3,10 +3,10 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test benches soak golden lint clean
+.PHONY: help setup demo quick test test-web benches soak golden lint clean
 
 help:    ## show what can be made
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 16
 
 setup: $(STAMP)    ## create .venv with all that running and testing needs
 
@@ -25,6 +25,10 @@ quick: setup    ## the tests that need neither Spark nor much time
 
 test: setup    ## all tests but those of the benches, those that start Spark included
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench"
+
+test-web: setup    ## the live page in a real browser, which this installs (Debian)
+	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
+	$(PY) -m pytest tests/web
 
 benches: setup    ## every bench from the command line to its figures, with little data
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m bench

@@ -16,15 +16,25 @@ HEIGHT = {
     "sql": 3,
     "core": 3,
     "generate": 4,
+    "page": 4,
     "testing": 5,
     "spark": 6,
     "bench": 7,
     "studies": 7,
+    "web": 7,
     "cli": 8,
 }
-MAY_ALSO = {"generate": {"model", "kernels"}, "oracle": {"model"}}
+MAY_ALSO = {"generate": {"model", "kernels"}, "oracle": {"model"}, "page": {"model"}}
 """Layers that may import less than everything below them."""
-HOME = {"sqlglot": ["sql"], "numba": ["kernels"], "duckdb": ["kernels", "bench"], "pyspark": ["spark"]}
+HOME = {
+    "sqlglot": ["sql"],
+    "numba": ["kernels"],
+    "duckdb": ["kernels", "bench"],
+    "pyspark": ["spark"],
+    "starlette": ["web"],
+    "uvicorn": ["web"],
+    "prometheus_client": ["web"],
+}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

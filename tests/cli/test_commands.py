@@ -14,6 +14,7 @@ from muntin.cli import jobfile, main, screen
 from muntin.model import JobSpec, Schema, Stream, UsageError
 from muntin.spark.checkpoint import Answer
 from muntin.spark.ingest.sources import misplaced_file
+from muntin.spark.run import client
 
 STATUS = {
     "mode": "bounded",
@@ -110,7 +111,8 @@ def spark(monkeypatch):
         calls.opened = {"master": master, **options}
         return SimpleNamespace(stop=lambda: None)
 
-    runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, read_status=lambda checkpoint: calls.shown)
+    shown = {"read_status": lambda checkpoint: calls.shown, "client": client}
+    runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, **shown)
     session = SimpleNamespace(open_session=opened, stop_session=lambda spark: None)
     monkeypatch.setitem(sys.modules, "muntin.spark.run", runner)
     monkeypatch.setitem(sys.modules, "muntin.spark.session", session)

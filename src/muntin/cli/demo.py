@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from muntin.cli.run import check_web, served, web_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     from muntin.spark.run import Run
 
 SUMMARY = "the whole idea in two minutes, on an embedded Spark, with no input files"
-EXAMPLE = "example: muntin demo --keep muntin-demo"
+EXAMPLE = """\
+examples:
+  muntin demo --keep muntin-demo
+  muntin demo --web               with a live page, which stays until you press Ctrl-C"""
 SECONDS, LOCATIONS = 600, 1000
 FILES, LAST_FILES = 10, 2
 """Files of each stream, and how many of them arrive only after the queries have changed."""
@@ -55,23 +60,35 @@ DROPPED = "half_minute"
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave data, job file and results in this new folder")
+    web_options(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.screen import console
     from muntin.generate import generate
 
+    check_web(args.web)
     out = console()
     with ExitStack() as stack:
         folder = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="muntin-demo-")))
         made = generate("sensors", folder / "data", duration_s=SECONDS, locations=LOCATIONS, files=FILES)
         spec = show_job(out, made)
-        show_results(out, run_shared(out, made, folder), folder / "out")
+        show_results(out, run_shared(out, made, folder, args.web), folder / "out")
         show_fault(out, folder / "out")
         show_savings(out, spec, made)
+        if args.web is not None:
+            stay(out, folder / "ckpt", args.web)
         if args.keep:
             out.print(f"\nkept: {made.job}, {folder / 'out'}, {folder / 'ckpt'}", markup=False)
     return 0
+
+
+def stay(out: Console, checkpoint: Path, port: int) -> None:
+    """Go on serving the page of the job that is over."""
+    with served(checkpoint, port), suppress(KeyboardInterrupt):
+        out.print("\nThe page stays until you press Ctrl-C.", markup=False)
+        while True:
+            time.sleep(1)
 
 
 def heading(out: Console, text: str) -> None:
@@ -101,7 +118,7 @@ def show_sql(out: Console, text: str) -> None:
     out.print("\n".join("  " + line for line in text.splitlines()), markup=False, soft_wrap=True)
 
 
-def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
+def run_shared(out: Console, made: Generated, folder: Path, web: int | None = None) -> dict[str, Any]:
     """One job over all the data; before the last files come, its queries change. The status at its end."""
     from muntin.cli.screen import ProgressLine, rows_in, rows_out
     from muntin.spark.run import Job
@@ -120,6 +137,8 @@ def run_shared(out: Console, made: Generated, folder: Path) -> dict[str, Any]:
             progress.job_starts()
             run = Job.from_file(spark, made.job).start(**places, progress=progress)
             stack.callback(run.stop)
+            if web is not None:
+                stack.enter_context(served(folder / "ckpt", web))
             wait_for(run, made)
         status = run.status()
         out.print(
@@ -169,13 +188,13 @@ def wait_for(run: Run, made: Generated) -> None:
 
 def change_queries(out: Console, run: Run) -> None:
     """A query comes and another goes, while the job runs and the others go on."""
-    from muntin.cli.query import sentence
+    from muntin.spark.run import client
 
     heading(out, "4  While it runs: one query more, one less")
     show_sql(out, ADDED)
-    out.print(f"  -> {sentence(run.add(ADDED))}\n", markup=False, soft_wrap=True)
+    out.print(f"  -> {client.sentence(run.add(ADDED))}\n", markup=False, soft_wrap=True)
     show_sql(out, f"DROP QUERY {DROPPED}")
-    out.print(f"  -> {sentence(run.drop(DROPPED))}\n", markup=False, soft_wrap=True)
+    out.print(f"  -> {client.sentence(run.drop(DROPPED))}\n", markup=False, soft_wrap=True)
 
 
 def show_results(out: Console, status: dict[str, Any], folder: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model import AUTO, UsageError
 
@@ -21,6 +22,7 @@ examples:
   muntin explain data/job.sql
   muntin explain data/job.sql --rate Temperature=500 --rate Humidity=50 --keys 2000 --selectivity alarm.Humidity=0.1
   muntin explain data/job.sql --checkpoint ckpt        with what the job has met so far
+  muntin explain data/job.sql --html plan.html         as a picture
 
 What is not given is taken from RATE in CREATE STREAM, or else assumed; the text says which."""
 NAMED = 6
@@ -38,6 +40,7 @@ Named = TypeVar("Named")
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.sql", help="the job file")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the plan as a picture, one file for a browser")
     given = parser.add_argument_group("what to predict from").add_argument
     given("--rate", action="append", default=[], metavar="STREAM=N", help="rows per second of a stream")
     given("--keys", metavar="N", help="different values of the join key, taken to be equally frequent")
@@ -69,8 +72,34 @@ def execute(args: argparse.Namespace) -> int:
         )
     else:
         knowledge, begun_with, pipelines = measured(spec, args.checkpoint)
-    print((explain_json if args.json else explain)(spec, knowledge, begun_with, pipelines))
+    if args.html is not None:
+        write_picture(args.html, args.job, *said(spec, knowledge, begun_with, pipelines))
+    else:
+        print((explain_json if args.json else explain)(spec, knowledge, begun_with, pipelines))
     return 0
+
+
+def said(
+    spec: JobSpec, knowledge: Knowledge, begun_with: str | None, pipelines: list[list[str]]
+) -> tuple[str, dict[str, Any]]:
+    """The plan in words, and as JSON has it."""
+    from muntin.plan.explain import explain, explain_json
+
+    return explain(spec, knowledge, begun_with, pipelines), json.loads(
+        explain_json(spec, knowledge, begun_with, pipelines)
+    )
+
+
+def write_picture(file: Path, job: Path, text: str, plan: dict[str, Any]) -> None:
+    from muntin.page import plan_document
+
+    try:
+        file.write_text(plan_document([plan], f"The shared plan of {job.name}", text), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {file}: {error.strerror}", hint="name a file in a folder that is there"
+        ) from None
+    print(f"written: {file}")
 
 
 # -- from a checkpoint -----------------------------------------------------------------------------------------------

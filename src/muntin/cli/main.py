@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from muntin import __version__
-from muntin.cli import bench, calibrate, check, completion, demo, explain, generate, query, run, status
+from muntin.cli import bench, calibrate, check, completion, demo, explain, generate, query, run, status, top, web
 from muntin.cli.words import in_flags
 from muntin.model import MuntinError, UsageError
 
@@ -25,6 +25,8 @@ COMMANDS = {
     "explain": explain,
     "status": status,
     "query": query,
+    "web": web,
+    "top": top,
     "generate": generate,
     "calibrate": calibrate,
     "bench": bench,

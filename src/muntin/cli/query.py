@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -35,11 +34,7 @@ once, waits in the job's log and takes effect when the job runs next."""
 TIMEOUT_S = 120.0
 LOOK_EVERY_S, CHECK_EVERY_S = 0.1, 1.0
 """How often to look for an answer, and whether the job is still there."""
-CREATE = re.compile(r"(?>\s+|--[^\n]*|/\*.*?\*/)*+CREATE\s+(OR\s+REPLACE\s+)?QUERY\b", re.IGNORECASE | re.DOTALL)
-"""How a text begins that may be a new query; comments may come first."""
 IN_LOG = "the request waits in the job's log and will be taken up"
-LATER = "once its window has filled"
-"""From when a count window is complete: no event time is known for that in advance."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +70,9 @@ def execute(args: argparse.Namespace) -> int:
         return show_list(args.checkpoint, args.json)
     if not 0 <= args.timeout < math.inf:
         raise UsageError(f"--timeout cannot be {args.timeout:g}", hint="write a number of seconds from 0 on")
-    return change(args, new_query(args.sql) if args.action == "add" else f"DROP QUERY {checked_name(args.name)};")
+    from muntin.spark.run import client
+
+    return change(args, new_query(args.sql) if args.action == "add" else client.dropping(args.name))
 
 
 # -- what is sent -----------------------------------------------------------------------------------------------------
@@ -83,12 +80,9 @@ def execute(args: argparse.Namespace) -> int:
 
 def new_query(text: str) -> str:
     """The statement of `add`; what clearly is another one is refused here, the rest is for the job to judge."""
-    sql = read_sql(Path(text[1:])) if text.startswith("@") else text
-    if CREATE.match(sql) is None:
-        raise UsageError("this is not CREATE QUERY", hint="write CREATE [OR REPLACE] QUERY name AS SELECT ...")
-    if any("\ud800" <= c <= "\udfff" for c in sql):
-        raise UsageError("the query is not UTF-8 text")
-    return sql
+    from muntin.spark.run import client
+
+    return client.new_query(read_sql(Path(text[1:])) if text.startswith("@") else text)
 
 
 def read_sql(path: Path) -> str:
@@ -99,64 +93,46 @@ def read_sql(path: Path) -> str:
         raise UsageError(f"cannot read {path}: {reason}", hint="write @FILE, or the query itself") from None
 
 
-def checked_name(name: str) -> str:
-    from muntin.sql import is_name
-
-    if not is_name(name):
-        raise UsageError(f"{name!r} cannot name a query", hint="`muntin query list` shows the names")
-    return name
-
-
 # -- sending and waiting ----------------------------------------------------------------------------------------------
 
 
 def change(args: argparse.Namespace, sql: str) -> int:
     """Send a statement to the job and wait until it is in force; whoever waits no longer leaves it to the job."""
     from muntin.spark.checkpoint import requests
+    from muntin.spark.run import client
 
-    running = job_status(args.checkpoint)["state"] == "running"
-    if args.now and not running:
-        raise UsageError(f"the job of {args.checkpoint} is not running", hint="leave out --now to let the change wait")
-    if not running:
-        tell_warnings(check_stopped(args.checkpoint, sql))
-    id = requests.submit(args.checkpoint, sql)
-    if not running:
-        later = "the job is not running: the request waits in its log and takes effect when the job runs next"
-        print(as_json(id, None) if args.json else later)
+    sent = client.send(args.checkpoint, sql, args.now)
+    if not sent.running:
+        tell_warnings(sent.warnings)
+        print(as_json(sent.id, None) if args.json else client.NEXT_RUN)
         return 0
-    answer, reason = wait(args.checkpoint, id, args.timeout)
+    answer, reason = wait(args.checkpoint, sent.id, args.timeout)
     if args.json:
-        print(as_json(id, answer))
+        print(as_json(sent.id, answer))
     if reason is not None:
         raise MuntinError(reason, hint="`muntin query list` shows what has become of it")
     assert answer is not None
-    requests.forget(args.checkpoint, id)
+    requests.forget(args.checkpoint, sent.id)
     if answer.state == "refused":
         raise MuntinError(answer.error or "the job refused the request", hint=answer.hint)
     tell_warnings(answer.warnings)
     if not args.json:
-        print(sentence(answer))
+        print(client.sentence(answer))
         if answer.hint:
             print(f"  hint: {answer.hint}", file=sys.stderr)
     return 0
 
 
-def tell_warnings(lines: list[str]) -> None:
+def tell_warnings(lines: Sequence[str]) -> None:
     """What a query may not mean."""
     for line in lines:
         print(f"warning: {line}", file=sys.stderr)
 
 
-def check_stopped(checkpoint: Path, sql: str) -> list[str]:
-    """Refuse at once what a job that does not run would refuse when it runs next; warnings, one line each."""
-    from muntin.spark.run import check_change, status_file
-
-    return check_change(checkpoint, sql) if status_file(checkpoint).exists() else []
-
-
 def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:
     """The last answer, or the one so far and why there is no use, or no time, in waiting for more."""
     from muntin.spark.checkpoint import read_answer
+    from muntin.spark.run import client
 
     began = checked = time.monotonic()
     answer, running = None, True
@@ -173,7 +149,7 @@ def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str 
             if now - began >= timeout:
                 return answer, f"not in force after {timeout:g} s: {left(answer)}"
             if now - checked >= CHECK_EVERY_S:
-                checked, running = now, job_status(checkpoint)["state"] == "running"
+                checked, running = now, client.job_status(checkpoint)["state"] == "running"
             else:
                 time.sleep(min(LOOK_EVERY_S, began + timeout - now))
     except KeyboardInterrupt:
@@ -185,18 +161,6 @@ def left(answer: Answer | None) -> str:
     return IN_LOG if answer is None else "the request is accepted and comes into force"
 
 
-def job_status(checkpoint: Path) -> dict[str, Any]:
-    """The status of a job; one that has not begun to count has no queries yet."""
-    from muntin.spark.checkpoint import identity
-    from muntin.spark.run import read_status, status_file
-
-    if status_file(checkpoint).exists():
-        return read_status(checkpoint)
-    if not (checkpoint / identity.FOLDER / "job.json").exists():
-        raise UsageError(f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run")
-    return {"state": "not begun", "queries": {}}
-
-
 # -- what is shown ----------------------------------------------------------------------------------------------------
 
 
@@ -205,35 +169,12 @@ def as_json(id: str, answer: Answer | None) -> str:
     return json.dumps({"id": id, **found}, indent=2)
 
 
-def sentence(answer: Answer) -> str:
-    """A change that is in force, in one line."""
-    parts = [dropped(answer)] if answer.kind == "dropped" else [applies(answer), complete(answer)]
-    return f"{answer.kind} {answer.name}: {', '.join(parts)}"
-
-
-def applies(answer: Answer) -> str:
-    since = answer.applied_from
-    return "applies from the beginning" if since is None else f"applies to results from {since.isoformat()} on"
-
-
-def complete(answer: Answer) -> str:
-    if answer.complete_from == answer.applied_from:
-        return "complete at once"
-    return f"complete from {answer.complete_from.isoformat()}" if answer.complete_from else f"complete {LATER}"
-
-
-def dropped(answer: Answer) -> str:
-    until = "no results" if answer.applied_from is None else f"no results from {answer.applied_from.isoformat()} on"
-    rows, size = answer.freed_rows, answer.freed_bytes
-    freed = [f"{n:,} {unit}" for n, unit in ((rows, "rows"), (size, "bytes")) if n is not None]
-    return f"{until}, freed {' and '.join(freed)} of state" if freed else until
-
-
 def show_list(checkpoint: Path, for_programs: bool) -> int:
     from muntin.cli.screen import console, table
     from muntin.spark.checkpoint import answers, waiting
+    from muntin.spark.run import client
 
-    status, open_requests = job_status(checkpoint), waiting(checkpoint)
+    status, open_requests = client.job_status(checkpoint), waiting(checkpoint)
     unread = {id: answer for id, answer in answers(checkpoint).items() if answer.state != "in force"}
     if for_programs:
         requests = [{**to_json(r), "state": "waiting"} for r in open_requests]
@@ -247,7 +188,7 @@ def show_list(checkpoint: Path, for_programs: bool) -> int:
     for request in open_requests:
         out.print(f"waiting: {one_line(request.sql)}", markup=False, soft_wrap=True)
     for answer in unread.values():
-        out.print(outcome(answer), markup=False, soft_wrap=True)
+        out.print(client.outcome(answer), markup=False, soft_wrap=True)
     return 0
 
 
@@ -269,15 +210,10 @@ def query_table(
 
 def since(query: dict[str, Any]) -> tuple[str, str]:
     """Since when a query runs, and from when on its answer is complete."""
+    from muntin.spark.run import client
+
     applied, complete = query.get("applied_from"), query.get("complete_from")
-    return applied or "the beginning", complete or (LATER if applied else "the beginning")
-
-
-def outcome(answer: Answer) -> str:
-    """A request whose sender did not wait for its end."""
-    if answer.state == "accepted":
-        return f"accepted, not yet in force: {answer.name} ({answer.kind})"
-    return f"refused: {answer.error}" + (f"\n  hint: {answer.hint}" if answer.hint else "")
+    return applied or "the beginning", complete or (client.LATER if applied else "the beginning")
 
 
 def one_line(text: str) -> str:

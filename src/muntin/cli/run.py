@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ examples:
   muntin run data/job.sql --output out --checkpoint ckpt                   until it is stopped
   muntin run data/job.sql --output out --checkpoint ckpt --available-now   what is there now; a later run goes on
   muntin run data/job.sql --output none --available-now                    count the rows and discard them
+  muntin run data/job.sql --output out --checkpoint ckpt --web             with a live page on this machine
   muntin run job.sql --output out --checkpoint ckpt --conf spark.driver.memory=8g --log-level warn
   muntin run job.sql --output out --checkpoint ckpt --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0
 
@@ -67,11 +70,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="remove from the output what is newer than the checkpoint, after that was restored from a back-up",
     )
     parser.add_argument("--quiet", action="store_true", help="say nothing but warnings and errors")
+    web_options(parser)
     spark = parser.add_argument_group("Spark").add_argument
     spark("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
     spark("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; may be repeated")
     spark("--packages", metavar="GROUP:NAME:VERSION,...", help="Maven packages, such as Spark's source for Kafka")
     spark("--log-level", choices=LOG_LEVELS, default="off", help="what of Spark's own log to show (%(default)s)")
+
+
+def web_options(parser: argparse.ArgumentParser) -> None:
+    """`--web [PORT]` and what goes with it."""
+    parser.add_argument(
+        "--web", nargs="?", type=int, const=-1, metavar="PORT", help="serve a live page of the job on this machine"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -84,6 +95,7 @@ def execute(args: argparse.Namespace) -> int:
 
         spec = read_job(args.job)
         check_job(spec)  # a mistake shows at once, not after Spark has started
+        check_web(args.web)
         confs = spark_confs(args.conf, args.packages)
         status, progress = dict[str, Any](), ProgressLine(args.quiet, spec.streams.values())
         if signals.caught is None:
@@ -95,6 +107,17 @@ def execute(args: argparse.Namespace) -> int:
         print(told_of_stop(signals.caught, status), file=sys.stderr)
         return 0 if mode(args) == "endless" else INTERRUPTED  # what has an end was not brought to it
     return 0
+
+
+def check_web(port: int | None) -> None:
+    """Refuse a port that cannot be, or a page without what serves it, before Spark starts."""
+    if port is None:
+        return
+    from muntin.web.server import check_installed
+
+    check_installed()
+    if not -1 <= port <= 65535:
+        raise UsageError(f"--web: {port} is not a port", hint="write a number from 0 to 65535, 0 for any that is free")
 
 
 def mode(args: argparse.Namespace) -> str:
@@ -150,13 +173,24 @@ def run_job(
             tell_differences(run.differences)
         tell_warnings(run.warnings)
         try:
-            run.await_termination()
+            with nullcontext() if args.web is None else served(run.place.checkpoint, args.web):
+                run.await_termination()
         except KeyboardInterrupt as stop:
             signals.caught = signals.caught or str(stop) or "SIGINT"
             run.stop()
         return dict(run.status())
     finally:
         stop_session(spark)
+
+
+@contextmanager
+def served(checkpoint: Path, port: int) -> Iterator[None]:
+    """The page of a job for as long as it runs; -1 is any port."""
+    from muntin.web.server import WebOptions, WebServer
+
+    with WebServer(checkpoint, WebOptions(None if port == -1 else port)) as server:
+        print(f"page: {server.url}", file=sys.stderr)
+        yield
 
 
 def told_of_stop(signal: str, status: dict[str, Any]) -> str:
@@ -174,9 +208,10 @@ def tell_differences(lines: list[str]) -> None:
 
 def tell_change(answer: Answer, progress: ProgressLine) -> None:
     """A line for each change of queries: when it is taken up or refused, and when it is in force."""
-    from muntin.cli.query import outcome, sentence
+    from muntin.spark.run import client
 
-    progress.note(sentence(answer) if answer.state == "in force" else outcome(answer), answer.state == "refused")
+    said = client.sentence(answer) if answer.state == "in force" else client.outcome(answer)
+    progress.note(said, answer.state == "refused")
     for line in answer.warnings if answer.state == "accepted" else ():
         progress.note(f"warning: {line}", important=True)
 

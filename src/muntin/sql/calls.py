@@ -26,7 +26,7 @@ def _has_node(name: str) -> bool:
 
 
 def _unit_first(name: str, days: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """A function whose first argument is a word, which would be read as a column; without three arguments it is `days`."""
+    """A function whose first argument is a word, which would be read as a column. Without three it is `days`."""
 
     def build(args: list[exp.Expr]) -> exp.Expr:
         if len(args) != 3:
@@ -42,7 +42,7 @@ _UNIT_FIRST = {
     "DATEDIFF": ("timestampdiff", "datediff"),
     "DATE_DIFF": ("timestampdiff", "date_diff"),
     "TIMESTAMPADD": ("timestampadd", "timestampadd"),
-    "DATEADD": ("timestampadd", "date_add"),
+    "DATEADD": ("timestampadd", "dateadd"),
     "DATE_ADD": ("timestampadd", "date_add"),
 }
 """Names of functions of a unit and two others, what they mean, and what they mean without a unit."""

@@ -75,6 +75,7 @@ _SIMPLE = {
     "datediff(date, date) -> int": "a - b",
     "date_diff(date, date) -> int": "a - b",
     "date_add(date, integer) -> date": "a + CAST(b AS INTEGER)",
+    "dateadd(date, integer) -> date": "a + CAST(b AS INTEGER)",
     "date_sub(date, integer) -> date": "a - CAST(b AS INTEGER)",
     "add_months(date, integer) -> date": "CAST(a + to_months(CAST(b AS INTEGER)) AS DATE)",
     "last_day(date) -> date": "last_day(a)",
@@ -82,7 +83,7 @@ _SIMPLE = {
     "dayname(date) -> string": "substring(dayname(a), 1, 3)",
     "monthname(date) -> string": "substring(monthname(a), 1, 3)",
 }
-_FAILING = ("date_add", "date_sub", "add_months", "make_date", "last_day")
+_FAILING = ("date_add", "dateadd", "date_sub", "add_months", "make_date", "last_day")
 for _signature, _template in _SIMPLE.items():
     simple(_signature, _template, fails=_signature.startswith(_FAILING))
 

@@ -20,6 +20,7 @@ from muntin.spark.checkpoint.manifests import Manifest
 from muntin.spark.checkpoint.plans import StoredPlan
 from muntin.spark.checkpoint.requests import Answer, Request
 from muntin.spark.control.control_stream import TYPES
+from muntin.spark.run.history import History
 from muntin.spark.run.status import JobStatus
 
 from . import make
@@ -32,6 +33,7 @@ RECORDS: dict[str, list[type]] = {
     "Manifests": [Manifest],
     "Requests and answers": [Request, Answer],
     "Status": [JobStatus],
+    "History": [History],
     "Constants": [Constants],
 }
 GOLDEN = {"job.json": JobIdentity, "plans/*.json": StoredPlan, "commits/*.json": Manifest, "status.json": JobStatus}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from muntin.model import AUTO, JobSpec, Side, Stream
-from muntin.plan.choose import choose
+from muntin.plan.choose import Choice, choose
 from muntin.plan.cost import DEFAULT
 from muntin.plan.explain.describe_joins import Pipelines, describe_joins, pipeline_of, work
 from muntin.plan.explain.description import (
@@ -18,10 +18,10 @@ from muntin.plan.explain.description import (
     StreamUse,
 )
 from muntin.plan.invalidations import invalidation_of
-from muntin.plan.joins import Plan, never_true
-from muntin.plan.predict import Prediction
+from muntin.plan.joins import Plan, never_true, signature
+from muntin.plan.predict import Prediction, predict, traffics_of
 from muntin.plan.punctuation import has_promises
-from muntin.plan.strategies import STRATEGIES
+from muntin.plan.strategies import STRATEGIES, group_queries
 from muntin.plan.traffic import NOTHING, Knowledge
 
 
@@ -46,11 +46,33 @@ def describe(
         streams=[_stream(stream, choice.plan, pipelines) for stream in spec.streams.values()],
         joins=describe_joins(choice, settings, known, pipelines),
         never=_never(spec, choice.plan),
-        constants=KnownConstants(
-            **asdict(known.constants), known="assumed" if known.constants == DEFAULT else "measured"
-        ),
+        constants=_constants(known),
         alternatives=[_alternative(p, p is choice.prediction) for p in choice.alternatives],
     )
+
+
+def describe_in_force(
+    spec: JobSpec, plan: Plan, knowledge: Knowledge | None = None, pipelines: Pipelines = ()
+) -> PlanDescription:
+    """A plan as it is, not as it would be chosen now, and without alternatives."""
+    known = knowledge or NOTHING
+    together = len({signature(join.queries[0]) for join in plan.joins}) == len(plan.joins)
+    joins = plan.joins if together else group_queries(spec).joins
+    prediction = predict(spec, plan, traffics_of(joins, known), known.constants)
+    choice = Choice(plan, prediction, (prediction,))
+    return PlanDescription(
+        settings=_settings(spec, plan),
+        decided_by=DecidedBy("checkpoint", "checkpoint" if STRATEGIES[plan.strategy].has_chains else None),
+        streams=[_stream(stream, plan, pipelines) for stream in spec.streams.values()],
+        joins=describe_joins(choice, spec.settings, known, pipelines),
+        never=_never(spec, plan),
+        constants=_constants(known),
+        alternatives=[_alternative(p, p is prediction) for p in choice.alternatives],
+    )
+
+
+def _constants(known: Knowledge) -> KnownConstants:
+    return KnownConstants(**asdict(known.constants), known="assumed" if known.constants == DEFAULT else "measured")
 
 
 def _decided_by(setting: str) -> str:

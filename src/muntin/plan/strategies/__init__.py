@@ -14,9 +14,11 @@ from muntin.plan.strategies.push_down import MOST_JOINS, PushDown
 from muntin.plan.strategies.state_slice import StateSlice
 from muntin.plan.strategies.strategy import JoinPart, QueryGroups, Strategy, group_queries
 
-__all__ = ["MOST_JOINS", "STRATEGIES", "JoinPart", "QueryGroups", "Strategy", "group_queries", "share"]
+__all__ = ["ISOLATED", "MOST_JOINS", "STRATEGIES", "JoinPart", "QueryGroups", "Strategy", "group_queries", "share"]
 
 STRATEGIES: Registry[Strategy] = Registry(StateSlice(), PullUp(), PushDown(), Isolated())
+ISOLATED = Isolated.name
+"""What the others are compared with."""
 
 
 def share(spec: JobSpec, strategy: str | None = None) -> Plan:

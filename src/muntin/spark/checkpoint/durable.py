@@ -33,6 +33,7 @@ class FileKind(StrEnum):
     PLAN = "plan"
     CONTROL = "control message"
     STATUS = "status"
+    HISTORY = "history"
     CONSTANTS = "constants"
     REQUEST = "request"
     ANSWER = "answer"
@@ -47,6 +48,7 @@ WHAT_TO_DO = {
     FileKind.PLAN: _RESTORE,
     FileKind.CONTROL: _RESTORE,
     FileKind.STATUS: "it is only a report: run the job, and it is written anew",
+    FileKind.HISTORY: "it is only a report: remove it, and charts begin anew",
     FileKind.CONSTANTS: "run muntin calibrate again, or remove the file",
     FileKind.REQUEST: "send it again with `muntin query`",
     FileKind.ANSWER: "`muntin query list` shows whether the change is in force",

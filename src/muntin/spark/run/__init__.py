@@ -1,15 +1,43 @@
 """Jobs and their runs on Spark.
 
 `job` declares streams and queries and starts a `run`. A run has one `pipeline` (a Spark streaming query, built by
-`dataflow`) or several. `doors` checks what Python hands over. `claim`, `verify` and `ended` check the
-checkpoint and the output before anything runs. `status` has the dataclasses that a run writes after every micro-batch,
-`status_board` fills them, and `stored` checks a change against them while nothing runs. `failure` explains what Spark
-throws.
+`dataflow`) or several. `doors` checks what Python hands over. `claim`, `verify`
+and `ended` check the checkpoint and the output before anything runs. `status` has the dataclasses that a run writes
+after every micro-batch, `status_board` fills them, and `stored` checks a change against them while nothing runs.
+`picture` describes the plan in force, and what a change would make of it; `history` and `history_keeper` remember how
+the job went, `sharing` predicts what its queries would take apart. `client` is how other processes ask for changes.
+`failure` explains what Spark throws.
 """
 
+from muntin.spark.run import client
+from muntin.spark.run.history import History, Mark, Sample, history_file, marks_between, read_history
 from muntin.spark.run.job import Job, check_job
+from muntin.spark.run.picture import ChangePreview, StoredPicture
 from muntin.spark.run.run import Run
-from muntin.spark.run.status import read_status, status_file
-from muntin.spark.run.stored import check_change
+from muntin.spark.run.sharing import Sharing, predicted_apart
+from muntin.spark.run.status import JobStatus, is_alive, read_status, status_file, status_now
+from muntin.spark.run.stored import check_change, spec_of
 
-__all__ = ["Job", "Run", "check_change", "check_job", "read_status", "status_file"]
+__all__ = [
+    "ChangePreview",
+    "History",
+    "Job",
+    "JobStatus",
+    "Mark",
+    "Run",
+    "Sample",
+    "Sharing",
+    "StoredPicture",
+    "check_change",
+    "check_job",
+    "client",
+    "history_file",
+    "is_alive",
+    "marks_between",
+    "predicted_apart",
+    "read_history",
+    "read_status",
+    "spec_of",
+    "status_file",
+    "status_now",
+]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muntin.model import JobSpec, Stream, UsageError
+from muntin.page import Explanation
 from muntin.plan import Plan
 from muntin.spark.checkpoint import check_names
 from muntin.spark.control import Tell, knowledge_of, plan_for, strategy_of, streams_per_pipeline
@@ -127,15 +128,17 @@ class Job:
         self.spec = replace(self.spec, queries={**self.spec.queries, name: added})
         return self
 
-    def explain(self, checkpoint: str | os.PathLike[str] | None = None) -> str:
-        """The shared plan; with a checkpoint, predicted from what its joins have measured."""
-        from muntin.plan.explain import explain
+    def explain(self, checkpoint: str | os.PathLike[str] | None = None) -> Explanation:
+        """The shared plan, a text that a notebook shows as a picture; with a checkpoint, predicted from what its joins
+        have measured."""
+        from muntin.plan.explain import describe, explain, to_json
 
-        if checkpoint is None:
-            return explain(self.spec)
-        folder = Path(checkpoint)
-        knowledge = knowledge_of(self.spec, folder)
-        return explain(self.spec, knowledge, strategy_of(folder), streams_per_pipeline(folder))
+        folder = None if checkpoint is None else Path(checkpoint)
+        known = None if folder is None else knowledge_of(self.spec, folder)
+        strategy = None if folder is None else strategy_of(folder)
+        pipelines = [] if folder is None else streams_per_pipeline(folder)
+        text = explain(self.spec, known, strategy, pipelines)
+        return Explanation.of(text, to_json(describe(self.spec, known, strategy, pipelines)))
 
     def start(
         self,

@@ -6,10 +6,12 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
+from muntin.page import StatusReport
 from muntin.plan import Plan, reporting
 from muntin.spark.checkpoint import Answer, Epoch, Lock, PlanLog, Publisher, identity, last_manifest, stored_job
 from muntin.spark.control import (
@@ -28,7 +30,9 @@ from muntin.spark.run.claim import CheckpointClaim
 from muntin.spark.run.doors import expect_text
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
+from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.picture import plans_in_force
 from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
@@ -134,6 +138,7 @@ class Run:
         """Begin the first pipeline, or go on with those of the run before, and with the queries of the job file."""
         spec, checkpoint = self._spec, self.place.checkpoint
         self.board = StatusBoard(checkpoint, spec.settings, self.mode, spec.streams.values())
+        self._history = HistoryKeeper(checkpoint, self.board.before)
         self._context = RunContext(
             spark=self._spark,
             spec=spec,
@@ -266,6 +271,7 @@ class Run:
                 pipeline.stop()
         self._router.poll()
         self._prepare_output()
+        self._history.look(self.board.status, self._router.spec)
 
     def _prepare_output(self) -> None:
         """Give each query its folder as soon as it is accepted."""
@@ -301,6 +307,7 @@ class Run:
         state = "failed" if self._error else "ended" if states == {"ended"} else "stopped"
         try:
             self.board.finish(state, self._error.message if self._error else None)
+            self._history.close(self.board.status(), self._router.spec)
             for pipeline in self._pipelines:
                 pipeline.remove_local_files()
         finally:
@@ -311,9 +318,15 @@ class Run:
 
     # -- for users ------------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
-        """What `muntin status --json` shows."""
-        return self.board.snapshot()
+    def status(self) -> StatusReport:
+        """What `muntin status --json` shows; a notebook shows it as a picture."""
+        return StatusReport.of(self.board.snapshot(), partial(plans_in_force, self.place.checkpoint))
+
+    def __repr__(self) -> str:
+        return self.status().text
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the run is over (False: not yet, after `timeout` seconds); a failed run raises its reason.

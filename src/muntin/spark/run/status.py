@@ -233,18 +233,24 @@ def status_file(checkpoint: Path) -> Path:
 
 def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     """The status of a job, running or not, from its checkpoint, as JSON has it."""
+    return dict(to_json(status_now(checkpoint)))
+
+
+def status_now(checkpoint: str | os.PathLike[str]) -> JobStatus:
+    """The same as a record. A job whose process is gone has failed, whatever it wrote last."""
     try:
         found = read_record(status_file(Path(checkpoint)), FileKind.STATUS, JobStatus)
     except MissingError:
         raise UsageError(
             f"{checkpoint} is not the checkpoint of a job that has run", hint="name the `checkpoint=` of a run"
         ) from None
-    if found.state == "running" and not _is_alive(found.pid):
+    if found.state == "running" and not is_alive(found.pid):
         found = replace(found, state="failed", error="its process is gone; run it again to go on")
-    return dict(to_json(found))
+    return found
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -85,6 +85,11 @@ class StatusBoard:
         with self.lock:
             return dict(to_json(self._whole()))
 
+    def status(self) -> JobStatus:
+        """The status as it is now."""
+        with self.lock:
+            return self._whole()
+
     def write(self) -> None:
         """Write the file; with the lock held."""
         write_record(self.file, FileKind.STATUS, self._whole())

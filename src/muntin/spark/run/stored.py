@@ -1,4 +1,4 @@
-"""What a checkpoint says of its job, for checks while the job does not run."""
+"""What a checkpoint says of its job: its queries and plans, and what a change would do to them. It needs no Spark."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from muntin.model import Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
+from muntin.plan import Plan
 from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting
 from muntin.spark.control import advice_about, apply_change
 from muntin.spark.run.ended import refuse_ended
@@ -18,20 +19,28 @@ def check_change(checkpoint: Path, sql: str) -> list[str]:
     from muntin.sql import parse_change
 
     refuse_ended(checkpoint, "endless")
-    spec = _spec_of(checkpoint)
+    spec = spec_of(checkpoint)
     if not spec.streams:  # it has not run so far, or an older Muntin ran it
         return []
-    for request in waiting(checkpoint):
-        try:
-            spec = apply_change(spec, parse_change(request.sql, spec))
-        except MuntinError:  # the run will refuse it
-            continue
+    spec = with_waiting(checkpoint, spec)
     change = parse_change(sql, spec)
     apply_change(spec, change)
     return advice_about(change.query) if change.query is not None else []
 
 
-def _spec_of(checkpoint: Path) -> JobSpec:
+def with_waiting(checkpoint: Path, spec: JobSpec) -> JobSpec:
+    """A job with the requests that it has not taken up yet."""
+    from muntin.sql import parse_change
+
+    for request in waiting(checkpoint):
+        try:
+            spec = apply_change(spec, parse_change(request.sql, spec))
+        except MuntinError:  # the run will refuse it
+            continue
+    return spec
+
+
+def spec_of(checkpoint: Path) -> JobSpec:
     """Streams, settings that concern queries, and queries of a job."""
     status, stored = read_record(status_file(checkpoint), FileKind.STATUS, JobStatus), stored_job(checkpoint)
     if stored is None:
@@ -52,9 +61,16 @@ def _stream(name: str, declared: DeclaredStream) -> Stream:
 
 def _queries(checkpoint: Path, spec: JobSpec) -> dict[str, Query]:
     """The queries of all pipelines, accepted changes included."""
-    found: dict[str, Query] = {}
+    return {name: query for plan in latest_plans(checkpoint, spec).values() for name, query in plan.queries.items()}
+
+
+def latest_plans(checkpoint: Path, spec: JobSpec) -> dict[int, Plan]:
+    """The plan of each pipeline that has queries still, accepted changes included."""
+    found: dict[int, Plan] = {}
     for number in identity.pipeline_numbers(checkpoint):
-        log = PlanLog(identity.pipeline_folder(checkpoint, number), spec)
+        folder = identity.pipeline_folder(checkpoint, number)
+        stored, log = stored_job(folder), PlanLog(folder, spec)
         latest = log.latest()
-        found |= log.read(latest).plan.queries if latest is not None else {}
+        if stored is not None and not stored.is_over and latest is not None:
+            found[number] = log.read(latest).plan
     return found
