@@ -248,7 +248,10 @@ class Work:
             context._partitionId, context._taskAttemptId = partition, self.dice.randrange(1 << 40)
             context._localProperties = {"streaming.sql.batchId": str(self.batch.number)}
             kept = dict(self.after)
-            done = task()
+            try:
+                done = task()
+            finally:
+                TaskContext._taskContext = None  # this process is a driver again
             if not self.session.faults.fails(number):
                 return done
             self.after = kept

@@ -10,6 +10,8 @@ import pytest
 
 from muntin.spark.session import local_files
 
+pytestmark = pytest.mark.spark
+
 
 @pytest.fixture
 def local(spark: Any) -> Any:
