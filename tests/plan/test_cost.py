@@ -12,7 +12,7 @@ from math import expm1
 import numpy as np
 import pytest
 
-from muntin.bench.steady import SteadyJoin
+from muntin.testing.steady import SteadyJoin
 from muntin.core.batch import Counters
 from muntin.model import Side
 from muntin.plan import cost

@@ -25,7 +25,7 @@ from itertools import combinations
 
 import numpy as np
 
-from muntin.bench.steady import SteadyJoin
+from muntin.testing.steady import SteadyJoin
 from muntin.plan.cost import Constants, Load
 from muntin.plan.invalidations import INVALIDATIONS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from muntin.bench.steady import SteadyJoin
+from muntin.testing.steady import SteadyJoin
 from muntin.model import Side
 from muntin.plan.cost import Load
 

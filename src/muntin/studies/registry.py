@@ -1,0 +1,27 @@
+"""All studies, paper by paper in the order of their figures."""
+
+from __future__ import annotations
+
+from muntin.model import UsageError
+from muntin.studies import hammad2003_bursts, hammad2003_examples, hammad2003_rates
+from muntin.studies.study import Study
+
+STUDIES: tuple[Study, ...] = (
+    *hammad2003_examples.STUDIES,
+    *hammad2003_bursts.STUDIES,
+    *hammad2003_rates.STUDIES,
+)
+ALL = "all"
+
+
+def chosen(names: list[str]) -> list[Study]:
+    """The studies of these names; a paper's name means all of its studies, `all` every one."""
+    wanted: list[Study] = []
+    for name in names:
+        found = [s for s in STUDIES if name in (ALL, s.name, s.paper)]
+        if not found:
+            near = [s.name for s in STUDIES if name in s.name]
+            hint = f"do you mean {', '.join(near)}" if near else "`muntin study list` names them"
+            raise UsageError(f"there is no study {name}", hint=hint)
+        wanted += [study for study in found if study not in wanted]
+    return wanted
