@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from muntin.bench.core import Streams, even_keys, join_in_batches, join_in_duckdb, zipf_keys, zipf_window_us
-from muntin.bench.strategies import invalidation
 from muntin.plan.invalidations import INVALIDATIONS
+from muntin.testing.stale_rows import invalidation
 
 
 @pytest.fixture(scope="module")

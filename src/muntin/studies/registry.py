@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from muntin.model import UsageError
-from muntin.studies import hammad2003_bursts, hammad2003_examples, hammad2003_rates
+from muntin.studies import (
+    hammad2003_bursts,
+    hammad2003_examples,
+    hammad2003_rates,
+    hammad2005_examples,
+    hammad2005_responses,
+    kostowski,
+)
 from muntin.studies.study import Study
 
 STUDIES: tuple[Study, ...] = (
     *hammad2003_examples.STUDIES,
     *hammad2003_bursts.STUDIES,
     *hammad2003_rates.STUDIES,
+    *kostowski.STUDIES,
+    *hammad2005_examples.STUDIES,
+    *hammad2005_responses.STUDIES,
 )
 ALL = "all"
 
