@@ -8,6 +8,7 @@ whichever join reads the stream.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import expm1
 
 from muntin.model import Axis, Pattern, Side, Stream
 from muntin.model.types import INTEGERS
@@ -17,6 +18,7 @@ FOR_GOOD = 1 << 61
 """A binding time that never ends."""
 WITHOUT_WINDOW_US = 86_400_000_000
 """How long a promise binds where only rows are counted and the stream says nothing."""
+BISECTIONS = 60
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,41 @@ def is_without_windows(join: SharedJoin) -> bool:
 def is_range(join: SharedJoin, side: Side) -> bool:
     punctuation = join.streams[side].punctuation
     return punctuation is not None and punctuation.pattern is Pattern.RANGE and _marks(join, side)
+
+
+@dataclass(frozen=True)
+class PromiseLag:
+    """How promises free the rows of a stream: a part `open` of them comes before the promise for its key, and waits for
+    it for `lag_s` on average.
+
+    What is kept is then what comes times how long it stays (Little's law), a row staying until its promise or its
+    window ends, whichever is first. Lags are taken to be exponential. Equation 1 asks instead how many keys have been
+    promised since the beginning of the stream, which says little of the keys that are in a window now.
+    """
+
+    open: float
+    lag_s: float
+
+    def rows(self, rate: float, window_s: float) -> float:
+        """Rows of the stream in the state, where `rate` come in a second and a window holds them for `window_s`."""
+        return rate * self.open * self.lag_s * -expm1(-window_s / self.lag_s)
+
+    @classmethod
+    def assumed(cls, keys: float, promises_rate: float) -> PromiseLag:
+        """Where nothing was measured: rows and promises of a key come in any order, and promises go through the keys
+        one after the other."""
+        return cls(0.5, keys / max(promises_rate, 1e-9) / 2)
+
+    @classmethod
+    def measured(cls, rate: float, open_part: float, kept: float, window_s: float) -> PromiseLag:
+        """From a join that ran: rows a second, the part of them that was stored, and the rows that were kept, on
+        average, under a window."""
+        stay_s = min(kept / max(rate * open_part, 1e-9), window_s * (1 - 1e-6))
+        low, high = 1e-6 * window_s, 1e6 * window_s
+        for _ in range(BISECTIONS):
+            middle = (low * high) ** 0.5
+            low, high = (low, middle) if -middle * expm1(-window_s / middle) > stay_s else (middle, high)
+        return cls(open_part, low)
 
 
 def rows_after(rate: float, window_s: float, promises_rate: float, seconds: float, values: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def draw(title: str, panels: Sequence[Panel], files: Sequence[Path]) -> None:
             _panel(axis, panel)
         for spare in axes.flat[len(panels) :]:
             spare.set_axis_off()
-        figure.suptitle(title, fontsize=10, fontweight="bold")
+        figure.suptitle(textwrap.fill(title, 36 * columns + 36), fontsize=10, fontweight="bold")
         for file in files:
             metadata: dict[str, Any] = {"Date": None} if file.suffix == ".svg" else {}
             figure.savefig(file, dpi=DPI, metadata=metadata)

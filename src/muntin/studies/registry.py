@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muntin.model import UsageError
 from muntin.studies import (
+    ding2004,
     hammad2003_bursts,
     hammad2003_examples,
     hammad2003_rates,
@@ -20,6 +21,7 @@ STUDIES: tuple[Study, ...] = (
     *kostowski.STUDIES,
     *hammad2005_examples.STUDIES,
     *hammad2005_responses.STUDIES,
+    *ding2004.STUDIES,
 )
 ALL = "all"
 
