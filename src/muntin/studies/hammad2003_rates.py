@@ -69,12 +69,12 @@ def _row(seed: int, where: Mapping[str, Any], found: Found) -> list[dict[str, An
 
 
 def _distributions(seed: int, effort: Effort) -> dict[str, dict[str, Measured]]:
-    return {name: schedulers(windows, seed, effort.pick(700, 4000)) for name, windows in TABLE_1.items()}
+    return {name: schedulers(windows, seed, effort.pick(500, 4000)) for name, windows in TABLE_1.items()}
 
 
 def figure_5(effort: Effort) -> Outcome:
     runs = {seed: _distributions(seed, effort) for seed in effort.seeds}
-    nested_rows = effort.pick(250, 1500)
+    nested_rows = effort.pick(200, 1500)
     nested = {
         seed: {n: schedulers(w, seed, nested_rows, rate=NESTED_RATE, keys=1) for n, w in TABLE_1.items()}
         for seed in effort.seeds
@@ -149,7 +149,7 @@ def _by_rows(runs: Mapping[int, Mapping[str, Found]]) -> Claim:
 
 def figure_6(effort: Effort) -> Outcome:
     names = ("uniform", "mostly-small")
-    runs = {seed: {n: schedulers(TABLE_1[n], seed, effort.pick(700, 4000)) for n in names} for seed in effort.seeds}
+    runs = {seed: {n: schedulers(TABLE_1[n], seed, effort.pick(500, 4000)) for n in names} for seed in effort.seeds}
     rows = [r for seed, s in runs.items() for n, f in s.items() for r in _row(seed, {"windows": n}, f)]
     each = list(runs.values())
     both = [f for s in each for f in s.values()]
@@ -203,7 +203,7 @@ BURSTS = (1.0, 2.0, 3.0, 4.0, 5.0)
 
 
 def _bursty(seed: int, effort: Effort, size: float) -> dict[str, Measured]:
-    return schedulers(SMALL_LARGE, seed, effort.pick(700, 4000), burst=size)
+    return schedulers(SMALL_LARGE, seed, effort.pick(500, 4000), burst=size)
 
 
 def figure_7(effort: Effort) -> Outcome:
@@ -262,7 +262,7 @@ def figure_8(effort: Effort) -> Outcome:
 def figure_9(effort: Effort) -> Outcome:
     counts = [tuple(24 if n == most else 1 for n in range(7)) for most in range(7)]
     runs = {
-        seed: [schedulers(SMALL_LARGE, seed, effort.pick(250, 1500), queries=c) for c in counts]
+        seed: [schedulers(SMALL_LARGE, seed, effort.pick(200, 1500), queries=c) for c in counts]
         for seed in effort.seeds
     }
     names = [f"w{n} ({w} s)" for n, w in enumerate(SMALL_LARGE, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muntin.model import UsageError
 from muntin.studies import (
+    beyond,
     ding2004,
     hammad2003_bursts,
     hammad2003_examples,
@@ -11,6 +12,9 @@ from muntin.studies import (
     hammad2005_examples,
     hammad2005_responses,
     kostowski,
+    wang2006_chains,
+    wang2006_printed,
+    wang2006_sharing,
 )
 from muntin.studies.study import Study
 
@@ -18,10 +22,14 @@ STUDIES: tuple[Study, ...] = (
     *hammad2003_examples.STUDIES,
     *hammad2003_bursts.STUDIES,
     *hammad2003_rates.STUDIES,
+    *wang2006_printed.STUDIES,
+    *wang2006_sharing.STUDIES,
+    *wang2006_chains.STUDIES,
     *kostowski.STUDIES,
     *hammad2005_examples.STUDIES,
     *hammad2005_responses.STUDIES,
     *ding2004.STUDIES,
+    *beyond.STUDIES,
 )
 ALL = "all"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import two_queries as sharing
 from muntin.model import JobSpec
 from muntin.plan import share
 from muntin.sql import parse_job
+from muntin.studies import two_queries as sharing
 from muntin.testing.local_job import LocalJob
 
 # -- table 2: the chain of one-way joins A[0, 2] and A[2, 4], step by step -------------------------------------------
