@@ -8,7 +8,7 @@ whichever join reads the stream.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import expm1
+from math import exp, expm1
 
 from muntin.model import Axis, Pattern, Side, Stream
 from muntin.model.types import INTEGERS
@@ -19,6 +19,8 @@ FOR_GOOD = 1 << 61
 WITHOUT_WINDOW_US = 86_400_000_000
 """How long a promise binds where only rows are counted and the stream says nothing."""
 BISECTIONS = 60
+FEW = 0.01
+"""Where fewer rows stay for their whole window they say nothing of how many wait: then all are taken to."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,8 @@ def is_range(join: SharedJoin, side: Side) -> bool:
 
 @dataclass(frozen=True)
 class PromiseLag:
-    """How promises free the rows of a stream: a part `open` of them comes before the promise for its key, and waits for
-    it for `lag_s` on average.
+    """How promises free the rows of a stream: a part `open` of them has to wait for the promise for its key, for
+    `lag_s` on average.
 
     What is kept is then what comes times how long it stays (Little's law), a row staying until its promise or its
     window ends, whichever is first. Lags are taken to be exponential. Equation 1 asks instead how many keys have been
@@ -131,15 +133,20 @@ class PromiseLag:
         return cls(0.5, keys / max(promises_rate, 1e-9) / 2)
 
     @classmethod
-    def measured(cls, rate: float, open_part: float, kept: float, window_s: float) -> PromiseLag:
-        """From a join that ran: rows a second, the part of them that was stored, and the rows that were kept, on
-        average, under a window."""
-        stay_s = min(kept / max(rate * open_part, 1e-9), window_s * (1 - 1e-6))
-        low, high = 1e-6 * window_s, 1e6 * window_s
+    def measured(cls, rate: float, stored: float, kept: float, expired: float, window_s: float) -> PromiseLag:
+        """From a join that ran under a window: rows a second, the part of them that was stored, the rows that were kept
+        on average, and the part of those that left that did so with their window.
+
+        Stored rows are taken to be of two kinds: some are freed almost at once, the others wait. How long rows stay
+        and how many stay to the end then say how many wait, and for how long.
+        """
+        part = min(kept / max(rate * stored, 1e-9) / window_s, 1.0)  # of the window, for which a row stays
+        low, high = 1e-6, 1e3
         for _ in range(BISECTIONS):
-            middle = (low * high) ** 0.5
-            low, high = (low, middle) if -middle * expm1(-window_s / middle) > stay_s else (middle, high)
-        return cls(open_part, low)
+            lags = (low + high) / 2  # the window, counted in lags
+            all_wait, longer = -expm1(-lags) / lags, part > expired * expm1(min(lags, 500.0)) / lags
+            low, high = (lags, high) if (part < all_wait if expired < FEW else longer) else (low, lags)
+        return cls(stored if expired < FEW else stored * min(1.0, expired * exp(low)), window_s / low)
 
 
 def rows_after(rate: float, window_s: float, promises_rate: float, seconds: float, values: float) -> float:

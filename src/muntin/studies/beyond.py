@@ -123,8 +123,8 @@ def together(effort: Effort) -> Outcome:
                [found["all together"].seconds / min(f.seconds for w, f in found.items() if w != "all together")
                 for found in each], lambda r: r < 1, "of the next quickest",
                "delivering in the order of the scheduler costs the time that is saved elsewhere: a unit of work and a "
-               "delivery of its own for each level of windows. Joining rows ahead is ruled out by punctuations, which take "
-               "effect in one order over both streams", lambda r: r < 4),
+               "delivery of its own for each level of windows. Joining rows ahead is ruled out by punctuations, which "
+               "take effect in one order over both streams", lambda r: r < 4),
     ]  # fmt: skip
     names = list(WAYS)
     panels = [Panel("36 queries, bursts, punctuations", "", y, [over_seeds(y, names,

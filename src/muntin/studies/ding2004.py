@@ -65,6 +65,14 @@ class Sampled:
         """Rows in the state once the windows are full."""
         return float(np.mean(self.state[STEADY:]))
 
+    def lag(self, side: int, window_s: float) -> PromiseLag:
+        """How long the rows of a side wait for promises, from what a join with a window has counted."""
+        c = self.counters
+        left = c.purged[side] + c.expired[side]
+        kept = float(np.mean([each[side] for each in self.states[STEADY:]]))
+        stored = c.inserted[side] / c.arrived[side]
+        return PromiseLag.measured(c.arrived[side] / SECONDS, stored, kept, c.expired[side] / max(1, left), window_s)
+
     @property
     def work(self) -> int:
         c = self.counters
@@ -231,9 +239,9 @@ def _refused(seed: int) -> bool:
 LEARNED_S = {1: 5, 5: 15, 15: 5}
 """From which window the lag is learned that predicts another."""
 LAG = (
-    "what is kept is what comes times how long it stays; the mean lag of promises is learned from a join with another "
-    "window, and lags are taken to be exponential. In random order a promise is forgotten with its window and rows of "
-    "its key are stored again; where clusters drift apart, all lags are about the same"
+    "what is kept is what comes times how long it stays; how many rows wait and for how long is learned from a join "
+    "with another window, and lags are taken to be exponential. In random order a promise is forgotten "
+    "with its window and rows of its key are stored again; where clusters drift apart, all lags are about the same"
 )
 PATTERNS = ("cluster-asc-25", "cluster-random-25", ASC, SHORT, "punct-random-100-40")
 
@@ -257,13 +265,7 @@ def _by_lag(pattern: str, window_s: int, seed: int) -> float:
     """Both states by the lag of promises, learned from a join with another window."""
     learned_s = LEARNED_S[window_s]
     found = run("pwjoin", learned_s, pattern, pattern, seed)
-    total = 0.0
-    for n in (0, 1):
-        arrived, stored = found.counters.arrived[n], found.counters.inserted[n]
-        kept = float(np.mean([each[n] for each in found.states[STEADY:]]))
-        lag = PromiseLag.measured(arrived / SECONDS, stored / arrived, kept, learned_s)
-        total += lag.rows(arrived / SECONDS, window_s)
-    return total
+    return sum(found.lag(side, learned_s).rows(found.counters.arrived[side] / SECONDS, window_s) for side in (0, 1))
 
 
 def figure_7(effort: Effort) -> Outcome:

@@ -329,8 +329,8 @@ def section_5_3(effort: Effort) -> Outcome:
                lambda r: r < 1.5, "micro-batches of 800 rows", "the plan is made anew, and rows get new classes",
                lambda r: r < 5),
         judged("merging two slices waits until the queue between them is empty", "5.3", "bounded by the queue", merge,
-               lambda r: r < 1.5, "micro-batches of 800 rows", "there is no queue: a cut is a number. What takes time is "
-               "making the plan anew", lambda r: r < 5),
+               lambda r: r < 1.5, "micro-batches of 800 rows", "there is no queue: a cut is a number. What takes time "
+               "is making the plan anew", lambda r: r < 5),
         judged("neither costs extra processing", "5.3", "none", moved, lambda n: n == 0, "rows looked at"),
     ]  # fmt: skip
     names = ["split", "merge", "a micro-batch"]
