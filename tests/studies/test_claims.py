@@ -46,7 +46,7 @@ def marked(study: Study) -> object:
     return pytest.param(study, marks=marks, id=study.name)
 
 
-@pytest.mark.parametrize("study", map(marked, STUDIES))
+@pytest.mark.parametrize("study", [marked(study) for study in STUDIES])
 def test_what_held_holds_and_what_did_not_does_not(study):
     recorded = VERDICTS[study.name]
     claims = {c.says: c for c in study.run(Effort(SEEDS, quick=True)).claims}

@@ -12,7 +12,7 @@ from muntin.model import UsageError
 from muntin.studies.page import lines_of
 from muntin.studies.record import Ran, run_all, told
 from muntin.studies.registry import STUDIES, chosen
-from muntin.studies.study import Curve, Effort, Outcome, Panel, Study, Verdict, counted, judged, spread
+from muntin.studies.study import Curve, Effort, Findings, Panel, Study, Verdict, counted, judged, spread
 
 CHEAP = "hammad2005-figure-5"
 
@@ -71,7 +71,7 @@ def test_a_wrong_request_is_refused(capsys, arguments):
 def made(name: str, verdict: bool) -> Study:
     claim = counted(f"{name} is so", "1", "so", [verdict], "places", "the world is so")
     panel = Panel("p", "x", "y", [Curve("c", [1, 2], [3, 4], [2, 3], [4, 5])])
-    return Study("paper", name, "something", lambda _: Outcome([{"a": 1, "b": 0.5}, {"a": 2}], [claim], [panel]))
+    return Study("paper", name, "something", lambda _: Findings([{"a": 1, "b": 0.5}, {"a": 2}], [claim], [panel]))
 
 
 def test_what_a_run_leaves_behind(tmp_path):

@@ -20,7 +20,7 @@ from muntin.generate.arrivals import START_US, bursts
 from muntin.generate.punctuated import punctuated_streams
 from muntin.model import JobSpec
 from muntin.sql import parse_job
-from muntin.studies.study import Curve, Effort, Outcome, Panel, Study, counted, judged, over_seeds
+from muntin.studies.study import Curve, Effort, Findings, Panel, Study, counted, judged, over_seeds
 from muntin.testing.local_job import LocalJob
 
 SECOND_US = 1_000_000
@@ -99,7 +99,7 @@ def run(spec: JobSpec, streams: Mapping[str, pa.Table], seconds: int, shards: in
     return WayRun(delivered, float(np.mean(kept[len(kept) // 2 :])), sum(compared), told, spent, compared)
 
 
-def together(effort: Effort) -> Outcome:
+def together(effort: Effort) -> Findings:
     seconds = effort.pick(30, 60)
     runs: dict[int, dict[str, WayRun]] = {seed: {} for seed in effort.seeds[: effort.pick(1, 3)]}
     for seed, found in runs.items():
@@ -131,10 +131,10 @@ def together(effort: Effort) -> Outcome:
               [[getattr(found[w], column) for w in names] for found in each])], log_y=True)
               for y, column in (("rows kept", "kept"), ("rows looked at", "comparisons"),
                                 ("seconds of a core", "seconds"))]  # fmt: skip
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
-def many(effort: Effort) -> Outcome:
+def many(effort: Effort) -> Findings:
     """From one query to a thousand, as windows times thresholds."""
     shapes = effort.pick([(1, 1), (10, 1), (10, 10), (50, 20)], [(1, 1), (5, 2), (10, 10), (20, 15), (50, 20)])
     streams, seconds, runs = bursty(1, 24, 400.0), 24, {}
@@ -162,10 +162,10 @@ def many(effort: Effort) -> Outcome:
         Panel("one shared join", "queries", "microseconds per delivered row", [Curve("per row", counts, [1e6 * f.seconds
               / f.delivered for f in runs.values()])], log_x=True, log_y=True),
     ]  # fmt: skip
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
-def shards(effort: Effort) -> Outcome:
+def shards(effort: Effort) -> Findings:
     """The slices of all queries, divided by key over shards."""
     numbers, seconds = (1, 2, 4, 8), effort.pick(24, 60)
     rows, same, even = [], [], []
@@ -190,7 +190,7 @@ def shards(effort: Effort) -> Outcome:
     ]  # fmt: skip
     curves = [over_seeds("busiest shard", numbers, parts), Curve("divided evenly", numbers, [1 / n for n in numbers],
               style="dashed")]  # fmt: skip
-    return Outcome(rows, claims, [Panel("36 queries", "shards", "part of all rows looked at", curves)])
+    return Findings(rows, claims, [Panel("36 queries", "shards", "part of all rows looked at", curves)])
 
 
 STUDIES = (

@@ -26,7 +26,7 @@ from muntin.studies.study import (
     Claim,
     Curve,
     Effort,
-    Outcome,
+    Findings,
     Panel,
     Study,
     Verdict,
@@ -109,7 +109,7 @@ def run(how: str, window_s: int, a: str, b: str, seed: int, irrelevant: bool = F
 # -- figures 8 to 10: PWJoin against WJoin ---------------------------------------------------------------------------
 
 
-def figure_8(effort: Effort) -> Outcome:
+def figure_8(effort: Effort) -> Findings:
     runs = {(s, w, how): run(how, w, ASC, ASC, s) for s in effort.seeds for w in WINDOWS for how in ("pwjoin", "off")}
     rows = [{"seed": s, "window_s": w, "join": _name(how), "second": at, "state_rows": kept}
             for (s, w, how), f in runs.items() for at, kept in zip(SAMPLES, f.state, strict=True)]  # fmt: skip
@@ -133,14 +133,14 @@ def figure_8(effort: Effort) -> Outcome:
     ]  # fmt: skip
     curves = [over_seeds(f"{_name(how)}-{w}", SAMPLES, [runs[s, w, how].state for s in effort.seeds])
               for w in WINDOWS for how in ("pwjoin", "off")]  # fmt: skip
-    return Outcome(rows, claims, [Panel(ASC, "second", "rows in both states", curves)])
+    return Findings(rows, claims, [Panel(ASC, "second", "rows in both states", curves)])
 
 
 def _name(how: str) -> str:
     return {"pwjoin": "PWJoin", "pjoin": "PJoin", "off": "WJoin"}[how]
 
 
-def figure_9(effort: Effort) -> Outcome:
+def figure_9(effort: Effort) -> Findings:
     runs = {(s, w, how): run(how, w, ASC, ASC, s) for s in effort.seeds for w in WINDOWS for how in ("pwjoin", "off")}
     rows = [{"seed": s, "window_s": w, "join": _name(how), "work": f.work, "inserted": sum(f.counters.inserted),
              "comparisons": f.counters.comparisons} for (s, w, how), f in runs.items()]  # fmt: skip
@@ -170,10 +170,10 @@ def figure_9(effort: Effort) -> Outcome:
     names = [f"{w} s" for w in WINDOWS]
     curves = [over_seeds(_name(how), names, [[runs[s, w, how].work for w in WINDOWS] for s in effort.seeds])
               for how in ("pwjoin", "off")]  # fmt: skip
-    return Outcome(rows, claims, [Panel(ASC, "window", "steps in a minute of stream", curves)])
+    return Findings(rows, claims, [Panel(ASC, "window", "steps in a minute of stream", curves)])
 
 
-def figure_10(effort: Effort) -> Outcome:
+def figure_10(effort: Effort) -> Findings:
     runs = {(s, how): run(how, 5, SHORT, RANDOM, s, True) for s in effort.seeds for how in ("pwjoin", "off")}
     rows = [{"seed": s, "join": _name(how), "work": f.work, "pairs": f.counters.pairs,
              "punctuations": sum(f.counters.punctuations)} for (s, how), f in runs.items()]  # fmt: skip
@@ -188,13 +188,13 @@ def figure_10(effort: Effort) -> Outcome:
     ]  # fmt: skip
     curves = [over_seeds(_name(how), ["all punctuations irrelevant"], [[runs[s, how].work] for s in effort.seeds])
               for how in ("pwjoin", "off")]  # fmt: skip
-    return Outcome(rows, claims, [Panel(f"{SHORT} and {RANDOM}", "", "steps in a minute of stream", curves)])
+    return Findings(rows, claims, [Panel(f"{SHORT} and {RANDOM}", "", "steps in a minute of stream", curves)])
 
 
 # -- figures 11 and 12: punctuations of the output -------------------------------------------------------------------
 
 
-def figure_11(effort: Effort) -> Outcome:
+def figure_11(effort: Effort) -> Findings:
     runs = {(s, how): run(how, 1, SHORT, RANDOM, s) for s in effort.seeds for how in ("pwjoin", "pjoin")}
     rows = [{"seed": s, "join": _name(how), "second": at, "punctuations": n}
             for (s, how), f in runs.items() for at, n in zip(SAMPLES, f.told, strict=True)]  # fmt: skip
@@ -208,10 +208,10 @@ def figure_11(effort: Effort) -> Outcome:
     ]  # fmt: skip
     curves = [over_seeds(_name(how), SAMPLES, [runs[s, how].told for s in effort.seeds]) for how in ("pwjoin", "pjoin")]
     title = f"{SHORT}, {RANDOM}, 1 s"
-    return Outcome(rows, claims, [Panel(title, "second", "punctuations of the output so far", curves)])
+    return Findings(rows, claims, [Panel(title, "second", "punctuations of the output so far", curves)])
 
 
-def figure_12(effort: Effort) -> Outcome:
+def figure_12(effort: Effort) -> Findings:
     runs = {s: run("pwjoin", 5, "uniform-15000", SHORT, s) for s in effort.seeds}
     rows = [{"seed": s, "second": at, "punctuations": n} for s, f in runs.items()
             for at, n in zip(SAMPLES, f.told, strict=True)]  # fmt: skip
@@ -223,7 +223,7 @@ def figure_12(effort: Effort) -> Outcome:
     ]  # fmt: skip
     curves = [over_seeds("PWJoin", SAMPLES, [f.told for f in runs.values()])]
     title = f"A: no punctuations, B: {SHORT}, 5 s"
-    return Outcome(rows, claims, [Panel(title, "second", "punctuations of the output so far", curves)])
+    return Findings(rows, claims, [Panel(title, "second", "punctuations of the output so far", curves)])
 
 
 def _refused(seed: int) -> bool:
@@ -268,7 +268,7 @@ def _by_lag(pattern: str, window_s: int, seed: int) -> float:
     return sum(found.lag(side, learned_s).rows(found.counters.arrived[side] / SECONDS, window_s) for side in (0, 1))
 
 
-def figure_7(effort: Effort) -> Outcome:
+def figure_7(effort: Effort) -> Findings:
     rows, patterns = [], effort.pick(PATTERNS[:3], PATTERNS)
     by_equation: list[float] = []
     by_lag: dict[str, list[float]] = {pattern: [] for pattern in patterns}
@@ -310,7 +310,7 @@ def figure_7(effort: Effort) -> Outcome:
         curves = [curve("counted", "state_rows", "solid"), curve("equation 1", "equation_1", PAPER),
                   curve("by the lag", "lag", PAPER)]  # fmt: skip
         panels.append(Panel(pattern, "window (seconds)", "rows in both states", curves))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 # -- figure 1: the auction -------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def auction() -> list[tuple[float, int, int, int, int]]:
     return told
 
 
-def figure_1(_: Effort) -> Outcome:
+def figure_1(_: Effort) -> Findings:
     told = auction()
     rows = [{"hour": h, "item": i, "bids": n, "auctions_kept": a, "bids_kept": b} for h, i, n, a, b in told]
     by_item = {item: (hour, bids) for hour, item, bids, _, _ in told}
@@ -361,7 +361,7 @@ def figure_1(_: Effort) -> Outcome:
                 [r["bids_kept"] == 0 for r in rows], "results"),
     ]  # fmt: skip
     curve = Curve("counted at", ["180, closes after 5 h", "181, closes after 20 h"], [early[0], late[0]])
-    return Outcome(rows, claims, [Panel("bids within 12 hours", "item", "hour of the result", [curve])])
+    return Findings(rows, claims, [Panel("bids within 12 hours", "item", "hour of the result", [curve])])
 
 
 STUDIES = (

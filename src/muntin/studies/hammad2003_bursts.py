@@ -15,7 +15,7 @@ from muntin.generate.windows import TABLE_1
 from muntin.plan.response_times import alone
 from muntin.plan.schedulers import SCHEDULERS
 from muntin.studies.scheduling import SECOND_US, join_of, rows_of, run
-from muntin.studies.study import PAPER, Curve, Effort, Outcome, Panel, Study, judged
+from muntin.studies.study import PAPER, Curve, Effort, Findings, Panel, Study, judged
 from muntin.studies.virtual_clock import Costs, Measured
 
 M, LAMBDA = 50, 100
@@ -81,7 +81,7 @@ def _panel(scheduler: str, rows: list[dict[str, object]]) -> Panel:
     return Panel(title, "window (seconds)", "mean response time (seconds)", curves, log_y=True)
 
 
-def figure_2b(effort: Effort) -> Outcome:
+def figure_2b(effort: Effort) -> Findings:
     names = effort.pick(["uniform"], list(TABLE_1))
     rows, apart = _compared("lwo", names)
     smallest = next(row for row in rows if row["windows"] == "uniform")
@@ -93,10 +93,10 @@ def figure_2b(effort: Effort) -> Outcome:
                "600 times, by equation 1", [penalty], lambda p: p > 100, "times as long",
                "its rows wait until old rows have scanned the largest window"),
     ]  # fmt: skip
-    return Outcome(rows, claims, [_panel("lwo", rows)])
+    return Findings(rows, claims, [_panel("lwo", rows)])
 
 
-def figure_3b(effort: Effort) -> Outcome:
+def figure_3b(effort: Effort) -> Findings:
     names = effort.pick(["uniform"], list(TABLE_1))
     rows, apart = _compared("swf", names)
     mended = []
@@ -117,7 +117,7 @@ def figure_3b(effort: Effort) -> Outcome:
         judged("at the expense of the largest", "3.2.1, figure 3(b)", "1.8, by equation 2", [large], lambda r: r > 1.5,
                "times isolated"),
     ]  # fmt: skip
-    return Outcome(rows, claims, [_panel("swf", rows)])
+    return Findings(rows, claims, [_panel("swf", rows)])
 
 
 STUDIES = (

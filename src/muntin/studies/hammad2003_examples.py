@@ -17,7 +17,7 @@ from muntin.core.results import route
 from muntin.model import Side
 from muntin.plan import share
 from muntin.sql import parse_job
-from muntin.studies.study import Claim, Curve, Outcome, Panel, Study, counted
+from muntin.studies.study import Claim, Curve, Findings, Panel, Study, counted
 from muntin.studies.virtual_order import stamped
 
 STAR, DISC = 1, 2
@@ -123,7 +123,7 @@ def steps_of(example: WorkedExample) -> list[Step]:
     return found
 
 
-def _run(example: WorkedExample) -> Outcome:
+def _run(example: WorkedExample) -> Findings:
     found = steps_of(example)
     alike = [n < len(found) and found[n] == step for n, step in enumerate(example.printed)]
     rows = [
@@ -140,7 +140,7 @@ def _run(example: WorkedExample) -> Outcome:
     says = "each step schedules the row, scans the windows and releases to each query the pairs that the figure shows"
     claim: Claim = counted(says, "3.1 to 3.3", f"{len(example.printed)} steps", alike, "steps")
     panel = Panel(f"{example.scheduler.upper()}: a11 and b12", "step (one scan of one row)", "pairs received", curves)
-    return Outcome(rows, [claim], [panel])
+    return Findings(rows, [claim], [panel])
 
 
 def _study(example: WorkedExample, shows: str) -> Study:

@@ -16,7 +16,7 @@ import numpy as np
 from muntin.generate.windows import TABLE_1
 from muntin.plan.schedulers import SCHEDULERS
 from muntin.studies.scheduling import Scenario, measure
-from muntin.studies.study import Claim, Effort, Outcome, Panel, Study, counted, judged, over_seeds
+from muntin.studies.study import Claim, Effort, Findings, Panel, Study, counted, judged, over_seeds
 from muntin.studies.virtual_clock import Measured
 
 NAMES = SCHEDULERS.names
@@ -72,7 +72,7 @@ def _distributions(seed: int, effort: Effort) -> dict[str, dict[str, Measured]]:
     return {name: schedulers(windows, seed, effort.pick(500, 4000)) for name, windows in TABLE_1.items()}
 
 
-def figure_5(effort: Effort) -> Outcome:
+def figure_5(effort: Effort) -> Findings:
     runs = {seed: _distributions(seed, effort) for seed in effort.seeds}
     nested_rows = effort.pick(200, 1500)
     nested = {
@@ -94,7 +94,7 @@ def figure_5(effort: Effort) -> Outcome:
             for n in NAMES
         ]
         panels.append(Panel(title, "windows (table 1)", "mean response time (ms)", curves))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 def _orders(runs: Mapping[int, Mapping[str, Found]], which: str) -> list[Claim]:
@@ -147,7 +147,7 @@ def _by_rows(runs: Mapping[int, Mapping[str, Found]]) -> Claim:
 # -- figure 6 --------------------------------------------------------------------------------------------------------
 
 
-def figure_6(effort: Effort) -> Outcome:
+def figure_6(effort: Effort) -> Findings:
     names = ("uniform", "mostly-small")
     runs = {seed: {n: schedulers(TABLE_1[n], seed, effort.pick(500, 4000)) for n in names} for seed in effort.seeds}
     rows = [r for seed, s in runs.items() for n, f in s.items() for r in _row(seed, {"windows": n}, f)]
@@ -194,7 +194,7 @@ def figure_6(effort: Effort) -> Outcome:
                 over_seeds(n.upper(), TABLE_1[name], [by_window(s[name], n, longest) for s in each]) for n in NAMES
             ]
             panels.append(Panel(f"{name} windows", "window (seconds)", y, curves, log_x=True, log_y=True))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 # -- figures 7 and 8: bursts -----------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def _bursty(seed: int, effort: Effort, size: float) -> dict[str, Measured]:
     return schedulers(SMALL_LARGE, seed, effort.pick(500, 4000), burst=size)
 
 
-def figure_7(effort: Effort) -> Outcome:
+def figure_7(effort: Effort) -> Findings:
     runs = {seed: {b: _bursty(seed, effort, b) for b in BURSTS} for seed in effort.seeds}
     rows = [r for seed, s in runs.items() for b, f in s.items() for r in _row(seed, {"burst": b}, f)]
     each = list(runs.values())
@@ -234,10 +234,10 @@ def figure_7(effort: Effort) -> Outcome:
         Panel("small-large windows", "mean burst size (rows)", "mean response time (ms)", curves, log_y=True),
         Panel("what MQT gains", "mean burst size (rows)", "part of the other's response time", gains),
     ]
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
-def figure_8(effort: Effort) -> Outcome:
+def figure_8(effort: Effort) -> Findings:
     runs = {seed: _bursty(seed, effort, 5.0) for seed in effort.seeds}
     rows = [r for seed, f in runs.items() for r in _row(seed, {"burst": 5.0}, f)]
     each = list(runs.values())
@@ -253,13 +253,13 @@ def figure_8(effort: Effort) -> Outcome:
     ]  # fmt: skip
     curves = [over_seeds(n.upper(), SMALL_LARGE, [by_window(f, n) for f in each]) for n in NAMES]
     panel = Panel("bursts of 5 rows", "window (seconds)", "mean response time (ms)", curves, log_x=True, log_y=True)
-    return Outcome(rows, claims, [panel])
+    return Findings(rows, claims, [panel])
 
 
 # -- figure 9: where most queries are --------------------------------------------------------------------------------
 
 
-def figure_9(effort: Effort) -> Outcome:
+def figure_9(effort: Effort) -> Findings:
     counts = [tuple(24 if n == most else 1 for n in range(7)) for most in range(7)]
     runs = {
         seed: [schedulers(SMALL_LARGE, seed, effort.pick(200, 1500), queries=c) for c in counts]
@@ -282,13 +282,13 @@ def figure_9(effort: Effort) -> Outcome:
     ]  # fmt: skip
     curves = [over_seeds(n.upper(), names, [[means(f)[n] for f in s] for s in each]) for n in NAMES]
     panel = Panel("24 of 30 queries at one window", "window with most queries", "mean response time (ms)", curves)
-    return Outcome(rows, claims, [panel])
+    return Findings(rows, claims, [panel])
 
 
 # -- section 5.4: memory ---------------------------------------------------------------------------------------------
 
 
-def section_5_4(effort: Effort) -> Outcome:
+def section_5_4(effort: Effort) -> Findings:
     runs = {
         seed: {**_distributions(seed, effort), **{f"bursts of {b:g}": _bursty(seed, effort, b) for b in (3.0, 5.0)}}
         for seed in effort.seeds
@@ -322,7 +322,7 @@ def section_5_4(effort: Effort) -> Outcome:
             over_seeds(n.upper(), places, [[share(s[p][n], buffer) for p in places] for s in each]) for n in NAMES
         ]
         panels.append(Panel(buffer.replace("_", " "), "windows and bursts", "% of the join buffer", curves))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 STUDIES = (

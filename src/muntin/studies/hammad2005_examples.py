@@ -14,7 +14,7 @@ from muntin.core.batch import stream_schema
 from muntin.model import JobSpec
 from muntin.plan.orderings import FILTER_ORDER, SYNC_FILTER
 from muntin.sql import parse_job
-from muntin.studies.study import Curve, Outcome, Panel, Study, counted
+from muntin.studies.study import Curve, Findings, Panel, Study, counted
 from muntin.testing.local_job import LocalJob
 
 STREAMS = """
@@ -91,7 +91,7 @@ def told(ordering: str, tuples: Sequence[str] = TUPLES, rules: Mapping[str, bool
     return found
 
 
-def _outcome(says: str, section: str, found: dict[str, Told], printed: Mapping[str, Told], title: str) -> Outcome:
+def _outcome(says: str, section: str, found: dict[str, Told], printed: Mapping[str, Told], title: str) -> Findings:
     rows = [
         {"tuple": name, "leaves": " ".join(out), "rows_wait_S": held[0][0], "rows_wait_T": held[0][1],
          "results_wait": held[1]}
@@ -103,10 +103,10 @@ def _outcome(says: str, section: str, found: dict[str, Told], printed: Mapping[s
         Curve("rows that wait", names, [sum(held[0]) for _, held in found.values()]),
         Curve("results that wait", names, [held[1] for _, held in found.values()]),
     ]
-    return Outcome(rows, [claim], [Panel(title, "tuple that has come", "rows", curves)])
+    return Findings(rows, [claim], [Panel(title, "tuple that has come", "rows", curves)])
 
 
-def _figure_1(_: object) -> Outcome:
+def _figure_1(_: object) -> Findings:
     found = told(SYNC_FILTER.name, IN_TIME)
     late = told(SYNC_FILTER.name)
     order = [pair for out, _ in found.values() for pair in out]
@@ -117,20 +117,20 @@ def _figure_1(_: object) -> Outcome:
     same = [order == claims_order, [p for out, _ in late.values() for p in out] == claims_order]
     claim = counted("the join finds <a8,a5>, <b6,b9> and <c4,c10>, in this order also when a8 is late",
                     "1, figure 1(B) and (C)", "in this order", same, "orders of arrival")  # fmt: skip
-    return Outcome(outcome.rows, [claim], outcome.panels)
+    return Findings(outcome.rows, [claim], outcome.panels)
 
 
-def _figure_3(_: object) -> Outcome:
+def _figure_3(_: object) -> Findings:
     says = "b9 and c10 wait for the other stream until a12 has come; a8 is answered at once"
     return _outcome(says, "4, figure 3", told(SYNC_FILTER.name), FIGURE_3, "Sync-Filter")
 
 
-def _figure_4(_: object) -> Outcome:
+def _figure_4(_: object) -> Findings:
     says = "b9 and c10 are joined at once, and their results wait in the hold buffer until a12 has come"
     return _outcome(says, "5, figure 4", told(FILTER_ORDER.name), FIGURE_4, "Filter-Order")
 
 
-def _section_6(_: object) -> Outcome:
+def _section_6(_: object) -> Findings:
     found = told("adaptive", (*TUPLES, "Tb13", "Sb14", "Tc15"), {"Tb9": True, "Sa8": False})
     says = "going back to Sync-Filter, the hold buffer is emptied first and the order is kept (steps A to L)"
     return _outcome(says, "6", found, HAND_OVER, "Adaptive's hand-over")

@@ -22,7 +22,7 @@ from muntin.core.batch import stream_schema
 from muntin.model import Side
 from muntin.plan.orderings import FILTER_ORDER, SYNC_FILTER, Pace, gain
 from muntin.studies.hammad2005_examples import job
-from muntin.studies.study import PAPER, Curve, Effort, Outcome, Panel, Study, counted, judged, over_seeds
+from muntin.studies.study import PAPER, Curve, Effort, Findings, Panel, Study, counted, judged, over_seeds
 from muntin.studies.virtual_order import SECOND_US, Arrival, Trace, simulate, stamped
 
 WINDOW_S, SLOW, FAST, ALPHA = 60.0, 1.0, 10.0, 0.3
@@ -65,7 +65,7 @@ def response(trace: Trace, brought: list[Arrival], side: Side | None = None) -> 
 # -- figures 5 and 6: the equations ----------------------------------------------------------------------------------
 
 
-def _analytic(paces: Sequence[Pace], x: Sequence[float], label: str, title: str) -> Outcome:
+def _analytic(paces: Sequence[Pace], x: Sequence[float], label: str, title: str) -> Findings:
     sync, early = ([o.response_s(p) for p in paces] for o in (SYNC_FILTER, FILTER_ORDER))
     gains = [1 - e / s for s, e in zip(sync, early, strict=True)]
     rows = [{label: at, "load": p.load, "sync_filter_s": s, "filter_order_s": e, "gain": g}
@@ -81,15 +81,15 @@ def _analytic(paces: Sequence[Pace], x: Sequence[float], label: str, title: str)
               Curve("Filter-Order, equation 5", x, early)], log_x=True, log_y=True),
         Panel(title, label, "gain of Filter-Order", [Curve("equation 7", x, gains)], log_x=True),
     ]  # fmt: skip
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
-def figure_5(_: Effort) -> Outcome:
+def figure_5(_: Effort) -> Findings:
     costs = [1e-8 * 2**n for n in range(8)]
     return _analytic([Pace(c, 86_400, SLOW, FAST) for c in costs], costs, "cost of a comparison (seconds)", "a day")
 
 
-def figure_6(_: Effort) -> Outcome:
+def figure_6(_: Effort) -> Findings:
     rates = [1e-4 * 10 ** (n / 4) for n in range(13)]
     paces = [Pace(1e-4, 86_400, slow, 1.0) for slow in rates]
     return _analytic(paces, rates, "rate of the slow stream (rows/s)", "a day, 1 row/s")
@@ -128,7 +128,7 @@ def _switches(seed: int, effort: Effort, c: float) -> bool:
     return bool(trace.switches)
 
 
-def figure_7(effort: Effort) -> Outcome:
+def figure_7(effort: Effort) -> Findings:
     runs, seeds = _by_cost(effort), effort.seeds
     one = [runs[s, "one server"] for s in seeds]
     rows = [{"seed": s, "reading": r, "ordering": o, "c_s": c, "mean_s": v}
@@ -153,14 +153,14 @@ def figure_7(effort: Effort) -> Outcome:
         curves.append(Curve(f"{o}, by its equation", COSTS, printed, style=PAPER))
     panel = Panel("1 and 10 rows/s, a minute", "cost of a comparison (seconds)", "mean response time (seconds)", curves,
                   log_x=True)  # fmt: skip
-    return Outcome(rows, claims, [panel])
+    return Findings(rows, claims, [panel])
 
 
 def _gains(found: dict[str, list[float]]) -> list[float]:
     return [1 - e / s for s, e in zip(found[ORDERS[0]], found[ORDERS[1]], strict=True)]
 
 
-def figure_8(effort: Effort) -> Outcome:
+def figure_8(effort: Effort) -> Findings:
     runs, seeds = _by_cost(effort), effort.seeds
     gains = {reading: [_gains(runs[s, reading]) for s in seeds] for reading in READINGS}
     rows = [{"seed": s, "reading": r, "c_s": c, "gain": g} for r, each in gains.items()
@@ -192,7 +192,7 @@ def figure_8(effort: Effort) -> Outcome:
     panel = Panel(
         "by reading of the cost", "cost of a comparison (seconds)", "gain of Filter-Order", curves, log_x=True
     )
-    return Outcome(rows, claims, [panel])
+    return Findings(rows, claims, [panel])
 
 
 # -- figures 9 and 10: the rate of the slow stream -------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _by_rate(effort: Effort) -> dict[str, Any]:
     return found
 
 
-def figure_9(effort: Effort) -> Outcome:
+def figure_9(effort: Effort) -> Findings:
     found = _by_rate(effort)
     rates = found["rates"]
     rows = [{"seed": s, "ordering": o, "slow_rate": r, "mean_s": v} for o in (*ORDERS, "adaptive")
@@ -239,10 +239,10 @@ def figure_9(effort: Effort) -> Outcome:
     curves = [over_seeds(o, rates, found[o]) for o in (*ORDERS, "adaptive")]
     panel = Panel("c = 0.5 ms, 10 rows/s", "rate of the slow stream (rows/s)", "mean response time (seconds)", curves,
                   log_x=True, log_y=True)  # fmt: skip
-    return Outcome(rows, claims, [panel])
+    return Findings(rows, claims, [panel])
 
 
-def figure_10(effort: Effort) -> Outcome:
+def figure_10(effort: Effort) -> Findings:
     found = _by_rate(effort)
     rates = found["rates"]
     gains = [[1 - e / s for s, e in zip(a, b, strict=True)]
@@ -264,7 +264,7 @@ def figure_10(effort: Effort) -> Outcome:
     curves = [over_seeds("Filter-Order", rates, gains), over_seeds("Adaptive", rates, adaptive),
               Curve("equation 7", rates, printed, style=PAPER)]  # fmt: skip
     panel = Panel("c = 0.5 ms", "rate of the slow stream (rows/s)", "gain over Sync-Filter", curves, log_x=True)
-    return Outcome(rows, claims, [panel])
+    return Findings(rows, claims, [panel])
 
 
 STUDIES = (

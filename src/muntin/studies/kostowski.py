@@ -15,7 +15,7 @@ import numpy as np
 
 from muntin.plan.cost import Load, scanned
 from muntin.plan.invalidations import INVALIDATIONS
-from muntin.studies.study import PAPER, Curve, Effort, Outcome, Panel, Study, counted, judged, over_seeds
+from muntin.studies.study import PAPER, Curve, Effort, Findings, Panel, Study, counted, judged, over_seeds
 from muntin.testing.stale_rows import KEYS, LOOK_S, RATE, WINDOW_S, cleaning, occupancy
 from muntin.testing.steady import SteadyJoin
 
@@ -53,7 +53,7 @@ def _load(relative: float, keys: int = KEYS, rate: float = SLOW) -> Load:
 # -- section 3.1 and figure 4 ----------------------------------------------------------------------------------------
 
 
-def figure_4(effort: Effort) -> Outcome:
+def figure_4(effort: Effort) -> Findings:
     half_minute(_load(1.0), 1, 0)  # compiled before anything is timed
     runs = {
         (seed, r): (half_minute(_load(r), 1, seed), half_minute(_load(r), KEYS, seed))
@@ -90,10 +90,10 @@ def figure_4(effort: Effort) -> Outcome:
             for n, name in enumerate(("nested loops (WNL)", "hash join, 100 buckets (WHJ)"))
         ]
         panels.append(Panel("windows of 30 s", "rate of B over rate of A", y, curves, log_x=True, log_y=True))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
-def section_3_1(effort: Effort) -> Outcome:
+def section_3_1(effort: Effort) -> Findings:
     """Equations 1 and 2 beside counts: rows looked at per second, for one and for a hundred buckets."""
     apart, rows = [], []
     measured: dict[tuple[int, int], list[float]] = {}
@@ -122,7 +122,7 @@ def section_3_1(effort: Effort) -> Outcome:
         curves = [over_seeds("counted", RELATIVE, [measured[s, buckets] for s in effort.seeds]),
                   Curve("by the equation", RELATIVE, printed, style=PAPER)]  # fmt: skip
         panels.append(Panel(name, "rate of B over rate of A", "rows looked at in 30 s", curves))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 # -- figures 5 and 6: buckets ----------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def _bucketed(keys: int, seed: int, buckets: Sequence[int] = BUCKETS) -> list[Ha
     return [half_minute(_load(1.0, keys), n, seed) for n in buckets]
 
 
-def figure_5(effort: Effort) -> Outcome:
+def figure_5(effort: Effort) -> Findings:
     half_minute(_load(1.0), 1, 0)
     runs = {seed: _bucketed(KEYS, seed) for seed in effort.seeds}
     rows = [{"seed": s, "buckets": n, "comparisons": f.comparisons, "seconds": f.seconds}
@@ -158,10 +158,10 @@ def figure_5(effort: Effort) -> Outcome:
               style=PAPER)], log_x=True, log_y=True),
         Panel("100 keys", "buckets", "seconds of a core", [times], log_x=True, log_y=True),
     ]  # fmt: skip
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
-def figure_6(effort: Effort) -> Outcome:
+def figure_6(effort: Effort) -> Findings:
     selectivities = {0.1: 10, 0.02: 50, 0.01: 100, 0.005: 200}
     runs = {s: {keys: _bucketed(keys, s) for keys in selectivities.values()} for s in effort.seeds}
     rows = [{"seed": s, "selectivity": sel, "buckets": n, "comparisons": f.comparisons, "seconds": f.seconds}
@@ -185,13 +185,13 @@ def figure_6(effort: Effort) -> Outcome:
         for sel, k in selectivities.items()
     ]
     panel = Panel("join selectivity = 1 / keys", "buckets", "rows looked at in 30 s", curves, log_x=True, log_y=True)
-    return Outcome(rows, claims, [panel])
+    return Findings(rows, claims, [panel])
 
 
 # -- figures 7 and 8: invalidation -----------------------------------------------------------------------------------
 
 
-def figure_7(effort: Effort) -> Outcome:
+def figure_7(effort: Effort) -> Findings:
     names = INVALIDATIONS.names
     cleaning(names[0])
     checks: dict[str, list[int]] = {n: [] for n in names}
@@ -224,10 +224,10 @@ def figure_7(effort: Effort) -> Outcome:
         Panel("equal rates, 100 keys", "invalidation", "seconds of a core",
               [over_seeds("seconds", names, [[seconds[n][i] for n in names] for i in each])]),
     ]  # fmt: skip
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
-def figure_8(effort: Effort) -> Outcome:
+def figure_8(effort: Effort) -> Findings:
     names, window = INVALIDATIONS.names, RATE * WINDOW_S
     alone = {(s, n): occupancy(n, s) for s in effort.seeds for n in names}
     swept = {(s, n): occupancy(n, s, sweep=True) for s in effort.seeds for n in names}
@@ -256,7 +256,7 @@ def figure_8(effort: Effort) -> Outcome:
     for title, found in (("the strategy on its own", alone), ("with the operator's sweep", swept)):
         curves = [over_seeds(n, places, [found[s, n] for s in effort.seeds]) for n in names]
         panels.append(Panel(title, "second", "rows kept of the fast stream", curves))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 STUDIES = (

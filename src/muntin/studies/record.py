@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.studies.picture import draw
-from muntin.studies.study import Claim, Effort, Outcome, Study
+from muntin.studies.study import Claim, Effort, Findings, Study
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Ran:
     """A study with what it found and the seconds of a core that it took."""
 
     study: Study
-    outcome: Outcome
+    outcome: Findings
     core_s: float
 
 

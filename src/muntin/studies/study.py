@@ -1,6 +1,6 @@
 """What a study is: a figure or table of a paper, run again with the operator that ships, and what became of its claims.
 
-    run(effort) -> Outcome: the data, the picture, and each claim with the paper's value, ours over the seeds, a verdict
+    run(effort) -> Findings: the data, the picture, and each claim with the paper's value, ours over the seeds, a verdict
 
 A verdict is derived, not written: `judged` compares what was found with each seed with what the claim says, in the
 tolerance that its wording allows.
@@ -82,7 +82,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Findings:
     """What a study found: rows of data with the same columns, claims, and the panels of its picture."""
 
     rows: Sequence[Mapping[str, Any]]
@@ -97,7 +97,7 @@ class Study:
     paper: str
     figure: str
     shows: str
-    run: Callable[[Effort], Outcome]
+    run: Callable[[Effort], Findings]
 
     @property
     def name(self) -> str:

@@ -24,7 +24,7 @@ from muntin.plan.cost import DEFAULT
 from muntin.plan.joins import Cuts
 from muntin.plan.traffic import Survivors
 from muntin.sql import parse_job
-from muntin.studies.study import Claim, Curve, Effort, Outcome, Panel, Study, Verdict, counted, judged, number
+from muntin.studies.study import Claim, Curve, Effort, Findings, Panel, Study, Verdict, counted, judged, number
 from muntin.testing.local_job import LocalJob
 
 SECOND_US = 1_000_000
@@ -132,7 +132,7 @@ def _chains(
     return rows, found
 
 
-def figure_12(effort: Effort) -> Outcome:
+def figure_12(effort: Effort) -> Findings:
     """Mem-Opt and merged chains without selections: theorem 3, figures 13 and 14."""
     rows, found = _chains(effort, None)
     seeds = sorted({s for s, _ in found})
@@ -152,10 +152,10 @@ def figure_12(effort: Effort) -> Outcome:
                [_against_all(seed) for seed in effort.seeds], lambda r: abs(r - 1) < 1e-9,
                "of the cheapest of all 256 chains of nine windows"),
     ]  # fmt: skip
-    return Outcome(rows, claims, _panels(rows, seeds[0]))
+    return Findings(rows, claims, _panels(rows, seeds[0]))
 
 
-def figure_15(effort: Effort) -> Outcome:
+def figure_15(effort: Effort) -> Findings:
     """The same with a selection for each query: theorem 4, figure 16."""
     rows, found = _chains(effort, SELECTIONS)
     seeds = sorted({s for s, _ in found})
@@ -173,7 +173,7 @@ def figure_15(effort: Effort) -> Outcome:
         counted("every chain delivers the same rows", "6.1", "the same",
                 [len({found[s, n].delivered for n in every}) == 1 for s in seeds], "seeds"),
     ]  # fmt: skip
-    return Outcome(rows, claims, _panels(rows, seeds[0]))
+    return Findings(rows, claims, _panels(rows, seeds[0]))
 
 
 def _panels(rows: list[dict[str, Any]], seed: int) -> list[Panel]:
@@ -253,7 +253,7 @@ PARTS = [("a", "Uniform", 12), ("b", "Mostly-Small", 12), ("c", "Small-Large", 1
          ("e", "Small-Large", 36)]  # fmt: skip
 
 
-def figure_19(effort: Effort) -> Outcome:
+def figure_19(effort: Effort) -> Findings:
     together, points, each = _as_printed()
     ours = [r for r in np.geomspace(1, 10_000, 120)
             if all(our_chain(w, r) == FIGURE_19[n] for n, w in TABLE_4.items())]  # fmt: skip
@@ -293,13 +293,13 @@ def figure_19(effort: Effort) -> Outcome:
         curves = [Curve(which, [f"{r} rows/s" for r in rates], [best[part, r, which] for r in rates])
                   for which in (MEM_OPT.name, CPU_OPT.name)]  # fmt: skip
         panels.append(Panel(f"({part}) {name}, {queries} queries", "rate", "rows delivered per core second", curves))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 # -- section 5.3: migration ------------------------------------------------------------------------------------------
 
 
-def section_5_3(effort: Effort) -> Outcome:
+def section_5_3(effort: Effort) -> Findings:
     windows = windows_of("Uniform")
     rows, split, merge, moved = [], [], [], []
     for seed in effort.seeds:
@@ -336,7 +336,7 @@ def section_5_3(effort: Effort) -> Outcome:
     names = ["split", "merge", "a micro-batch"]
     curve = Curve("seconds", names, [float(np.mean([r[c] for r in rows])) for c in ("split_s", "merge_s",
                   "micro_batch_s")])  # fmt: skip
-    return Outcome(rows, claims, [Panel("twelve windows, 800 rows each 2 s", "", "seconds of a core", [curve])])
+    return Findings(rows, claims, [Panel("twelve windows, 800 rows each 2 s", "", "seconds of a core", [curve])])
 
 
 STUDIES = (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from muntin.sql import parse_job
-from muntin.studies.study import Curve, Effort, Outcome, Panel, Study, counted, judged
+from muntin.studies.study import Curve, Effort, Findings, Panel, Study, counted, judged
 from muntin.testing.local_job import LocalJob
 
 Named = tuple[str, int]
@@ -94,7 +94,7 @@ def by_the_operator() -> dict[str, list[str]]:
     return got
 
 
-def table_2(_: Effort) -> Outcome:
+def table_2(_: Effort) -> Findings:
     found = trace()
     columns = ("second", "operator", "A_0_2", "queue", "A_2_4", "output")
     rows = [dict(zip(columns, step, strict=True)) for step in found]
@@ -114,7 +114,7 @@ def table_2(_: Effort) -> Outcome:
     seconds = [step[0] for step in found]
     curves = [Curve(name, seconds, [len(str(step[n]).split()) for step in found])
               for name, n in (("state A[0, 2)", 2), ("queue", 3), ("state A[2, 4)", 4))]  # fmt: skip
-    return Outcome(rows, claims, [Panel("the chain of table 2", "second", "rows", curves)])
+    return Findings(rows, claims, [Panel("the chain of table 2", "second", "rows", curves)])
 
 
 # -- figure 9: binary joins ------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def sliced(rows: Sequence[Row], ends: Sequence[int]) -> list[list[tuple[int, int
     return found
 
 
-def figure_9(effort: Effort) -> Outcome:
+def figure_9(effort: Effort) -> Findings:
     ends, rows = (3, 7, 15), []
     same, once, queues = [], [], []
     for seed in effort.seeds:
@@ -218,7 +218,7 @@ def figure_9(effort: Effort) -> Outcome:
     names = [f"up to {end} s" for end in ends]
     curves = [Curve("chain of figure 9", names, [r["pairs_of_the_chain"] for r in rows[:3]]),
               Curve("slices of the operator", names, [r["pairs_of_the_operator"] for r in rows[:3]])]  # fmt: skip
-    return Outcome(rows, claims, [Panel("one seed", "slice", "pairs", curves)])
+    return Findings(rows, claims, [Panel("one seed", "slice", "pairs", curves)])
 
 
 STUDIES = (

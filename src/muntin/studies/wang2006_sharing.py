@@ -19,7 +19,7 @@ from muntin.model import JobSpec
 from muntin.plan import share
 from muntin.sql import parse_job
 from muntin.studies import two_queries
-from muntin.studies.study import PAPER, Curve, Effort, Outcome, Panel, Study, counted, judged, over_seeds
+from muntin.studies.study import PAPER, Curve, Effort, Findings, Panel, Study, counted, judged, over_seeds
 from muntin.testing.local_job import LocalJob
 
 SECONDS, BATCH_S, WARM_S = 90, 2, 32
@@ -100,7 +100,7 @@ def measured(
 # -- figure 11: equation 4 -------------------------------------------------------------------------------------------
 
 
-def figure_11(_: Effort) -> Outcome:
+def figure_11(_: Effort) -> Findings:
     rhos, sigmas, joins = np.linspace(0.02, 0.98, 25), (0.0, 0.2, 0.5, 0.8, 1.0), (0.025, 0.1, 0.4)
     rows = [{"rho": float(r), "s_sigma": s, "s_join": j, **two_queries.savings(float(r), s, j)._asdict()}
             for r, s, j in product(rhos, sigmas, joins)]  # fmt: skip
@@ -134,13 +134,13 @@ def figure_11(_: Effort) -> Outcome:
         curves = [Curve(f"selection {s:g}", rhos.tolist(), [two_queries.savings(float(r), s, 0.1)[n] for r in rhos])
                   for s in sigmas]  # fmt: skip
         panels.append(Panel(title, "W1 / W2", "part saved", curves))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 # -- figure 17: memory -----------------------------------------------------------------------------------------------
 
 
-def figure_17(effort: Effort) -> Outcome:
+def figure_17(effort: Effort) -> Findings:
     rates, joins = effort.pick((20, 80), RATES), effort.pick((0.1,), tuple(KEYS))
     seeds = effort.seeds[: effort.pick(1, 3)]
     places = list(product(WINDOWS, SELECTIVITIES, joins, rates))
@@ -187,7 +187,7 @@ def figure_17(effort: Effort) -> Outcome:
                     Curve("equation 3", rates, [EQUATIONS[strategy](s).memory for s in settings], style=PAPER)
                 )
         panels.append(Panel(f"{name}, selection {selectivity:g}", "rows a second and stream", "rows kept", curves))
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 # -- figure 18: service rate -----------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ LONG_BATCH_S = 10
 """Fewer, larger micro-batches than for figure 17, so that the join weighs more than what is done once in each."""
 
 
-def figure_18(effort: Effort) -> Outcome:
+def figure_18(effort: Effort) -> Findings:
     rates, rounds = effort.pick((20, 80), RATES), effort.pick(2, 4)
     settings = list(dict.fromkeys(SETTINGS))
     rows = []
@@ -235,7 +235,7 @@ def figure_18(effort: Effort) -> Outcome:
         curves = [Curve(s, rates, [best[name, join, r, s] for r in rates]) for s in STRATEGIES]
         panels.append(Panel(f"{name}, join selectivity {join:g}", "rows a second and stream",
                             "rows delivered per second of a core", curves))  # fmt: skip
-    return Outcome(rows, claims, panels)
+    return Findings(rows, claims, panels)
 
 
 def _compared(rows: list[dict[str, object]], rate: int) -> float:
