@@ -42,13 +42,6 @@ def test_help_lists_what_works_and_nothing_else(capsys):
     assert listed == list(main.COMMANDS)
 
 
-@pytest.mark.parametrize("command", main.NOT_YET)
-def test_a_command_that_is_still_to_come_is_refused_by_name(capsys, command):
-    code, out, err = call(capsys, command, "list")
-    assert (code, out) == (2, "")
-    assert err.startswith(f"muntin: the command {command} is not supported yet")
-
-
 @pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["run"], ["run", "j.sql", "--output", "o", "--sideways"]])
 def test_a_wrong_request_is_code_two_on_stderr(capsys, arguments):
     code, out, err = call(capsys, *arguments)

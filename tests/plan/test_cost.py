@@ -12,12 +12,12 @@ from math import expm1
 import numpy as np
 import pytest
 
-from muntin.bench.steady import SteadyJoin
 from muntin.core.batch import Counters
 from muntin.model import Side
 from muntin.plan import cost
 from muntin.plan.cost import Constants, Load
 from muntin.plan.invalidations import INVALIDATIONS, invalidation_of
+from muntin.testing.steady import SteadyJoin
 
 EVEN = Load(lambda_a=300, lambda_b=300, t_a=10, t_b=10, n=100)
 UNEVEN = Load(lambda_a=50, lambda_b=500, t_a=20, t_b=5, n=40)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import two_queries as sharing
 from muntin.model import Axis, Field, Schema, Side
 from muntin.plan.cost import DEFAULT
 from muntin.plan.predict import (
@@ -27,6 +26,7 @@ from muntin.plan.predict import (
 )
 from muntin.plan.strategies import MOST_JOINS, STRATEGIES, share
 from muntin.plan.traffic import Knowledge
+from muntin.studies import two_queries as sharing
 
 DISTRIBUTIONS = {"mostly small": (5, 10, 30), "uniform": (10, 20, 30), "mostly large": (20, 25, 30)}
 TABLE_3 = list(product(DISTRIBUTIONS.values(), (0.2, 0.5, 0.8), (20.0, 80.0)))

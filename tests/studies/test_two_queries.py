@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from two_queries import TwoQueries, isolated, merge_gain, pull_up, push_down, savings, state_slice
+from muntin.studies.two_queries import TwoQueries, isolated, merge_gain, pull_up, push_down, savings, state_slice
 
 RHOS = SIGMAS = (0.05, 0.25, 0.5, 0.75, 0.95)
 JOINS = (0.025, 0.1, 0.4, 1.0)

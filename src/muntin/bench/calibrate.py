@@ -25,9 +25,9 @@ from itertools import combinations
 
 import numpy as np
 
-from muntin.bench.steady import SteadyJoin
 from muntin.plan.cost import Constants, Load
 from muntin.plan.invalidations import INVALIDATIONS
+from muntin.testing.steady import SteadyJoin
 
 ROUNDS = 9
 OTHERS = 5

@@ -163,7 +163,7 @@ def memory(result: dict[str, Any]) -> dict[str, Any]:
 
 def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict[str, Any]:
     """All figures of the join alone, and what state costs on Spark."""
-    from muntin.bench.strategies import invalidation
+    from muntin.testing.stale_rows import invalidation
 
     rows, rounds = QUICK if quick else WHOLE
     figures: dict[str, Any] = {"rows_per_stream": rows, "batch_rows": BATCH, "keys": KEYS, "rate": RATE}

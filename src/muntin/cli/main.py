@@ -14,9 +14,23 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from muntin import __version__
-from muntin.cli import bench, calibrate, check, completion, demo, explain, generate, query, run, status, top, web
+from muntin.cli import (
+    bench,
+    calibrate,
+    check,
+    completion,
+    demo,
+    explain,
+    generate,
+    query,
+    run,
+    status,
+    study,
+    top,
+    web,
+)
 from muntin.cli.words import in_flags
-from muntin.model import MuntinError, UsageError
+from muntin.model import MuntinError
 
 COMMANDS = {
     "demo": demo,
@@ -30,9 +44,9 @@ COMMANDS = {
     "generate": generate,
     "calibrate": calibrate,
     "bench": bench,
+    "study": study,
     "completion": completion,
 }
-NOT_YET = ("study",)
 FAILED = 1
 
 
@@ -41,7 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     verbose = "--verbose" in arguments
     logging.getLogger().addHandler(logging.NullHandler())  # what libraries log is not what we say to people
     try:
-        refuse_not_yet(arguments)
         args = parser().parse_args(arguments)
         return int(COMMANDS[args.command].execute(args))
     except MuntinError as error:
@@ -87,13 +100,6 @@ def parser() -> argparse.ArgumentParser:
         sub.more_help = getattr(command, "more_help", None)
         command.declare(sub)
     return top
-
-
-def refuse_not_yet(arguments: Sequence[str]) -> None:
-    """Commands that are designed but not built are refused by name, rather than as a misspelling."""
-    first = next((a for a in arguments if not a.startswith("-")), None)
-    if first in NOT_YET:
-        raise UsageError(f"the command {first} is not supported yet", hint=f"commands: {', '.join(COMMANDS)}")
 
 
 def report(message: str, exit_code: int, verbose: bool) -> int:

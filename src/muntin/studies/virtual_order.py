@@ -1,8 +1,9 @@
 """The orderings on a virtual clock, a row at a time through the operator (hammad2005 7).
 
-One server joins rows in the order in which the operator takes them; a comparison takes `c` seconds. A row's response
-time is from its arrival until it has been joined and its results may leave. All rows have one key, so that each looks
-at the whole window of the other stream: the paper's nested loop.
+One server joins rows in the order in which the operator takes them; a comparison takes `c` seconds, or nothing where
+the row that makes it is of a side that is `free`. A row's response time is from its arrival until it has been joined
+and its results may leave. All rows have one key, so that each looks at the whole window of the other stream, as the
+paper's nested loop does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.core.arrivals import shard_rows
@@ -37,6 +39,7 @@ class Trace:
     """One server with its own speed: what became of each arrival, by its number."""
 
     c: float
+    free: Side | None = None
     responses: dict[int, float] = field(default_factory=dict)
     """Seconds from arrival until its results may leave; rows that still wait at the end have none."""
     decision: Decision | None = None
@@ -45,12 +48,13 @@ class Trace:
     _free_s: float = 0.0
     _done_s: dict[int, float] = field(default_factory=dict)
 
-    def serve(self, at_s: float, joined: Sequence[int], comparisons: int) -> None:
-        """Join rows, one after the other, when there is time."""
-        took_s, start_s = self.c * comparisons, max(at_s, self._free_s)
-        for n, number in enumerate(joined, 1):
-            self._done_s[number] = start_s + took_s * n / len(joined)
-        self._free_s, self.busy_s = start_s + took_s, self.busy_s + took_s
+    def serve(self, joined: Sequence[tuple[int, float, Side, float]]) -> None:
+        """Join rows, each given with the time from which it can be joined, one after the other when there is time."""
+        for number, ready_s, side, comparisons in joined:
+            took_s = 0.0 if side == self.free else self.c * comparisons
+            self._free_s = max(ready_s, self._free_s) + took_s
+            self._done_s[number] = self._free_s
+            self.busy_s += took_s
 
     def answer(self, at_s: float, number: int, arrival: Arrival) -> None:
         """The results of a row may leave from now on, once it has been joined."""
@@ -58,9 +62,14 @@ class Trace:
 
 
 def simulate(
-    spec: JobSpec, rows: Sequence[pa.Table], arrivals: Sequence[Arrival], costs: Sequence[float], warm: int = 0
+    spec: JobSpec,
+    rows: Sequence[pa.Table],
+    arrivals: Sequence[Arrival],
+    costs: Sequence[tuple[float, Side | None]],
+    warm: int = 0,
 ) -> list[Trace]:
-    """Let the one shared join of a job meet its rows, for servers with several costs of a comparison at once.
+    """Let the one shared join of a job meet its rows, for several servers at once: each with its cost of a
+    comparison and the side whose rows are free.
 
     `rows[side]` are the rows of a side in order of arrival. The first `warm` arrivals come together before the clock
     starts, so that the windows are full. Under `adaptive` all servers follow what the first of them decides.
@@ -69,10 +78,11 @@ def simulate(
     operator = Operator(join, policy=Policy.of(spec.settings, 1))
     monitor = Monitor(spec.settings.alpha, (join.reach(Side.LEFT) / SECOND_US, join.reach(Side.RIGHT) / SECOND_US))
     ready = [shard_rows(join, side, rows[side], 1)[0] for side in Side]
-    traces, waiting, done = [Trace(c) for c in costs], dict[int, Arrival](), set[int]()
-    count, first = [0, 0], 0
-    for last in [*([warm] if warm else []), *range(warm + 1, len(arrivals) + 1)]:
+    traces, waiting, done = [Trace(c, free) for c, free in costs], dict[int, Arrival](), set[int]()
+    count, first, partners = [0, 0], 0, _partners(arrivals, (join.reach(Side.LEFT), join.reach(Side.RIGHT)))
+    for last in _cuts(arrivals, warm):
         brought, at_s, compared = arrivals[first:last], arrivals[last - 1].at_s, operator.counters.comparisons
+        at_once = operator.filter_order
         operator.advance(_together(brought, ready, count))
         operator.tidy()
         waiting |= {first + n: arrival for n, arrival in enumerate(brought)}
@@ -80,8 +90,11 @@ def simulate(
         taken.sort(key=lambda n: (waiting[n].ts_us, waiting[n].side))
         done.update(taken)
         left = [n for n, a in waiting.items() if a.ts_us <= operator.release]
+        made = operator.counters.comparisons - compared if first else 0
+        each = made / max(1, sum(partners[n] for n in taken))  # by the rows in their windows; they are nearly all
+        looked = [(n, a.at_s if at_once else at_s, a.side, each * partners[n]) for n in taken for a in [waiting[n]]]
         for trace in traces:
-            trace.serve(at_s, taken, operator.counters.comparisons - compared if first else 0)
+            trace.serve(looked)
             for number in left:
                 trace.answer(at_s, number, waiting[number])
         for number in left:
@@ -90,6 +103,27 @@ def simulate(
         monitor.note(at_s, (count[0], count[1]), operator.counters.probes, traces[0].busy_s)
         _adapt(operator, spec, monitor, at_s, traces[0])
     return traces
+
+
+def _cuts(arrivals: Sequence[Arrival], warm: int) -> list[int]:
+    """Where micro-batches end: with each row that is the first of its side after some of the other.
+
+    Nothing changes in between that could let a row be joined or answered, so that it is as if each came alone.
+    """
+    cuts = [warm] if warm else []
+    cuts += [n + 1 for n in range(warm, len(arrivals)) if n == warm or arrivals[n].side != arrivals[n - 1].side]
+    return cuts
+
+
+def _partners(arrivals: Sequence[Arrival], reach: tuple[int, int]) -> list[int]:
+    """For each arrival the rows of the other side that it finds in their window, where all have one key."""
+    times = [np.array(sorted(a.ts_us for a in arrivals if a.side == side)) for side in Side]
+    found = []
+    for a in arrivals:
+        other, now = times[a.side.other], a.ts_us
+        last = np.searchsorted(other, now, "right") if a.side is Side.RIGHT else np.searchsorted(other, now)
+        found.append(int(last - np.searchsorted(other, now - reach[a.side.other], "right")))
+    return found
 
 
 def _together(brought: Sequence[Arrival], ready: Sequence[pa.Table], count: list[int]) -> Arrivals:

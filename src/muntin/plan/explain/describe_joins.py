@@ -30,7 +30,7 @@ from muntin.plan.families import combined, distinct_values_sent
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
-from muntin.plan.punctuation import promising, rows_after
+from muntin.plan.punctuation import PromiseLag, promising
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES, PunctuationMode
 from muntin.plan.response_times import burst_of
 from muntin.plan.schedulers import SCHEDULERS
@@ -140,15 +140,15 @@ def _scheduling(join: SharedJoin, traffic: Traffic, settings: Settings, constant
 def _promise(load: JoinLoad, side: Side, mode: PunctuationMode) -> PromiseUse | None:
     """What one stream promises of the join's key; None where it promises nothing, or nobody listens.
 
-    How many rows are left follows from equation 1 of ding2004 where each row is a promise; how many punctuations come
-    nobody knows.
+    How many rows are left is predicted where each row is a promise; how many punctuations come nobody knows.
     """
     join, said = load.join, promising(load.join, side)
     if said is None or not mode.listens:
         return None
     freed, rate, left = side.other, load.traffic.rates[side], None
     if said.unique and join.axes[freed] is Axis.TIME:
-        left = rows_after(load.traffic.rates[freed], join.reach(freed) / 1e6, rate, 1.0, rate)
+        lag = PromiseLag.assumed(1 / load.traffic.match, rate)
+        left = lag.rows(load.traffic.rates[freed], join.reach(freed) / 1e6)
     return PromiseUse(
         stream=join.streams[side].name,
         unique=said.unique,

@@ -84,7 +84,11 @@ def _promise(said: PromiseUse) -> str:
     how = ["each row says that its key is over"] if said.unique else []
     how += ["punctuations say which keys are over"] if said.punctuated else []
     bound = f" for {format_us(said.binding_us)}" if said.binding_us else " for good"
-    left = "" if said.rows_left is None else f": about {row_count(said.rows_left)} if each finds its key there"
+    left = (
+        ""
+        if said.rows_left is None
+        else f": about {row_count(said.rows_left)} if rows and promises of a key come in any order"
+    )
     return f"  {said.stream}: {' and '.join(how)}{bound}, which frees rows of {said.frees_rows_of}{left}"
 
 

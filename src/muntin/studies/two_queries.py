@@ -42,7 +42,7 @@ class TwoQueries:
 
 
 @dataclass(frozen=True)
-class Cost:
+class ComparisonCost:
     """Memory of the states, and comparisons per second by what they are for."""
 
     memory: float
@@ -57,10 +57,10 @@ class Cost:
         return self.probing + self.purge + self.routing + self.selection + self.union
 
 
-def pull_up(s: TwoQueries) -> Cost:
+def pull_up(s: TwoQueries) -> ComparisonCost:
     """Equation 1: one join of the larger window; each pair is routed by its age and then selected."""
     pairs = 2 * s.lam**2 * s.w2
-    return Cost(
+    return ComparisonCost(
         memory=2 * s.lam * s.w2 * s.m_t,
         probing=pairs,
         purge=2 * s.lam,
@@ -69,10 +69,10 @@ def pull_up(s: TwoQueries) -> Cost:
     )
 
 
-def push_down(s: TwoQueries) -> Cost:
+def push_down(s: TwoQueries) -> ComparisonCost:
     """Equation 2: A is divided by the selection, one join for each part; B is in both."""
     first, second = 2 * (1 - s.s_sigma) * s.lam**2 * s.w1, 2 * s.s_sigma * s.lam**2 * s.w2
-    return Cost(
+    return ComparisonCost(
         memory=((2 - s.s_sigma) * s.w1 + (1 + s.s_sigma) * s.w2) * s.lam * s.m_t,
         probing=first + second,
         purge=3 * s.lam,
@@ -82,10 +82,10 @@ def push_down(s: TwoQueries) -> Cost:
     )
 
 
-def state_slice(s: TwoQueries) -> Cost:
+def state_slice(s: TwoQueries) -> ComparisonCost:
     """Equation 3: one join in two slices; between them rows of A are selected, and so are pairs of the first."""
     first, second = 2 * s.lam**2 * s.w1, 2 * s.lam**2 * s.s_sigma * (s.w2 - s.w1)
-    return Cost(
+    return ComparisonCost(
         memory=(2 * s.w1 + (1 + s.s_sigma) * (s.w2 - s.w1)) * s.lam * s.m_t,
         probing=first + second,
         purge=4 * s.lam,
@@ -94,9 +94,9 @@ def state_slice(s: TwoQueries) -> Cost:
     )
 
 
-def isolated(s: TwoQueries) -> Cost:
+def isolated(s: TwoQueries) -> ComparisonCost:
     """A join for each query, by the same argument (not in the paper): nothing is routed or united."""
-    return Cost(
+    return ComparisonCost(
         memory=(2 * s.w1 + (1 + s.s_sigma) * s.w2) * s.lam * s.m_t,
         probing=2 * s.lam**2 * (s.w1 + s.s_sigma * s.w2),
         purge=(3 + s.s_sigma) * s.lam,

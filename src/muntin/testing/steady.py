@@ -18,7 +18,7 @@ from muntin.core.selections import Selections
 from muntin.core.storage import Heap
 from muntin.generate.arrivals import poisson
 from muntin.kernels.arrays import Int64s
-from muntin.kernels.join import Rows
+from muntin.kernels.join import Pairs, Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
 from muntin.plan.cost import Load
@@ -35,6 +35,8 @@ class SteadyJoin:
     """Queries over streams A and B as `load` describes them.
 
     They have `windows` windows at even distances up to that of the load, each in a slice of its own, or all in one.
+    With `buckets` the index has so many buffers instead of one for each key, so that a probe meets rows of other keys,
+    too; keys are then compared pair by pair.
     """
 
     def __init__(
@@ -46,8 +48,10 @@ class SteadyJoin:
         clock: Clock = poisson,
         windows: int = 1,
         merged: bool = False,
+        buckets: int | None = None,
     ):
         self.load, self._keys, self._clock = load, keys or _even(int(load.n)), clock
+        self._buckets, self._key_of = buckets, np.zeros(0, np.int64)
         self._rng = np.random.default_rng(seed)
         join = _join(load, windows, merged)
         selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
@@ -66,13 +70,21 @@ class SteadyJoin:
         ts, sides, total = ts[order], sides[order], len(ts)
         numbers = np.arange(self._rows, self._rows + total)
         h1, h2 = self._keys(self._rng, total), np.zeros(total, np.int64)
+        if self._buckets is not None:
+            self._key_of = np.concatenate([self._key_of, h1])
+            h1 = h1 % self._buckets
         self.now_us += duration_us
         self._rows += total
         return Rows(sides, ts, ts, ts, h1, h2, np.zeros(total, np.int32), numbers, np.ones(total, bool))
 
     def take(self, rows: Rows) -> int:
         """Join them with what is there; how many pairs there were."""
-        return len(self.state.insert(rows, self.counters).ts)
+        return len(self.state.insert(rows, self.counters, self._same_key if self._buckets is not None else None).ts)
+
+    def _same_key(self, pairs: Pairs) -> Pairs:
+        """Of pairs that share a bucket, those that share a key."""
+        same = self._key_of[pairs.rows[0]] == self._key_of[pairs.rows[1]]
+        return Pairs(pairs.rows[:, same], pairs.ts[same], pairs.tag[same], pairs.verdict)
 
     def advance(self, seconds: float) -> Counters:
         """Let time pass; the work that it took."""

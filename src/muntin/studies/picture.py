@@ -1,0 +1,107 @@
+"""The pictures of studies, all with one look: as PNG for a page, as SVG for everything else."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from muntin.studies.study import PAPER, Curve, Panel
+
+COLOURS = ("#1f6feb", "#d1542c", "#2f8f4e", "#8250df", "#b08800", "#57606a", "#c23a8a")
+MARKERS = "os^Dvx*"
+COLUMNS, WIDTH, HEIGHT, DPI = 3, 4.6, 3.4, 80
+LOOK: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 9,
+    "grid.alpha": 0.3,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "muntin",
+}
+
+
+def draw(title: str, panels: Sequence[Panel], files: Sequence[Path]) -> None:
+    """All panels of a study in one picture, written to each of the files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    columns = 2 if len(panels) == 4 else min(len(panels), COLUMNS)
+    rows = -(-len(panels) // columns)
+    with matplotlib.rc_context(LOOK):
+        size = (max(WIDTH * columns, 6.5), HEIGHT * rows + 0.4)
+        figure, axes = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+        for axis, panel in zip(axes.flat, panels, strict=False):
+            _panel(axis, panel)
+        for spare in axes.flat[len(panels) :]:
+            spare.set_axis_off()
+        figure.suptitle(textwrap.fill(title, 36 * columns + 36), fontsize=10, fontweight="bold")
+        for file in files:
+            metadata: dict[str, Any] = {"Date": None} if file.suffix == ".svg" else {}
+            figure.savefig(file, dpi=DPI, metadata=metadata)
+        pyplot.close(figure)
+
+
+def _panel(axis: Any, panel: Panel) -> None:
+    named = any(isinstance(x, str) for curve in panel.curves for x in curve.x)
+    for n, curve in enumerate(panel.curves):
+        colour = COLOURS[n % len(COLOURS)]
+        if named:
+            _bars(axis, curve, n, len(panel.curves), colour)
+        else:
+            _line(axis, curve, colour, MARKERS[n % len(MARKERS)])
+    if named:
+        names = list(panel.curves[0].x)
+        long = sum(map(len, names)) > 40
+        axis.set_xticks(range(len(names)), names, rotation=25 if long else 0, ha="right" if long else "center")
+        axis.grid(axis="x", visible=False)
+    if panel.log_x:
+        axis.set_xscale("log")
+        _plain(axis.xaxis)
+    if panel.log_y:
+        axis.set_yscale("log")
+        _plain(axis.yaxis)
+    elif all(y >= 0 for curve in panel.curves for y in curve.y):
+        axis.set_ylim(bottom=0)
+    axis.set_title(panel.title, fontsize=9)
+    axis.set_xlabel(panel.x_label)
+    axis.set_ylabel(panel.y_label)
+    if len(panel.curves) > 1:
+        axis.legend()
+
+
+def _plain(axis: Any) -> None:
+    """Numbers instead of powers along a logarithmic axis, few where it spans much."""
+    from matplotlib import ticker
+
+    low, high = axis.get_data_interval()
+    axis.set_major_locator(ticker.LogLocator(subs=(1.0,) if low > 0 and high / low > 1000 else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def _bars(axis: Any, curve: Curve, place: int, of: int, colour: str) -> None:
+    width = 0.8 / of
+    at = np.arange(len(curve.x)) + (place - (of - 1) / 2) * width
+    error = None
+    if curve.low is not None and curve.high is not None:
+        error = np.abs(np.array([curve.low, curve.high], float) - np.array(curve.y))
+    hatch = "//" if curve.style == PAPER else None
+    axis.bar(at, curve.y, width * 0.94, label=curve.name, color=colour, alpha=0.55 if hatch else 1.0, hatch=hatch,
+             yerr=error, error_kw={"elinewidth": 0.8, "capsize": 2})  # fmt: skip
+
+
+def _line(axis: Any, curve: Curve, colour: str, marker: str) -> None:
+    printed = curve.style == PAPER
+    if curve.low is not None and curve.high is not None and not printed:
+        axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+    axis.plot(curve.x, curve.y, label=curve.name, color=colour, linestyle=curve.style, linewidth=1.3,
+              marker=None if printed or len(curve.x) > 40 else marker, markersize=4)  # fmt: skip
