@@ -46,7 +46,7 @@ def commands(readme: Path) -> list[list[str]]:
     return [line.split()[1:] for line in block.splitlines()]
 
 
-@pytest.mark.parametrize("example", sorted(EXAMPLES.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("example", sorted(p.parent for p in EXAMPLES.glob("*/job.sql")), ids=lambda path: path.name)
 def test_an_example_runs_as_its_readme_says_and_gives_what_duckdb_says(
     muntin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Path
 ):

@@ -10,9 +10,11 @@ const rate = (name) => (c, n) => {
 const level = (name) => (c, n) => c[name][n];
 const timesReaders = (c, n) => (c.readers[n] ? rate("rows_in")(c, n) * c.readers[n] : null);
 const known = (name) => (c, n) => c[name][n] || null;
+const DASHES = [undefined, [5, 4], [2, 3], [9, 3], [1, 3]];
 const CHARTS = [
   ["Throughput, rows per second", count, [["read", rate("rows_in")], ["delivered", rate("rows_out")]]],
-  ["Micro-batch, seconds", seconds, [["whole", known("batch_s")], ["join and write", known("operator_s")]]],
+  ["Micro-batch, seconds", seconds, [["whole", known("batch_s")], ["join and write", known("operator_s")],
+    ["look for input", known("reading_s")], ["plan", known("planning_s")], ["log", known("logging_s")]]],
   ["State, rows", count, [["kept", level("state_rows")], ["predicted", known("predicted_rows")]]],
   ["State, bytes", bytes, [["kept", level("state_bytes")], ["predicted", known("predicted_bytes")]]],
   ["Held for a stream that is behind", count, [["rows", level("held_rows")], ["results", level("held_pairs")]]],
@@ -105,14 +107,14 @@ class Chart {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 0.5 }, ticks: { stroke: colour("--line") }, font: "11px system-ui" };
-    const strokes = [colour("--left"), colour("--right")];
+    const strokes = ["--left", "--right", "--ink", "--quiet", "--muntin"].map(colour);
     this.plot = new uPlot({
       width: Math.max(200, this.canvas.clientWidth || 380), height: 190,
       legend: { live: true }, cursor: { y: false },
       scales: { y: { range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [{ ...axis, space: 60, values: (u, times) => times.map((t) => tick(t, times)) }, { ...axis, size: 58, values: (u, values) => values.map((v) => this.shown(v)) }],
       series: [{ value: (u, v) => (v === null ? "" : clock(v)) }, ...this.series.map(([label], n) => ({
-        label, stroke: strokes[n], width: 1.5, dash: n ? [5, 4] : undefined, spanGaps: true, value: (u, v) => (v === null ? "–" : this.shown(v)),
+        label, stroke: strokes[n], width: 1.5, dash: DASHES[n], spanGaps: true, value: (u, v) => (v === null ? "–" : this.shown(v)),
       }))],
       hooks: { draw: [(u) => this.drawMarks(u, colour("--accent"))] },
     }, this.data, this.canvas);

@@ -49,7 +49,11 @@ class Sample(NamedTuple):
     held_pairs: int = 0
     batch_s: float = 0.0
     operator_s: float = 0.0
-    """The part of a micro-batch in which Spark runs our tasks and writes what they found."""
+    """The part of a micro-batch in which Spark runs our tasks and writes what they found; the others are what it takes
+    to look for input, to plan, and to log what was done."""
+    reading_s: float = 0.0
+    planning_s: float = 0.0
+    logging_s: float = 0.0
     response_p50_s: float = 0.0
     response_p99_s: float = 0.0
     comparisons_s: float = 0.0
@@ -88,6 +92,9 @@ class Sample(NamedTuple):
             held_pairs=sum(join.held_pairs for join in joins),
             batch_s=status.seconds.get("triggerExecution", 0.0),
             operator_s=status.seconds.get("addBatch", 0.0),
+            reading_s=_seconds(status, "latestOffset", "getBatch"),
+            planning_s=_seconds(status, "queryPlanning"),
+            logging_s=_seconds(status, "walCommit", "commitOffsets", "commitBatch"),
             response_p50_s=round(max((r.get("p50_s", 0.0) for r in responses), default=0.0), 4),
             response_p99_s=round(max((r.get("p99_s", 0.0) for r in responses), default=0.0), 4),
             comparisons_s=sum(join.comparisons_per_second.measured or 0.0 for join in joins),
@@ -107,6 +114,11 @@ class Sample(NamedTuple):
         for n in levels:
             values[n] = max(self[n], later[n])
         return Sample(*values)
+
+
+def _seconds(status: JobStatus, *phases: str) -> float:
+    """What some of Spark's phases took in the last micro-batch."""
+    return sum(status.seconds.get(phase, 0.0) for phase in phases)
 
 
 def _number(value: int | list[int]) -> int:
