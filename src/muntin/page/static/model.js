@@ -57,7 +57,7 @@ function oneSide(join, state, side, live) {
         rows: found ? found.rows : slice.predicted.rows,
         measured: Boolean(found),
         bytes: found && live ? Math.round(live.bytes * ownShare(live, side) * part) : slice.predicted.bytes,
-        probes: probesOf(join, side),
+        probes: probesOf(join, side, slice.predicted),
         compared: slice.predicted.comparisons_per_second,
       };
     }),
@@ -70,9 +70,12 @@ function ownShare(live, side) {
   return of(side) / Math.max(1, of(0) + of(1));
 }
 
-/** Rows of the other stream look into each slice: so many per second of event time. */
-function probesOf(join, side) {
-  return join.traffic.rates[1 - side].rows_per_second;
+/** Rows of the other stream that look into a slice per second of event time, by the selections that have been measured:
+ *  each looks at those of its rows that have its key. */
+function probesOf(join, side, predicted) {
+  const all = join.traffic.rates[1 - side].rows_per_second;
+  const seen = predicted.rows * (join.traffic.match ?? 1);
+  return seen > 0 ? Math.min(all, predicted.comparisons_per_second / seen) : all;
 }
 
 /** Neighbours that would be too narrow to see become one. */
