@@ -89,3 +89,12 @@ def test_what_is_late_because_its_stream_was_idle_is_reported_once_for_two_joins
     local.push({}, idle=["A"])
     local.push({"A": rows((5, 2), (9, 3))})
     assert [t.num_rows for t in local.late["A"] if t.num_rows] == [1]
+
+
+def test_rows_that_only_look_for_earlier_ones_wait_for_them_under_filter_order_too():
+    """Such rows are not kept: joined ahead of the other stream, they would miss what it brings later."""
+    within = "B.ts BETWEEN A.ts + INTERVAL 3 MICROSECONDS AND A.ts + INTERVAL 5 MICROSECONDS"
+    local = job(f"A.id AS a, B.id AS b FROM A JOIN B ON A.k = B.k AND {within}", ordering="filter-order")
+    local.push({"B": rows((10, 10), (11, 11))})
+    local.push({"A": rows((6, 1), (7, 2))})
+    assert sorted(told(local.push({}, ended=True))) == [(1, 10), (1, 11), (2, 10), (2, 11)]

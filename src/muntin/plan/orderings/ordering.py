@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from muntin.model import Axis
+from muntin.model import Axis, Side
 from muntin.plan.joins import SharedJoin
 from muntin.plan.orderings.pace import Pace
 from muntin.plan.registry import Stateless
@@ -42,12 +42,15 @@ def must_wait(join: SharedJoin) -> str | None:
 
     Rows are numbered in one order over both streams. Without an equality a row looks for partners in every shard and
     is kept in one, and a pair is found where the first of its rows is kept: the first in time, so that it is the same
-    one in all shards, also in one that is built anew.
+    one in all shards, also in one that is built anew. Where partners are only later than the rows of one stream, those
+    of the other are not kept, so they must not come before their partners do.
     """
     if Axis.ROWS in join.axes:
         return "counts rows, and their numbers depend on both streams"
     if any(not q.is_inner for q in join.queries):
         return "has a query that asks whether a row has a match, which both streams together say"
+    if any(query.window.side(side) == 0 for query in join.queries for side in Side):
+        return "has an interval on one side of a row's time, so that rows of one stream only look and are not kept"
     return None if join.keys else "has no equality, and a pair is found where its earlier row is kept"
 
 
