@@ -1,6 +1,6 @@
 """What a study is: a figure or table of a paper, run again with the operator that ships, and what became of its claims.
 
-    run(effort) -> Findings: the data, the picture, and each claim with the paper's value, ours over the seeds, a verdict
+  run(effort) -> Findings: the data, the picture, and each claim with the paper's value, ours over the seeds, a verdict
 
 A verdict is derived, not written: `judged` compares what was found with each seed with what the claim says, in the
 tolerance that its wording allows.
