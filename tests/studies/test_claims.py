@@ -23,22 +23,24 @@ CHEAP = {
     "hammad2005-figure-5", "hammad2005-figure-6", "ding2004-figure-1",
 }  # fmt: skip
 SLOW = {
-    "hammad2003-figure-5", "hammad2003-figure-6", "hammad2003-figure-8", "kostowski-figure-4", "kostowski-figure-6",
-    "kostowski-figure-7", "hammad2005-figure-8", "ding2004-figure-8", "ding2004-figure-9", "ding2004-figure-10",
-    "ding2004-figure-11", "ding2004-figure-12",
+    "hammad2003-figure-5", "hammad2003-figure-6", "kostowski-figure-4", "kostowski-figure-6",
+    "kostowski-figure-7", "ding2004-figure-8", "ding2004-figure-9", "ding2004-figure-10",
+    "ding2004-figure-12",
 }  # fmt: skip
 """More than a second or two of a core; all others are run with the benches."""
 TIMED = (
-    "seconds",
-    "service rate",
-    "over pull-up",
-    "time",
-    "costs about as much",
-    "micro-batches",
-    "suspends",
-    "merging two",
+    "that is two orders of magnitude of processing time",
+    "probe-and-insert costs about as much as probe alone",
+    "in seconds as well",
+    "state-slice always has the highest service rate",
+    "with much to join and fast streams it gains",
+    "CPU-Opt improves the service rate",
+    "splitting a slice suspends",
+    "merging two slices waits",
+    "and take less time",
+    "what they cost grows with the rows delivered",
 )
-"""What claims that depend on the speed of this machine speak of."""
+"""How claims begin that depend on the speed of this machine: these are not asserted."""
 
 
 def marked(study: Study) -> object:
@@ -52,7 +54,7 @@ def test_what_held_holds_and_what_did_not_does_not(study):
     claims = {c.says: c for c in study.run(Effort(SEEDS, quick=True)).claims}
     assert claims.keys() == recorded.keys(), "make verdicts.json anew"
     for says, claim in claims.items():
-        if any(word in f"{says} {claim.ours}" for word in TIMED):
+        if says.startswith(TIMED):
             continue
         if recorded[says] == Verdict.HOLDS:
             assert claim.verdict is Verdict.HOLDS, claim

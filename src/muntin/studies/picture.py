@@ -63,6 +63,7 @@ def _panel(axis: Any, panel: Panel) -> None:
         long = sum(map(len, names)) > 40
         axis.set_xticks(range(len(names)), names, rotation=25 if long else 0, ha="right" if long else "center")
         axis.grid(axis="x", visible=False)
+        axis.margins(y=0.3 if len(panel.curves) > 1 else 0.05)  # room for the legend
     if panel.log_x:
         axis.set_xscale("log")
         _plain(axis.xaxis)
