@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from muntin.cli.words import warn
 from muntin.model import AUTO, UsageError
 
 if TYPE_CHECKING:
     from muntin.model import JobSpec, Query
+    from muntin.plan.explain import PlanDescription
     from muntin.plan.traffic import Knowledge, Selectivities
 
 SUMMARY = "show the shared plan of a job: joins, slices, who reads which, and what it costs beside other plans"
@@ -56,12 +56,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.jobfile import read_job
-    from muntin.plan.explain import explain, explain_json
+    from muntin.plan.explain import describe, explain, explain_json
     from muntin.spark.control import advice
 
     spec = read_job(args.job)
-    for line in advice(spec):
-        print(f"warning: {line}", file=sys.stderr)
+    warn(advice(spec))
     if args.checkpoint is None:
         knowledge = given_knowledge(spec, args.rate, args.keys, args.selectivity)
         begun_with, pipelines = None, list[list[str]]()
@@ -73,28 +72,19 @@ def execute(args: argparse.Namespace) -> int:
     else:
         knowledge, begun_with, pipelines = measured(spec, args.checkpoint)
     if args.html is not None:
-        write_picture(args.html, args.job, *said(spec, knowledge, begun_with, pipelines))
+        write_picture(args.html, args.job, describe(spec, knowledge, begun_with, pipelines))
     else:
         print((explain_json if args.json else explain)(spec, knowledge, begun_with, pipelines))
     return 0
 
 
-def said(
-    spec: JobSpec, knowledge: Knowledge, begun_with: str | None, pipelines: list[list[str]]
-) -> tuple[str, dict[str, Any]]:
-    """The plan in words, and as JSON has it."""
-    from muntin.plan.explain import explain, explain_json
-
-    return explain(spec, knowledge, begun_with, pipelines), json.loads(
-        explain_json(spec, knowledge, begun_with, pipelines)
-    )
-
-
-def write_picture(file: Path, job: Path, text: str, plan: dict[str, Any]) -> None:
+def write_picture(file: Path, job: Path, plan: PlanDescription) -> None:
     from muntin.page import plan_document
+    from muntin.plan.explain import in_words, to_json
 
+    document = plan_document([to_json(plan)], f"The shared plan of {job.name}", in_words(plan))
     try:
-        file.write_text(plan_document([plan], f"The shared plan of {job.name}", text), encoding="utf-8")
+        file.write_text(document, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"cannot write {file}: {error.strerror}", hint="name a file in a folder that is there"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muntin.cli.words import warn
 from muntin.model import MuntinError, UsageError
 from muntin.model.records import to_json
 
@@ -103,7 +104,7 @@ def change(args: argparse.Namespace, sql: str) -> int:
 
     sent = client.send(args.checkpoint, sql, args.now)
     if not sent.running:
-        tell_warnings(sent.warnings)
+        warn(sent.warnings)
         print(as_json(sent.id, None) if args.json else client.NEXT_RUN)
         return 0
     answer, reason = wait(args.checkpoint, sent.id, args.timeout)
@@ -115,18 +116,12 @@ def change(args: argparse.Namespace, sql: str) -> int:
     requests.forget(args.checkpoint, sent.id)
     if answer.state == "refused":
         raise MuntinError(answer.error or "the job refused the request", hint=answer.hint)
-    tell_warnings(answer.warnings)
+    warn(answer.warnings)
     if not args.json:
         print(client.sentence(answer))
         if answer.hint:
             print(f"  hint: {answer.hint}", file=sys.stderr)
     return 0
-
-
-def tell_warnings(lines: Sequence[str]) -> None:
-    """What a query may not mean."""
-    for line in lines:
-        print(f"warning: {line}", file=sys.stderr)
 
 
 def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muntin.cli.words import warn
 from muntin.model import MuntinError, UsageError
 
 if TYPE_CHECKING:
@@ -218,8 +219,7 @@ def tell_change(answer: Answer, progress: ProgressLine) -> None:
 
 def tell_warnings(lines: list[str]) -> None:
     """What the job may not mean, and what of the output is not there any more; of many lines, the first."""
-    for line in [*lines[:WARNINGS], *([f"and {len(lines) - WARNINGS} more"] if len(lines) > WARNINGS else [])]:
-        print(f"warning: {line}", file=sys.stderr)
+    warn([*lines[:WARNINGS], *([f"and {len(lines) - WARNINGS} more"] if len(lines) > WARNINGS else [])])
 
 
 def summarise(status: dict[str, Any], progress: ProgressLine) -> None:

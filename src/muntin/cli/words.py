@@ -1,8 +1,10 @@
-"""The library speaks Python; on the command line the same things are flags."""
+"""How the command line speaks: the library speaks Python, here the same things are flags; warnings go to stderr."""
 
 from __future__ import annotations
 
 import copy
+import sys
+from collections.abc import Iterable
 
 from muntin.model import MuntinError
 
@@ -22,3 +24,9 @@ def in_flags(error: MuntinError) -> MuntinError:
         said.message = said.message.replace(argument, flag)
         said.hint = said.hint.replace(argument, flag) if said.hint else said.hint
     return said
+
+
+def warn(lines: Iterable[str]) -> None:
+    """A warning for each line."""
+    for line in lines:
+        print(f"warning: {line}", file=sys.stderr)

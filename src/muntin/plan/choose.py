@@ -14,13 +14,13 @@ from itertools import groupby
 
 from muntin.model import AUTO, NO_CHAIN, JobSpec
 from muntin.plan.chains import CHAINS
-from muntin.plan.joins import Plan
+from muntin.plan.joins import Plan, signature
 from muntin.plan.predict import Prediction, alternatives_of, predict, traffics_of, with_chain
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES
 from muntin.plan.strategies import STRATEGIES, group_queries, share
 from muntin.plan.traffic import NOTHING, Knowledge
 
-__all__ = ["Choice", "Knowledge", "choose", "make_plan"]
+__all__ = ["Choice", "Knowledge", "choose", "make_plan", "predict_in_force"]
 
 MARGIN = 0.05
 """Savings of less are not worth a dearer state."""
@@ -74,6 +74,13 @@ def choose(spec: JobSpec, knowledge: Knowledge | None = None) -> Choice:
         return Choice(share(spec, chosen.strategy), chosen, every)  # raises, with a hint
     joins = tuple(load.join for load in chosen.joins)
     return Choice(Plan(joins, chosen.strategy, chosen.chain, groups.never), chosen, every)
+
+
+def predict_in_force(spec: JobSpec, plan: Plan, knowledge: Knowledge) -> Prediction:
+    """A plan as it is, under what is known. The traffic is that of the queries of a join, unless several share them."""
+    together = len({signature(join.queries[0]) for join in plan.joins}) == len(plan.joins)
+    joins = plan.joins if together else group_queries(spec).joins
+    return predict(spec, plan, traffics_of(joins, knowledge), knowledge.constants)
 
 
 def _best_chain(predictions: Sequence[Prediction], limit: int | None) -> Prediction:

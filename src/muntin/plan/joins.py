@@ -123,14 +123,14 @@ class Plan:
         return next((join for join in self.joins if join.index == index), None)
 
     def reports_idle(self, join: SharedJoin, side: Side) -> bool:
-        """Whether a join reports the rows of a stream that are late only because the stream was idle beside the other
-        one: the join that reports the stream's late rows, or the first with the same two streams where none of these
-        does."""
-        names = {stream.name for stream in join.streams}
+        """Whether a join that does not report the late rows of a stream reports those that are late only because the
+        stream was idle beside the other one: the first of the joins with these two streams, where none reports all."""
+        names, own = {stream.name for stream in join.streams}, join.streams[side]
         alike = [other for other in self.joins if {stream.name for stream in other.streams} == names]
-        name = join.streams[side].name
-        speaks = [any(r for s, r in zip(j.streams, j.reports, strict=True) if s.name == name) for j in alike]
-        return join.reports[side] or (not any(speaks) and alike[0].index == join.index)
+        reported = {
+            s.name for other in alike for s, reports in zip(other.streams, other.reports, strict=True) if reports
+        }
+        return own.name not in reported and alike[0].index == join.index
 
     @property
     def streams(self) -> tuple[Stream, ...]:

@@ -17,9 +17,9 @@ import pyarrow as pa
 from muntin.generate.arrivals import poisson
 from muntin.model import JobSpec
 from muntin.plan import share
-from muntin.sql import parse_job
 from muntin.studies import two_queries
 from muntin.studies.study import PAPER, Curve, Effort, Findings, Panel, Study, counted, judged, over_seeds
+from muntin.studies.wang2006_chains import queries_of
 from muntin.testing.local_job import LocalJob
 
 SECONDS, BATCH_S, WARM_S = 90, 2, 32
@@ -35,17 +35,7 @@ EQUATIONS = {"pull-up": two_queries.pull_up, "push-down": two_queries.push_down,
 def three_queries(windows: tuple[int, int, int], selectivity: float) -> JobSpec:
     """The queries of 7.2."""
     where = f" AND A.v < {selectivity}"
-    return parse_job(
-        "".join(
-            f"CREATE STREAM {s} (ts TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY ts WITH (format = 'x', path = 'y');"
-            for s in "AB"
-        )
-        + "".join(
-            f"CREATE QUERY q{n} AS SELECT A.ts AS a, B.ts AS b FROM A, B WHERE A.k = B.k{where if n else ''} "
-            f"WINDOW {w} seconds;"
-            for n, w in enumerate(windows)
-        )
-    )
+    return queries_of(windows, ["", where, where])
 
 
 @lru_cache(maxsize=64)

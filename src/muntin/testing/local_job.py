@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.aggregates import GroupValues, finish
-from muntin.core.arrivals import FOREVER, IDLE, data_of, marked, outside_calendar, shard_rows, spans_of
+from muntin.core.arrivals import FOREVER, data_of, marked, outside_calendar, shard_rows, spans_of, to_report
 from muntin.core.batch import TS, Arrivals, Counters, event_times, stream_schema
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
@@ -167,10 +167,8 @@ class LocalJob:
                 for group in step.values:
                     values[group.query].append(group)
                 for side in Side:
-                    name, late = join.streams[side].name, step.late[side]
-                    if not join.reports[side]:
-                        late = late.filter(late[IDLE]) if self.plan.reports_idle(join, side) else late.slice(0, 0)
-                    self.late[name].append(late)
+                    name = join.streams[side].name
+                    self.late[name].append(to_report(self.plan, join, side, step.late[side]))
                     if join.reports[side]:
                         self.ahead[name].append(step.ahead[side])
                 for side, table in step.refused:

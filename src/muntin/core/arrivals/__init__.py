@@ -6,7 +6,7 @@
 `RowNumbering` counts the rows of a stream where a window does; `ArrivalTimes` are for response times only.
 """
 
-from muntin.core.arrivals.acceptance import FRONTIER, IDLE, LIMIT, sort_out
+from muntin.core.arrivals.acceptance import FRONTIER, IDLE, LIMIT, sort_out, to_report
 from muntin.core.arrivals.arrival_times import ArrivalTimes
 from muntin.core.arrivals.frontiers import FOREVER, is_event_time, united
 from muntin.core.arrivals.intake import Intake, IntakeImage, IntakeMeta
@@ -44,5 +44,6 @@ __all__ = [
     "shard_rows",
     "sort_out",
     "spans_of",
+    "to_report",
     "united",
 ]

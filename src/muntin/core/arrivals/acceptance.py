@@ -15,7 +15,7 @@ from muntin.core.arrivals.frontiers import FOREVER, Frontiers
 from muntin.core.arrivals.sharding import reported_once, without_copies
 from muntin.core.batch import H1, H2, KEPT, MARK, TS, Counters, own_columns
 from muntin.model import Side
-from muntin.plan import SharedJoin
+from muntin.plan import Plan, SharedJoin
 
 FRONTIER, IDLE, LIMIT = "_frontier", "_idle", "_limit"
 """Beside rows that are turned away: the frontier that a late one missed, whether only because its stream was idle; the
@@ -68,6 +68,14 @@ def sort_out(
     own = [f.name for f in own_columns(join, side)]
     late = late.drop_columns(own).append_column(FRONTIER, _repeated(frontier, late)).append_column(IDLE, idle)
     return AcceptedRows(keyed, marks, late, ahead.drop_columns(own).append_column(LIMIT, _repeated(limit, ahead)))
+
+
+def to_report(plan: Plan, join: SharedJoin, side: Side, late: pa.Table) -> pa.Table:
+    """Of the late rows of a join those that it reports. Another join that reads the stream may report them, but for
+    what is late in this one alone: the other streams of a stream are not equally far."""
+    if join.reports[side]:
+        return late
+    return late.filter(late[IDLE]) if plan.reports_idle(join, side) else late.slice(0, 0)
 
 
 def _with_own_key(rows: pa.Table, side: Side) -> pa.Table:

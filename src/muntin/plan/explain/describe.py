@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from muntin.model import AUTO, JobSpec, Side, Stream
-from muntin.plan.choose import Choice, choose
+from muntin.plan.choose import Choice, choose, predict_in_force
 from muntin.plan.cost import DEFAULT
 from muntin.plan.explain.describe_joins import Pipelines, describe_joins, pipeline_of, work
 from muntin.plan.explain.description import (
@@ -18,10 +18,10 @@ from muntin.plan.explain.description import (
     StreamUse,
 )
 from muntin.plan.invalidations import invalidation_of
-from muntin.plan.joins import Plan, never_true, signature
-from muntin.plan.predict import Prediction, predict, traffics_of
+from muntin.plan.joins import Plan, never_true
+from muntin.plan.predict import Prediction
 from muntin.plan.punctuation import has_promises
-from muntin.plan.strategies import STRATEGIES, group_queries
+from muntin.plan.strategies import STRATEGIES
 from muntin.plan.traffic import NOTHING, Knowledge
 
 
@@ -56,18 +56,15 @@ def describe_in_force(
 ) -> PlanDescription:
     """A plan as it is, not as it would be chosen now, and without alternatives."""
     known = knowledge or NOTHING
-    together = len({signature(join.queries[0]) for join in plan.joins}) == len(plan.joins)
-    joins = plan.joins if together else group_queries(spec).joins
-    prediction = predict(spec, plan, traffics_of(joins, known), known.constants)
-    choice = Choice(plan, prediction, (prediction,))
+    prediction = predict_in_force(spec, plan, known)
     return PlanDescription(
         settings=_settings(spec, plan),
         decided_by=DecidedBy("checkpoint", "checkpoint" if STRATEGIES[plan.strategy].has_chains else None),
         streams=[_stream(stream, plan, pipelines) for stream in spec.streams.values()],
-        joins=describe_joins(choice, spec.settings, known, pipelines),
+        joins=describe_joins(Choice(plan, prediction, ()), spec.settings, known, pipelines),
         never=_never(spec, plan),
         constants=_constants(known),
-        alternatives=[_alternative(p, p is prediction) for p in choice.alternatives],
+        alternatives=[_alternative(prediction, True)],
     )
 
 

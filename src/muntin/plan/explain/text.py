@@ -44,7 +44,11 @@ def explain(
     spec: JobSpec, knowledge: Knowledge | None = None, begun_with: str | None = None, pipelines: Pipelines = ()
 ) -> str:
     """The plan for people."""
-    plan = describe(spec, knowledge, begun_with, pipelines)
+    return in_words(describe(spec, knowledge, begun_with, pipelines))
+
+
+def in_words(plan: PlanDescription) -> str:
+    """A plan that has been described, for people."""
     strategy = STRATEGIES[str(plan.settings["strategy"])]
     blocks = [_head(plan), _stream_lines(plan)]
     if strategy.divides_queries:

@@ -131,14 +131,14 @@ class Job:
     def explain(self, checkpoint: str | os.PathLike[str] | None = None) -> Explanation:
         """The shared plan, a text that a notebook shows as a picture; with a checkpoint, predicted from what its joins
         have measured."""
-        from muntin.plan.explain import describe, explain, to_json
+        from muntin.plan.explain import describe, in_words, to_json
 
         folder = None if checkpoint is None else Path(checkpoint)
         known = None if folder is None else knowledge_of(self.spec, folder)
         strategy = None if folder is None else strategy_of(folder)
         pipelines = [] if folder is None else streams_per_pipeline(folder)
-        text = explain(self.spec, known, strategy, pipelines)
-        return Explanation.of(text, to_json(describe(self.spec, known, strategy, pipelines)))
+        plan = describe(self.spec, known, strategy, pipelines)
+        return Explanation.of(in_words(plan), to_json(plan))
 
     def start(
         self,

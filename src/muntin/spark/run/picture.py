@@ -9,16 +9,15 @@ from typing import Any
 
 from muntin.model import NO_CHAIN, Axis, Change, JobSpec, MuntinError, Query, Side, UsageError
 from muntin.plan import Plan, covers, evolve, make_plan
+from muntin.plan.choose import predict_in_force
 from muntin.plan.explain import PlanDescription, describe_in_force, to_json
 from muntin.plan.joins import signature
-from muntin.plan.predict import predict, traffics_of
-from muntin.plan.strategies import group_queries
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import FileKind, PlanLog, pipeline_folder, read_record, stored_job
-from muntin.spark.control import apply_change, knowledge_of, streams_per_pipeline
+from muntin.spark.control import knowledge_of, streams_per_pipeline
 from muntin.spark.run.client import LATER
 from muntin.spark.run.status import JobStatus, status_file
-from muntin.spark.run.stored import spec_of, with_waiting
+from muntin.spark.run.stored import allowed_change, spec_of
 
 
 @dataclass(frozen=True)
@@ -87,12 +86,7 @@ class StoredPicture:
 
     def check(self, sql: str) -> Change:
         """The change that a statement asks for; refuses what the job would refuse."""
-        from muntin.sql import parse_change
-
-        spec = with_waiting(self._checkpoint, self.spec)
-        change = parse_change(sql, spec)
-        apply_change(spec, change)
-        return change
+        return allowed_change(self._checkpoint, self.spec, sql)
 
     def preview(self, sql: str) -> ChangePreview:
         """What a statement would do; refuses what the job would refuse."""
@@ -149,9 +143,7 @@ class StoredPicture:
         if plan is None:
             return WorkForecast(0, 0, 0.0, 0.0, 0.0, 0.0)
         spec = replace(self.spec, queries=plan.queries)
-        joins = plan.joins if len({signature(j.queries[0]) for j in plan.joins}) == len(plan.joins) else ()
-        traffics = traffics_of(joins or group_queries(spec).joins, self.knowledge)
-        found = predict(spec, plan, traffics, self.knowledge.constants)
+        found = predict_in_force(spec, plan, self.knowledge)
         slices = sum(len(cuts) for join in plan.joins for cuts in join.cuts)
         return WorkForecast(len(plan.joins), slices, found.rows, found.bytes, found.comparisons, found.cpu_ns / 1e6)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from muntin.model import Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
+from muntin.model import Change, Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
 from muntin.plan import Plan
 from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting
 from muntin.spark.control import advice_about, apply_change
@@ -16,20 +16,17 @@ from muntin.spark.run.status import DeclaredStream, JobStatus, status_file
 def check_change(checkpoint: Path, sql: str) -> list[str]:
     """Refuse a statement that the job, as its last run left it and with what waits, would not take; warnings, one line
     each."""
-    from muntin.sql import parse_change
 
     refuse_ended(checkpoint, "endless")
     spec = spec_of(checkpoint)
     if not spec.streams:  # it has not run so far, or an older Muntin ran it
         return []
-    spec = with_waiting(checkpoint, spec)
-    change = parse_change(sql, spec)
-    apply_change(spec, change)
+    change = allowed_change(checkpoint, spec, sql)
     return advice_about(change.query) if change.query is not None else []
 
 
-def with_waiting(checkpoint: Path, spec: JobSpec) -> JobSpec:
-    """A job with the requests that it has not taken up yet."""
+def allowed_change(checkpoint: Path, spec: JobSpec, sql: str) -> Change:
+    """The change that a statement asks for, after the requests that wait; refuses what the job would refuse."""
     from muntin.sql import parse_change
 
     for request in waiting(checkpoint):
@@ -37,7 +34,9 @@ def with_waiting(checkpoint: Path, spec: JobSpec) -> JobSpec:
             spec = apply_change(spec, parse_change(request.sql, spec))
         except MuntinError:  # the run will refuse it
             continue
-    return spec
+    change = parse_change(sql, spec)
+    apply_change(spec, change)
+    return change
 
 
 def spec_of(checkpoint: Path) -> JobSpec:

@@ -20,7 +20,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from muntin.core.arrivals import FOREVER, FRONTIER, IDLE, LIMIT
+from muntin.core.arrivals import FOREVER, FRONTIER, IDLE, LIMIT, to_report
 from muntin.core.batch import Arrivals
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
@@ -278,9 +278,8 @@ def _dead_letters(topology: Topology, shard: int, stream: str, table: pa.Table) 
 def _turned_away(topology: Topology, plan: Plan, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
     """The dead letters of rows that are late or too far ahead, or broke a promise."""
     for side in Side:
-        rows, stream, other = step.late[side], join.streams[side], join.streams[side.other].name
-        if not join.reports[side]:  # late in this join alone: the other streams of a stream are not equally far
-            rows = rows.filter(rows[IDLE]) if plan.reports_idle(join, side) else rows.slice(0, 0)
+        rows, stream = to_report(plan, join, side, step.late[side]), join.streams[side]
+        other = join.streams[side.other].name
         if rows.num_rows:
             table = dead_letters.late(stream, rows.drop_columns([FRONTIER, IDLE]), rows[FRONTIER], rows[IDLE], other)
             yield _dead_letters(topology, shard, stream.name, table)
