@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.kernels.arrays import Bools, Floats, Int64s
 from muntin.model import Call, Expr
 from muntin.model.types import INTEGERS, decimal_parts
 from muntin.plan.functions import limbs, wide
@@ -33,9 +33,6 @@ from muntin.plan.functions.function import always_fits
 from muntin.plan.functions.kept import Kept, KeptSums, Numbers, WideSum
 from muntin.plan.functions.sums import DOUBLES, SCALED, DoubleSum, ExactSum, OfNumbers
 
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 LARGE = 2.0**450
 """Squares of doubles from here on are kept apart: 2^31 smaller ones, times 2^31, stay within the range."""
 SCALE = 2.0**-600
