@@ -77,6 +77,17 @@ def test_unique_rows_promise_by_themselves_and_a_second_one_is_turned_away():
     assert [t["id"].to_pylist() for t in local.refused["A"]] == [[1, 3]]
 
 
+def test_a_unique_row_and_a_punctuation_of_its_time_are_one_promise_also_after_a_restart():
+    found = []
+    for restarts in (False, True):
+        local = LocalJob(job(unique="A", a=MARKS))
+        local.push({"A": rows((1, 7), (1, 7, True), (4, 8)), "B": rows((4, 9))})
+        if restarts:
+            local.restart()
+        found.append(local.push({"B": rows((5, 7))}, ended=True)["q"].num_rows)
+    assert found == [1, 1]
+
+
 def test_broken_malformed_and_unheard_punctuations_are_told_apart():
     local = LocalJob(job(a=MARKS))
     local.push({"A": rows((1, 7, True), (2, 7), (3, None, True), (9, 9)), "B": rows((2, 7), (9, 9))})

@@ -14,6 +14,7 @@ from muntin.core.punctuations.promise_log import LoggedPromises, Marks
 from muntin.core.punctuations.promised_keys import PromisedKeys
 from muntin.core.punctuations.propagation import NewPromises
 from muntin.core.punctuations.rules import PromiseRules
+from muntin.core.storage import ChunkKind
 from muntin.kernels.arrays import AnyArray, Int64s, UInt8s
 from muntin.kernels.join import Rows
 from muntin.kernels.promises import (
@@ -96,13 +97,14 @@ def enter_again(
 ) -> list[NewPromises]:
     """Enter promises of both sides that were in force before a restart, in order of event time."""
     bits, none = np.zeros(0, np.uint8), np.zeros(0, np.int64)
-    parts, last_rows = [(bits, bits, none, none, none, none, none)], [none]
+    parts, last_rows, with_marks = [(bits, bits, none, none, none, none, none)], [none], [bits]
     for side in Side:
         for known in logged[side]:
             parts.append(_columns(side, known.marks))
             last_rows.append(known.last)
+            with_marks.append(np.full(len(known.last), known.kind is not ChunkKind.UNIQUE, np.uint8))
     events = PromiseEvents._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
-    order = np.argsort(events.ts, kind="stable")
+    order = np.lexsort((np.concatenate(with_marks), events.ts))  # rows come before the marks of their time
     events, last = PromiseEvents._make(column[order] for column in events), np.concatenate(last_rows)[order]
     for side in Side:
         promised[side].reserve(int((events.side == side).sum()), -FOREVER, int(rules.binding_us[side]))

@@ -31,8 +31,8 @@ from muntin.model import Side
 
 UNTIL, LAST, NUMBER = "_until", "_last", "_number"
 HELD = flat(*("int64",) * 5)
-PROMISED = (ChunkKind.MARKS, ChunkKind.UNIQUE, ChunkKind.SPELLED)
-"""Kinds of chunks that hold promises, by number."""
+PROMISED = (ChunkKind.UNIQUE, ChunkKind.MARKS, ChunkKind.SPELLED)
+"""Kinds of chunks that hold promises, by number; those of one time come into force in this order."""
 
 
 class Marks(NamedTuple):
@@ -52,6 +52,7 @@ NO_MARKS = Marks(*(np.zeros(0, np.int64) for _ in Marks._fields))
 class LoggedPromises:
     """Promises of one side that were in force when they were logged, with the last row of each (NONE: unknown)."""
 
+    kind: ChunkKind
     marks: Marks
     last: Int64s
 
@@ -162,16 +163,19 @@ class PromiseLog:
         self.keys[side].forget({0: min(bases)} if bases else {})
 
     def restore(self, chunks: ChunkLog, tables: Mapping[str, pa.Table], release: int) -> list[list[LoggedPromises]]:
-        """Keys into memory again; punctuations that are not in force yet are held, the others returned by side."""
+        """Keys into memory again; punctuations that are not in force yet are held, the others returned by side.
+
+        Those of one time are in the order in which they came into force: the first of a key is the one that counts.
+        """
         last_rows: list[dict[int, int]] = [{}, {}]
         found: list[list[LoggedPromises]] = [[], []]
         for kind, side, _, name in chunks:
             if kind is ChunkKind.LAST:
                 columns = (tables[name][c].to_pylist() for c in (NUMBER, LAST))
                 last_rows[side].update(zip(*columns, strict=True))
-        for kind, side, base, name in chunks:
-            if kind in PROMISED:
-                found[side].append(self._recover(kind, side, base, tables[name], last_rows[side], release))
+        promised = [(PROMISED.index(kind), base, side, name) for kind, side, base, name in chunks if kind in PROMISED]
+        for n, base, side, name in sorted(promised):
+            found[side].append(self._recover(PROMISED[n], side, base, tables[name], last_rows[side], release))
         return found
 
     def _recover(
@@ -189,7 +193,7 @@ class PromiseLog:
             last = table[LAST].to_numpy()
         elif kind is ChunkKind.SPELLED:
             marks = marks._replace(number=np.where(last == NONE, -2 - marks.number, marks.number))
-        return LoggedPromises(marks, last)
+        return LoggedPromises(kind, marks, last)
 
 
 def _marks(base: int, table: pa.Table) -> Marks:
