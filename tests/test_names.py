@@ -19,6 +19,8 @@ from muntin.spark.checkpoint import check_names
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["t", "n", "l", "r", "x", "j", "g", "a", "c0", "rule", "key1", "entries", "tag", "gid", "frame", "message",
          "table", "count", "high", "low", "rows", "part", "Key", "a b", "it's"]  # fmt: skip
 QUERIES = """

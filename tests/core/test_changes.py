@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,6 +115,7 @@ def check_state(story: dict, local: LocalJob, terms: list[dict]) -> None:
                 assert operator.state.rows(side) <= sum(operator.slice_rows(side)) + 0
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(stories())
 def test_every_query_gets_its_rows_for_the_time_it_was_there(story):

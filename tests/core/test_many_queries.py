@@ -11,6 +11,8 @@ from muntin.plan import share
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 
+pytestmark = pytest.mark.slow
+
 STREAMS = """
 CREATE STREAM A (ts TIMESTAMP, k BIGINT, v BIGINT, s STRING) TIMESTAMP BY ts WITH (format = 'parquet', path = 'a');
 CREATE STREAM B (ts TIMESTAMP, k BIGINT, v BIGINT, s STRING) TIMESTAMP BY ts WITH (format = 'parquet', path = 'b');

@@ -161,6 +161,7 @@ def test_many_slices_are_shown_from_both_ends():
     assert "    and 988 more slices, which --json lists\n    [998 s, 999 s)" in text
 
 
+@pytest.mark.slow
 def test_a_way_that_cannot_be_says_why():
     text = explain(crowd("the same window, selections"))
     assert "push-down             impossible: it would make at least 1,000 joins of one; the limit is 256\n" in text

@@ -9,6 +9,8 @@ from muntin.plan.response_times import alone
 from muntin.plan.schedulers import SCHEDULERS
 from muntin.studies.hammad2003_bursts import LAMBDA, M, burst, first_released, first_waits
 
+pytestmark = pytest.mark.slow
+
 lwo, swf, mqt = (SCHEDULERS[name].response for name in ("lwo", "swf", "mqt"))
 
 

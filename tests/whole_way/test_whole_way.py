@@ -62,6 +62,7 @@ def test_a_few_hundred_random_texts_are_of_every_kind():
     assert not [kind for kind in KINDS if not met[kind]]
 
 
+@pytest.mark.slow
 def test_random_queries_are_read_as_they_are_meant():
     for seed in range(80):
         text = random_text(seed)
@@ -72,6 +73,7 @@ def test_random_queries_are_read_as_they_are_meant():
             assert read.subject == (q.about if q.join_kind is not JoinKind.PAIRS else None), q.sql
 
 
+@pytest.mark.slow
 def test_the_judges_agree_with_each_other_where_no_job_runs():
     judge, wanted = Judge(), Counter()
     for seed in range(40):

@@ -23,6 +23,8 @@ from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 from worlds import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 FAULT = "does not fit"
 DIGITS = 38
 LARGEST = 1.7976931348623157e308

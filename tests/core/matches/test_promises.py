@@ -18,6 +18,8 @@ from muntin.sql import parse_job
 from muntin.testing import LocalJob
 from worlds import ROW
 
+pytestmark = pytest.mark.slow
+
 SEEDS = int(os.environ.get("MUNTIN_SEEDS", "40"))
 MARKED = ROW.append(pa.field("closed", pa.bool_()))
 MARKS = {

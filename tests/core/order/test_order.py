@@ -110,6 +110,7 @@ def test_every_ordering_gives_the_oracles_rows_in_order_and_holds_nothing_at_the
         assert counters.state_rows == counters.held_rows == [0, 0] and counters.held_pairs == counters.held_bytes == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(races())
 def test_results_leave_in_the_same_micro_batch_under_every_ordering(race):
@@ -126,6 +127,7 @@ def test_results_leave_in_the_same_micro_batch_under_every_ordering(race):
             assert filter_order.counters.held_rows == [0, 0], "Filter-Order holds results only"
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(races())
 def test_queries_come_and_go_while_rows_are_joined_ahead(race):

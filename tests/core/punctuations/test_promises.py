@@ -164,6 +164,7 @@ def test_a_million_promises_about_keys_never_seen_leave_no_trace_once_they_have_
     assert sum(table.num_rows for table in local.shards[0][0].log.values()) < 5 * 20_000
 
 
+@pytest.mark.slow
 def test_no_more_rows_lie_dead_than_live_and_a_few_thousand():
     """Each key comes once in A; the rows of B that follow are freed at once, however long their window."""
     local = LocalJob(job(window=10**9, unique="A", b=MARKS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -245,6 +246,7 @@ def test_outputs_are_punctuated_exactly_when_the_theorems_say_whatever_the_cuts(
         assert of_outputs(uncut, world) == told
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_the_state_is_never_larger_than_without_promises_and_a_restart_changes_nothing(world):
