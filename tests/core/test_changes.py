@@ -142,3 +142,38 @@ def test_every_query_gets_its_rows_for_the_time_it_was_there(story):
         for shard, counters in zip(local.shards[n], local.counters(n), strict=True):
             assert counters.state_rows == counters.held_rows == [0, 0] and not shard.log
             assert counters.held_pairs == 0
+
+
+LATER = """SET strategy = 'isolated';
+CREATE STREAM A (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT) TIMESTAMP BY ts LATENESS {late} microseconds
+  WITH (format = 'x', path = 'a');
+CREATE STREAM B (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT) TIMESTAMP BY ts LATENESS {late} microseconds
+  WITH (format = 'x', path = 'b');
+CREATE QUERY first AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 5 microseconds;"""
+
+
+def _at(*times: int) -> pa.Table:
+    return pa.Table.from_pylist([{"ts": ts, "id": ts, "k": 1, "g": "x", "v": 0} for ts in times], ROW)
+
+
+def test_rows_that_an_idle_stream_brought_too_late_are_late_for_a_join_that_begins_then():
+    text = LATER.format(late=0)
+    local = LocalJob(parse_job(text))
+    local.push({"A": _at(1), "B": _at(20)})
+    local.push({}, idle=["A"])
+    added = "CREATE QUERY later AS SELECT A.id AS a FROM A, B WHERE A.k = B.k WINDOW 30 microseconds;"
+    local.change(parse_job(text + added))
+    found = local.push({"A": _at(7, 21), "B": _at(22)}, ended=True)
+    assert [t["id"].to_pylist() for t in local.late["A"] if len(t)] == [[7]]
+    assert found["later"]["a"].to_pylist() == [21]
+
+
+def test_a_join_that_begins_later_takes_no_row_for_one_of_the_last_few_that_may_not_be():
+    """Rows 6 and 7 of B have come before: row 5, which comes after, is none of the last two at 8."""
+    text = LATER.format(late=10)
+    local = LocalJob(parse_job(text))
+    local.push({"A": _at(1), "B": _at(6, 7)})
+    added = "CREATE QUERY later AS SELECT B.id AS b FROM A [RANGE 9 microseconds] A, B [ROWS 2] B WHERE A.k = B.k;"
+    local.change(parse_job(text + added))
+    found = local.push({"A": _at(9), "B": _at(5, 8, 12)}, ended=True)
+    assert found["later"]["b"].to_pylist() == [8, 12]

@@ -199,7 +199,11 @@ class Operator(OperatorParts):
         return heeded.rows
 
     def _take(self, bounds: Sequence[int], numbered: Sequence[NumberedRows | None] = (None, None)) -> Rows:
-        return self.intake.take(bounds, numbered, self.promises.unique)
+        rows = self.intake.take(bounds, numbered, self.promises.unique)
+        if any(numbered):
+            countable = np.where(rows.side == Side.LEFT, *(self.progress.countable(side, rows.ts) for side in Side))
+            rows = rows._replace(kept=rows.kept & countable)
+        return rows
 
     def _joined_until(self, bounds: Sequence[int]) -> None:
         self.progress.joined_until(bounds)
@@ -259,9 +263,10 @@ class Operator(OperatorParts):
 
     # -- queries come and go --------------------------------------------------------------------------------------
 
-    def begin(self, max_ts: Sequence[int]) -> ChangeOutcome:
-        """Start in the middle of streams that have come to `max_ts`: what is late for others is late here."""
-        complete = self.matches.begin(self.progress.begin(max_ts))
+    def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> ChangeOutcome:
+        """Start in the middle of streams that have come to `max_ts`, or while idle to `floors`: what is late for
+        others is late here."""
+        complete = self.matches.begin(self.progress.begin(max_ts, floors))
         return ChangeOutcome(self.release + 1, complete, 0, 0)
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:

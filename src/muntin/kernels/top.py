@@ -132,10 +132,13 @@ def sweep_lists(events, start, stop, windows, depths, base, sums, control):
             longer = 0
             if comes:
                 longer = _before(spot, steps, anchor[n], keys[n, 0], now, windows, counts)
-            for window in range(lo[n], hi[n]):
-                was = kept[slot, window, 0]
-                kept[slot, window, 0] += ints[n, 0]
-                live[window] += np.int64(kept[slot, window, 0] > 0) - np.int64(was > 0)
+            # A pair that comes when it would have left a smaller window must not be in what that one was before.
+            left = comes and lo[n] > 0 and anchor[n] == now - windows[lo[n] - 1]
+            for window in range(lo[n] - left, hi[n]):
+                if window >= lo[n]:
+                    was = kept[slot, window, 0]
+                    kept[slot, window, 0] += ints[n, 0]
+                    live[window] += np.int64(kept[slot, window, 0] > 0) - np.int64(was > 0)
                 if seen[slot, window] == clock:
                     continue
                 if comes and counts[window] >= depths[window]:

@@ -196,6 +196,7 @@ class LocalJob:
         """Go on with other queries; for each that is new, what the change did in its join."""
         plan, before = evolve(self.plan, spec), self.plan
         seen = {s.name: o.progress.streams.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
+        floors = {tuple(s.name for s in o.join.streams): o.progress.streams.floor for o in self._operators()}
         new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
         done: dict[str, ChangeOutcome] = {}
         engines = []
@@ -203,7 +204,9 @@ class LocalJob:
             old, mine = before.join(join.index), [q for q in join.queries if q.name in new]
             if old is None:
                 shards = self._new_shards(join)
-                changes = [s.operator.begin([seen.get(t.name, -FOREVER) for t in join.streams]) for s in shards]
+                names = tuple(stream.name for stream in join.streams)
+                begun = [seen.get(name, -FOREVER) for name in names], floors.get(names, [-FOREVER, -FOREVER])
+                changes = [s.operator.begin(*begun) for s in shards]
             else:
                 shards = self.shards[before.joins.index(old)]
                 changes = [s.change(join, {q.name: covers(old, q) for q in mine}) for s in shards]

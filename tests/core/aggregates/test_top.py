@@ -227,6 +227,15 @@ def test_order_and_columns_of_every_type_are_as_in_spark():
         assert [row["v"] for row in found[f"q{n}"].to_pylist() if row["_rank"]] == due, (name, way)
 
 
+def test_a_pair_that_only_a_larger_window_has_says_nothing_of_a_smaller_one():
+    """A pair comes when it would just have left the smaller window; another one begins its list at that instant."""
+    text = "SELECT A.k FROM A, B WHERE A.k = B.k GROUP BY A.k ORDER BY B.v DESC LIMIT 1 WINDOW {} microseconds"
+    later, earlier = ({"ts": ts, "id": ts, "k": 1, "g": "x", "v": ts} for ts in (4, 1))
+    tables = {"A": pa.Table.from_pylist([later], ROW), "B": pa.Table.from_pylist([earlier, later], ROW)}
+    small, _ = LocalJob(_spec(text.format(3), text.format(4))).push(tables, ended=True).values()
+    assert tuples(small) == [(1, 1, 4), (1, 0, 7)]
+
+
 def test_a_group_without_pairs_is_told_once():
     query = "SELECT A.g, B.v, A.g AS again, 5 AS five FROM A, B WHERE A.k = B.k GROUP BY A.g ORDER BY B.v LIMIT 2 "
     local = LocalJob(_spec(query + "WINDOW 4 microseconds"), 2)

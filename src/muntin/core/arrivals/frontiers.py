@@ -57,9 +57,10 @@ class Frontiers:
     def meta(self) -> FrontierMeta:
         return FrontierMeta(self.max_ts, self.min_ts, self.ended, self.idle, self.floor, self.doubted)
 
-    def begin(self, max_ts: Sequence[int]) -> None:
-        """Start in the middle of streams that have come to `max_ts`."""
+    def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> None:
+        """Start in the middle of streams that have come to `max_ts`, or while they were idle to `floors`."""
         self.max_ts = list(max_ts)
+        self.floor = list(floors)
         self.min_ts = max(self.max_ts) if max(self.max_ts) > -FOREVER else FOREVER
 
     def frontier(self, side: Side) -> int:

@@ -19,7 +19,7 @@ from muntin.core.arrivals.frontiers import FOREVER, FrontierMeta, Frontiers
 from muntin.core.arrivals.row_numbers import NumberedRows, RowCounts, RowNumbering, RowNumberingImage
 from muntin.core.batch import ARRIVAL, TS, Arrivals
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
-from muntin.kernels.arrays import Int64s
+from muntin.kernels.arrays import Bools, Int64s
 from muntin.model import Axis, Query, Side
 from muntin.plan import SharedJoin
 
@@ -34,6 +34,9 @@ class ProgressMeta:
     row_counts: list[RowCounts | None] = field(default_factory=lambda: [None, None])
     complete_from: dict[str, int | None] = field(default_factory=dict)
     """Queries that were added while the job ran, and from when on they get all their rows."""
+    begun: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
+    """Of sides whose rows are counted, what the stream had come to when the join began: up to there nobody knows how
+    many rows there are."""
 
 
 class JoinProgress:
@@ -50,6 +53,7 @@ class JoinProgress:
         self.release = meta.release
         self.joined = list(meta.joined)
         self._complete_from = dict(meta.complete_from)
+        self._begun = list(meta.begun)
         self._numberings = [
             RowNumbering(join.reach(side), memory, meta.row_counts[side], image[side])
             if join.axes[side] is Axis.ROWS
@@ -71,7 +75,7 @@ class JoinProgress:
     @property
     def meta(self) -> ProgressMeta:
         counts = [numbering.counts if numbering else None for numbering in self._numberings]
-        return ProgressMeta(self.streams.meta, self.release, self.joined, counts, self._complete_from)
+        return ProgressMeta(self.streams.meta, self.release, self.joined, counts, self._complete_from, self._begun)
 
     @property
     def image(self) -> list[RowNumberingImage | None]:
@@ -80,9 +84,11 @@ class JoinProgress:
 
     # -- forward --------------------------------------------------------------------------------------------------
 
-    def begin(self, max_ts: Sequence[int]) -> dict[str, int | None]:
-        """Start in the middle of streams that have come to `max_ts`; from when on queries get all their rows."""
-        self.streams.begin(max_ts)
+    def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> dict[str, int | None]:
+        """Start in the middle of streams that have come to `max_ts`, or while idle to `floors`; from when on queries
+        get all their rows."""
+        self.streams.begin(max_ts, floors)
+        self._begun = [max_ts[side] if self._numberings[side] else -FOREVER for side in Side]
         self.release = self._release_point()
         self.joined = self.passed
         self._complete_from = {query.name: self._filled_from(query) for query in self._join.queries}
@@ -161,6 +167,10 @@ class JoinProgress:
             if kind is ChunkKind.CLOCK and numbering is not None:
                 numbering.hold(*(tables[name][c].to_numpy() for c in (TS, ARRIVAL)))
         return [s.recount(self.release) if s else None for s in self._numberings]
+
+    def countable(self, side: Side, ts: Int64s) -> Bools:
+        """Of which rows of a side it is known how many have come after them."""
+        return ts > self._begun[side]
 
     # -- what follows from it -------------------------------------------------------------------------------------
 

@@ -101,14 +101,15 @@ def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
             yield group, frame
 
 
-def seen_before(checkpoint: Path, epoch: int) -> dict[str, int]:
-    """How far each stream had come when an epoch began, for joins that begin with it: what is late for others is late
-    for them. The last commit says so, unless it is that of this very micro-batch, which is then a replay."""
+def seen_before(checkpoint: Path, epoch: int) -> list[dict[str, Any]]:
+    """How far the streams of each join had come when an epoch began, for joins that begin with it: what is late for
+    others is late for them. The last commit says so, unless it is that of this very micro-batch, a replay then."""
     for manifest in read_manifests(checkpoint):
         reports = [report for report in manifest.reports.values() if report.epoch < epoch]
         if len(reports) == len(manifest.reports):
-            return {name: ts for r in reports for name, ts in zip(r.streams, r.max_ts, strict=True)}
-    return {}
+            joins = {r.join: r for r in reports}.values()
+            return [{"streams": r.streams, "max_ts": r.max_ts, "frontiers": r.frontiers} for r in joins]
+    return []
 
 
 def folder(checkpoint: Path) -> Path:
