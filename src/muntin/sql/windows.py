@@ -91,8 +91,3 @@ def _no_window(text: SqlText, joined: Joined, side: Side, half: bool, others: bo
     if others:
         message += f": only the event times {source.time} and {other.time}, compared with constant offsets, make one"
     return text.error(message, source.node, f"{hint}, or conditions such as {bound}")
-
-
-def spans_zero(window: Window) -> bool:
-    """Whether rows with equal event times can meet."""
-    return window.starts == (0, 0) and window.left > 0 and window.right > 0
