@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,7 @@ class Asked:
         )  # fmt: skip
 
 
+@cache
 def bound(name: str, where: str = "TRUE", residual: str = "TRUE", select: str = "A.id AS a, B.id AS b") -> Query:
     text = (
         STREAMS.format(late=3)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from itertools import permutations
 from typing import Literal
 
 from muntin.model.punctuation import Punctuation
@@ -119,10 +118,10 @@ class KeyPair:
         return (self.left, self.right)[side]
 
     def is_either(self, value: Expr) -> bool:
-        """Whether an expression is the one of both sides that is there: `COALESCE(left, right)`, in the type of both."""
+        """Whether an expression is the one of both sides that is there: `COALESCE(left, right)`, in one type."""
         sides = [re.escape(side.sql) for side in (self.left, self.right)]
-        sides = [rf"(?:{sql}|CAST\({sql} AS [^()]+(?:\([^()]+\))?\))" for sql in sides]
-        either = "|".join(rf"COALESCE\({first}, {second}\)" for first, second in permutations(sides))
+        left, right = (rf"(?:{sql}|CAST\({sql} AS [^()]+(?:\([^()]+\))?\))" for sql in sides)
+        either = rf"COALESCE\((?:{left}, {right}|{right}, {left})\)"
         return value.type == self.type and re.fullmatch(either, value.sql) is not None
 
 

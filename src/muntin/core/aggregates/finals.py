@@ -162,7 +162,7 @@ class Finals:
 def _keys(batch: ResultBatch) -> Keys:
     """The join key of each pair as 128 bits: that of its left row, or of the right one that has no partner."""
     (l1, l2), (r1, r2) = (_row_keys(batch, side) for side in Side)
-    alone = (batch.tags == 2 * everybody(batch.join) + Side.RIGHT)
+    alone = batch.tags == 2 * everybody(batch.join) + Side.RIGHT
     left, right = batch.pairs
     return np.where(alone, r1[right], l1[left]), np.where(alone, r2[right], l2[left])
 

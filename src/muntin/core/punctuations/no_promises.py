@@ -105,9 +105,7 @@ class NoPromises:
         """Hold rows against the promises before them; `before` is the release point that they come after."""
         return HeededRows(rows)
 
-    def key_ends(
-        self, view: JoinView, new: Sequence[NewPromises], before: int, end: int | None
-    ) -> list[KeyEnds]:
+    def key_ends(self, view: JoinView, new: Sequence[NewPromises], before: int, end: int | None) -> list[KeyEnds]:
         """For each family of finals, the keys that are over, as far as this has become certain.
 
         Where the streams have come to their `end`, those that would be over later are so then, with all others.

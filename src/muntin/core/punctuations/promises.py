@@ -226,9 +226,7 @@ class Promises(NoPromises):
 
     # -- rows that have been joined -------------------------------------------------------------------------------
 
-    def key_ends(
-        self, view: JoinView, new: Sequence[NewPromises], before: int, end: int | None
-    ) -> list[KeyEnds]:
+    def key_ends(self, view: JoinView, new: Sequence[NewPromises], before: int, end: int | None) -> list[KeyEnds]:
         found, since = [], view.matches.meta.since
         for n, state in enumerate(view.finals.states):
             parts = list(self._pending.over(n, state.family, before, view.release, since))

@@ -224,9 +224,7 @@ class PendingPunctuations:
         speaks = (rows[SPEAKS] & FOR_MATCHES) > 0
         return np.where(speaks, early, FOREVER), np.where(speaks, both, FOREVER)
 
-    def over(
-        self, number: int, family: Family, before: int, release: int, since: Mapping[str, int]
-    ) -> Iterator[Over]:
+    def over(self, number: int, family: Family, before: int, release: int, since: Mapping[str, int]) -> Iterator[Over]:
         """The same for a family of finals, which has a number: key, time, number of the window."""
         for side in Side:
             rows = self._rows[side]
