@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -29,12 +30,15 @@ class Asked:
     def __init__(self, query: Query, keeps: list[Any], holds: Any, after: Any):
         self.query, self.keeps, self.holds, self.after = query, keeps, holds, after
 
-    def answer(self, rows: tuple[list[Any], list[Any]], promises: Any = ((), ())) -> list[tuple[Any, ...]]:
+    def delivered(self, rows: tuple[list[Any], list[Any]], promises: Any = ((), ())) -> list[oracle.Pair]:
         q = self.query
         matches = oracle.answer(q.window, *rows, KEYS, tuple(self.keeps), holds=self.holds, promises=promises)
-        out = oracle.delivered(
+        return oracle.delivered(
             q.window, matches, rows, q.kind, q.subject, q.preserved, tuple(self.keeps), after=self.after
         )
+
+    def answer(self, rows: tuple[list[Any], list[Any]], promises: Any = ((), ())) -> list[tuple[Any, ...]]:
+        q, out = self.query, self.delivered(rows, promises)
         alone = q.kind in (JoinKind.SEMI, JoinKind.ANTI)
         return sorted(
             (
@@ -46,6 +50,7 @@ class Asked:
         )  # fmt: skip
 
 
+@cache
 def bound(name: str, where: str = "TRUE", residual: str = "TRUE", select: str = "A.id AS a, B.id AS b") -> Query:
     text = (
         STREAMS.format(late=3)
@@ -137,7 +142,7 @@ class Story:
         self.rows = tuple([row for piece in side for row in piece] for side in pieces)
         self.length = max(map(len, pieces))
         self._pieces = pieces
-        self._found: dict[str, list[pa.Table]] = {}
+        self.found: dict[str, list[pa.Table]] = {}
 
     def _job(self, queries: list[Query]) -> LocalJob:
         return job_of(queries, self.draw.choice(STRATEGIES), self.draw.randint(1, 3))
@@ -148,13 +153,13 @@ class Story:
     def step(self, n: int) -> None:
         batch = {s: table(side[n], self.schema) for s, side in zip("AB", self._pieces, strict=True) if n < len(side)}
         for name, part in self.job.push(batch, ended=n == self.length).items():
-            self._found.setdefault(name, []).append(part)
+            self.found.setdefault(name, []).append(part)
         if self.draw.random() < 0.3:
             self.job.restart()
 
     def output(self, name: str) -> list[tuple[Any, ...]]:
         """The rows of a query, which must be in order."""
-        got = pa.concat_tables(self._found[name])
+        got = pa.concat_tables(self.found[name])
         times = got["_ts"].cast(pa.int64()).to_pylist()
         assert times == sorted(times), name
         return sorted(zip(got["a"].to_pylist(), got["b"].to_pylist(), times, strict=True), key=str)

@@ -30,11 +30,18 @@ def query(name: str, window: int) -> str:
     )
 
 
+OUTER = "A.id, COUNT(*) AS lines, COUNT(B.price) AS bids"
+LEFT = (
+    f"CREATE QUERY unsold AS SELECT {OUTER} FROM Auction A LEFT JOIN Bid B ON A.id = B.auction "
+    "GROUP BY A.id EMIT FINAL WINDOW 5 seconds;"
+)
+
+
 @pytest.mark.parametrize("how", ["pwjoin", "pjoin", "off"])
 def test_finals_over_two_runs_are_duckdbs(muntin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str):
     monkeypatch.chdir(tmp_path)
     assert muntin("generate", "nexmark", "data", "--rate", "100", "--duration", "60", "--auction", "10")[0] == 0
-    Path("job.sql").write_text(JOB.format(how=how) + query("short", 5) + query("long", 20))
+    Path("job.sql").write_text(JOB.format(how=how) + query("short", 5) + query("long", 20) + LEFT)
     early = []
     for part, mode in ((slice(0, 5), "--available-now"), (slice(5, None), "--bounded")):
         for stream in ("auction", "bid"):
@@ -52,3 +59,9 @@ def test_finals_over_two_runs_are_duckdbs(muntin: Any, tmp_path: Path, monkeypat
             rows, missing, too_many = duck.difference(base, sql, Path("out", name))
             assert rows > 50 and (missing, too_many) == (0, 0), name
             assert duck.is_ordered(Path("out", name))
+        matches = f"A.id = B.auction AND {duck.within(5, 5)}"
+        sql = f"SELECT {OUTER} FROM Auction A LEFT JOIN Bid B ON {matches} GROUP BY ALL"
+        rows, missing, too_many = duck.difference(base, sql, Path("out", "unsold"))
+        assert rows > 50 and (missing, too_many) == (0, 0)
+        unsold = base.execute("SELECT count(*) FROM got WHERE bids = 0").fetchall()
+        assert unsold[0][0] > 0, "auctions without a bid have a row, too"

@@ -103,7 +103,7 @@ class Operator(OperatorParts):
             self.state.forget(side, self.progress.now(side), self.counters)
         step, before = self._step, self._step.before
         self.chunks.expire(self.progress.stale_before, self.release)
-        ends = self.promises.key_ends(self.finals, step.new_promises, before, self.release, self.progress.end)
+        ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
         punctuations = self.promises.take_effect(self.view, step.new_promises, before, self.chunks, self.counters)
         if self.promises.frees_rows:
             self.state.relist(self.progress.places, self.counters)
@@ -111,6 +111,7 @@ class Operator(OperatorParts):
         self._note_levels()
         found, values = self._add_up(self.found(pairs), ends)
         found = self.matches.settle(found, before, self.release, self.chunks, self.counters)
+        found, more = self._add_up_settled(found, ends)
         self.promises.compact(self.view, self.intake, self.chunks)
         self.finals.log(self.chunks)  # also where the last of them has just gone
         self.counters.groups = self.aggregates.groups + self.finals.groups
@@ -123,20 +124,28 @@ class Operator(OperatorParts):
             deletes=deletes,
             counters=self.counters,
             span=self.progress.span(before),
-            values=values,
+            values=values + more,
             refused=[(side, table) for side, table in step.refused if table.num_rows],
             punctuations=punctuations,
         )
 
     def _add_up(self, found: FoundPairs, ends: Sequence[KeyEnds]) -> tuple[FoundPairs, list[GroupValues]]:
-        """What the pairs of all queries change in groups; the pairs that go on, and the values."""
+        """What the pairs of inner joins change in groups; the pairs that go on, and the values."""
         if not self.aggregates and not self.finals:
             return found, []
         batch = found.whole()
         self.aggregates.take(batch, self.counters)
         values = self.aggregates.advance(self.release - 1, self.counters)
-        values += self.finals.advance(batch, ends, self.progress.end, self.counters)
-        return found.without_aggregates(batch), values
+        values += self.finals.advance(batch, False, ends, self.progress.end, self.counters)
+        return found.wanted_as_they_are(batch, lambda q: q.aggregation is None or not q.is_inner), values
+
+    def _add_up_settled(self, found: FoundPairs, ends: Sequence[KeyEnds]) -> tuple[FoundPairs, list[GroupValues]]:
+        """The same of the other joins, once it is known who has a match."""
+        if not self.finals.wait_for_matches:
+            return found, []
+        batch = found.whole()
+        values = self.finals.advance(batch, True, ends, self.progress.end, self.counters)
+        return found.wanted_as_they_are(batch, lambda q: q.aggregation is None), values
 
     def found(self, pairs: Pairs, queries: UInt64s = EVERYBODY) -> FoundPairs:
         """Pairs with what it takes to route them to some of the queries, given as bits."""
@@ -266,8 +275,16 @@ class Operator(OperatorParts):
     def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> ChangeOutcome:
         """Start in the middle of streams that have come to `max_ts`, or while idle to `floors`: what is late for
         others is late here."""
-        complete = self.matches.begin(self.progress.begin(max_ts, floors))
+        complete = self._complete_from(self.progress.begin(max_ts, floors))
         return ChangeOutcome(self.release + 1, complete, 0, 0)
+
+    def _complete_from(self, pairs: Mapping[str, int | None]) -> dict[str, int | None]:
+        """From when on new queries get all their rows, which get all `pairs` from these times on.
+
+        Nobody knows when the last group is over that had pairs before.
+        """
+        unknown = {query.name for query in self.join.queries if query.final and self.progress.has_begun}
+        return {name: None if name in unknown else ts for name, ts in self.matches.begin(pairs).items()}
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
         """Go on with other queries over the same streams and key, from the next result on.
@@ -307,7 +324,7 @@ class Operator(OperatorParts):
         self._note_levels()
         self.changed = True
         freed = rows - sum(self.state.rows(side) for side in Side)
-        complete = self.matches.begin({name: complete.get(name) for name in covered})
+        complete = self._complete_from({name: complete.get(name) for name in covered})
         return ChangeOutcome(self.release + 1, complete, freed, size * freed // max(1, rows))
 
     # -- after a restart ------------------------------------------------------------------------------------------

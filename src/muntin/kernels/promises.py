@@ -78,12 +78,14 @@ class PromiseEvents(NamedTuple):
 
 class Outcome(NamedTuple):
     """What becomes of each event, and of each new promise: its number, the time of the last row of its own side and
-    key that some query still wants, the number of the other side's promise for the same key (NONE: there is none)."""
+    key that some query still wants, the number of the other side's promise for the same key (NONE: there is none), and
+    the time of that promise."""
 
     fate: UInt8s
     number: Int64s
     last: Int64s
     partner: Int64s
+    other: Int64s
 
 
 @inlined
@@ -134,7 +136,7 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
     used = (left.used, right.used)
     keys, info = (left.keys, right.keys), (left.info, right.info)
     sides, kinds, times, h1s, h2s, untils, given = events
-    fates, made, lasts, partners = out
+    fates, made, lasts, partners, others = out
     for n in range(len(times)):
         side, other, ts, h1, h2 = np.int64(sides[n]), 1 - np.int64(sides[n]), times[n], h1s[n], h2s[n]
         if h1 == side + 1 and h2 == side + 1:  # a row without a key: it promises nothing, and passes
@@ -180,7 +182,7 @@ def walk(left, right, index, events, stay, keep, unique, binding, timed, numbers
         made[n] = number
         tp = info[other][theirs, TP]
         if tp != FREE and tp <= ts <= info[other][theirs, UNTIL]:
-            partners[n] = info[other][theirs, NUMBER]
+            partners[n], others[n] = info[other][theirs, NUMBER], tp
 
 
 @kernel

@@ -7,6 +7,7 @@ query is left follows the order in which streams are declared, not the order in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -116,6 +117,13 @@ class KeyPair:
     def side(self, side: Side) -> Expr:
         return (self.left, self.right)[side]
 
+    def is_either(self, value: Expr) -> bool:
+        """Whether an expression is the one of both sides that is there: `COALESCE(left, right)`, in one type."""
+        sides = [re.escape(side.sql) for side in (self.left, self.right)]
+        left, right = (rf"(?:{sql}|CAST\({sql} AS [^()]+(?:\([^()]+\))?\))" for sql in sides)
+        either = rf"COALESCE\((?:{left}, {right}|{right}, {left})\)"
+        return value.type == self.type and re.fullmatch(either, value.sql) is not None
+
 
 class Axis(StrEnum):
     """What the age of a row is measured in: microseconds of event time, or rows of its stream that came after it."""
@@ -139,6 +147,11 @@ class Window:
 
     def side(self, side: Side) -> int:
         return (self.left, self.right)[side]
+
+    @property
+    def spans_zero(self) -> bool:
+        """Whether rows with equal event times can meet."""
+        return self.starts == (0, 0) and self.left > 0 and self.right > 0
 
 
 class JoinKind(StrEnum):
@@ -203,11 +216,11 @@ class Top:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """What a query makes of its live pairs (semantics, section 7).
+    """What a query makes of its live pairs, or of all its rows (semantics, section 7).
 
     The SELECT list and `having` are expressions over `"g.0"`, `"g.1"`, ... (the groups) and `"a.0"`, ... (the calls).
     `every_us` None: a row at every change; else one per group at each multiple of it. `final`: one per group in all,
-    over the pairs that it ever had, when there can be no more of them.
+    over all that the query would write without an aggregation, when there can be no more of it.
     """
 
     groups: tuple[Expr, ...]
@@ -237,7 +250,7 @@ class Query:
 
     `where[side]` is the conjunction of the selections on that side alone, `residual` that of the other conditions that
     are not equalities of the key; None where there is none. Two rows match where all of these hold. With an
-    `aggregation` the answer is made of the pairs that are live at an instant, else it is the pairs.
+    `aggregation` the answer is made of groups of them, else it is the pairs.
 
     A row of a side in `preserved` for which `where` holds and that has no match goes out once with NULLs for the
     other side. `after` is a condition on what would go out: a match, or such a row with its NULLs.
@@ -264,8 +277,13 @@ class Query:
 
     def fixes_key(self, values: Iterable[Expr]) -> bool:
         """Whether equal values mean the same join key, so that they come together in one shard only."""
-        given = {value.sql for value in values}
-        return bool(self.keys) and all({k.left.sql, k.right.sql} & given for k in self.keys)
+        given = list(values)
+        return bool(self.keys) and all(any(self.is_key(pair, value) for value in given) for pair in self.keys)
+
+    def is_key(self, pair: KeyPair, value: Expr) -> bool:
+        """Whether an expression is a part of the key in all rows that go out, also in those without a match."""
+        always = [pair.side(side).sql for side in Side if side.other not in self.preserved]
+        return value.sql in always or pair.is_either(value)
 
     @property
     def is_inner(self) -> bool:

@@ -56,12 +56,11 @@ def _reporting(plan: Plan, joins: Sequence[SharedJoin], elsewhere: Collection[st
 def covers(join: SharedJoin, query: Query) -> bool:
     """Whether a join has kept, on both sides, all rows that a query over it wants, for as long as it wants them.
 
-    A query with EMIT FINAL wants pairs of a key's whole life, which nobody has kept. Rows without a key are kept only
-    for queries that tell rows without a match. What punctuations have freed, only the operator that received them knows
-    (`Promises.lacking`).
+    Rows without a key are kept only for queries that tell rows without a match. What punctuations have freed, only the
+    operator that received them knows (`Promises.lacking`).
     """
     keyless = all(any(side in other.preserved for other in join.queries) for side in query.preserved)
-    return not query.final and keyless and all(_covers(join, query, side) for side in Side)
+    return keyless and all(_covers(join, query, side) for side in Side)
 
 
 def _covers(join: SharedJoin, query: Query, side: Side) -> bool:

@@ -77,6 +77,15 @@ class Family:
         """What the first pairs are, where queries ask for these; how many, their windows say."""
         return aggregation_of(self.first).top
 
+    @property
+    def is_routed(self) -> bool:
+        """Whether its rows are those that are routed to its queries, which have one window then.
+
+        Windows that begin at age 0 share their pairs: a larger one has what a smaller one has. But a row may have a
+        match in the larger one only, and a window that begins later lacks what comes before.
+        """
+        return _is_routed(self.first)
+
     @cached_property
     def measures(self) -> Measures:
         """What is kept of each group, for all queries."""
@@ -98,11 +107,12 @@ def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
     """The families of queries with EMIT FINAL: their pairs have no end, so no anchor either.
 
     A window has what the one before it has if it is not smaller on either side; each query goes to the first family
-    whose largest window that is so for.
+    whose largest window that is so for. Queries whose rows have to be routed go together if they join alike.
     """
     found: dict[tuple[object, ...], list[list[Query]]] = {}
     for query in sorted(queries, key=_sizes):
-        alike = found.setdefault(_signature(query), [])
+        joins = (query.window, *_join_of(query)) if _is_routed(query) else ()
+        alike = found.setdefault((*_signature(query), joins), [])
         home = next((same for same in alike if same[-1].window.right <= query.window.right), None)
         if home is None:
             alike.append(home := [])
@@ -118,6 +128,15 @@ def _signature(query: Query) -> tuple[object, ...]:
     wheres = tuple(w and w.sql for w in (*query.where, query.residual))
     own = aggregation_of(query)
     return wheres, tuple(g.sql for g in own.groups), own.top and _ranks(own.top)
+
+
+def _is_routed(query: Query) -> bool:
+    return not query.is_inner or not query.window.spans_zero
+
+
+def _join_of(query: Query) -> tuple[object, ...]:
+    """What a query makes of its matches."""
+    return query.kind, query.subject, query.preserved, query.after and query.after.sql
 
 
 def _ranks(top: Top) -> tuple[object, ...]:

@@ -32,6 +32,12 @@ def is_aggregate(select: exp.Select) -> bool:
     return any(item.find(exp.AggFunc) is not None for item in select.expressions)
 
 
+def is_final(select: exp.Select) -> bool:
+    """Whether a SELECT speaks of groups once, when they are over."""
+    emit = select.args.get("emit")
+    return emit is not None and bool(emit.args.get("final"))
+
+
 @dataclass(frozen=True)
 class _Made:
     """The home of values that grouping makes; they are named in full."""
@@ -70,7 +76,7 @@ class Grouped:
                 self._name(f"g.{len(self._groups)}", group.type)
                 self._groups.append(group)
         emit = select.args.get("emit")
-        every, final = (emit.args.get("us"), bool(emit.args.get("final"))) if emit else (None, False)
+        every, final = emit.args.get("us") if emit else None, is_final(select)
         if is_ranked(select):
             outputs, top = bind_top(self.text, self._pairs, select, items)
             return outputs, Aggregation(tuple(self._groups), (), None, every, top=top)

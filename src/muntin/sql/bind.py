@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from muntin.model import Axis, JobSpec, JoinKind, Output, Query, Side, Window
-from muntin.sql.aggregates import Grouped, is_aggregate
+from muntin.sql.aggregates import Grouped, is_aggregate, is_final
 from muntin.sql.conditions import Placed, place_conditions
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.joins import Joined, read_join
@@ -18,7 +18,7 @@ from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, span_of
 from muntin.sql.plain import plain_select
 from muntin.sql.sources import Names
-from muntin.sql.windows import counts_rows, given_windows, spans_zero, whole_window
+from muntin.sql.windows import counts_rows, given_windows, whole_window
 
 _MODIFIERS = {
     "sort": "SORT BY",
@@ -112,11 +112,9 @@ class _Binder:
         if counts:
             hint = "write a window of time: WINDOW 1 min"
             raise self.text.refuse(f"{joined.called} with a window of rows", joined.node, hint)
-        if is_aggregate(select):
-            emit = select.args.get("emit")
-            final = emit is not None and bool(emit.args.get("final"))
-            hint = _instead_of_aggregates(bool(joined.preserved), final)
-            raise self.text.refuse(f"{joined.called} with aggregates or DISTINCT", joined.node, hint)
+        if is_aggregate(select) and not is_final(select):
+            what = f"{joined.called} with aggregates or DISTINCT other than EMIT FINAL"
+            raise self.text.refuse(what, joined.node, _instead_of_live(joined))
 
     def _check_as_of(self, joined: Joined, placed: Placed) -> None:
         """An as-of join says itself that it looks back."""
@@ -136,8 +134,8 @@ class _Binder:
         if not keyed:
             hint = "add an equality such as A.key = B.key to WHERE"
             raise self.text.refuse("an aggregate over a join without an equality", self._keyword(select), hint)
-        if window != Window(0, 0) and not spans_zero(window):
-            hint = "let the interval of event times contain 0, or aggregate what a query without aggregates writes"
+        if not is_final(select) and window != Window(0, 0) and not window.spans_zero:
+            hint = "let the interval of event times contain 0, or write EMIT FINAL with GROUP BY the join key"
             what = "an aggregate over pairs of which one row has left when the other comes"
             raise self.text.refuse(what, self._keyword(select), hint)
 
@@ -184,12 +182,11 @@ class _Binder:
         return output_name(self.text, item), item
 
 
-def _instead_of_aggregates(preserving: bool, final: bool) -> str:
-    """What to write instead of an aggregate over a join that is not inner."""
-    if not preserving:
-        return "let this query write its rows, and aggregate them where you read them"
-    own = "write the rows without a match with LEFT ANTI JOIN, as a query of their own"
-    if final:
-        return f"write EMIT FINAL over the inner join, and {own}"
+def _instead_of_live(joined: Joined) -> str:
+    """What to write instead of an aggregate of what a join that is not inner has at an instant."""
+    once = "one row for each key when it is over: GROUP BY the join key ... EMIT FINAL"
+    if not joined.preserved:
+        return f"write {once}; or let this query write its rows, and aggregate them where you read them"
     why = "a row without a match goes out when its window has passed, so it is never live"
-    return f"{why}: aggregate the inner join, and {own}"
+    own = "write the rows without a match with LEFT ANTI JOIN, as a query of their own"
+    return f"{why}. Write {once}; or aggregate the inner join, and {own}"

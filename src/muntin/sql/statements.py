@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from muntin.model import Change, JobSpec, Query, Settings, SqlError, Stream
+from muntin.model import Change, JobSpec, KeyPair, Query, Settings, Side, SqlError, Stream
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
 from muntin.sql.null_notes import null_notes
@@ -93,9 +93,16 @@ def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> No
         message = f"{query.name} has groups over several keys, which do not go with output_order = 'key'"
         raise sql.error(message, at, "SET output_order = 'global', or group by the columns of the join key")
     if query.final and not query.grouped_by_key:
-        wanted = ", ".join(pair.left.text for pair in query.keys)
-        hint = f"GROUP BY {wanted}, or write EMIT CHANGES" if wanted else "write EMIT CHANGES or EVERY 10 seconds"
+        wanted = ", ".join(_key_text(query, pair) for pair in query.keys)
+        hint = f"GROUP BY {wanted}" + (", or write EMIT CHANGES" if query.is_inner else "")
         raise sql.error("EMIT FINAL goes with GROUP BY the join key: only a key can be over", at, hint)
+
+
+def _key_text(query: Query, pair: KeyPair) -> str:
+    """What to group by for a part of the key: it must be there in all rows that go out."""
+    if len(query.preserved) == len(Side):
+        return f"COALESCE({pair.left.text}, {pair.right.text})"
+    return pair.side(query.preserved[0] if query.preserved else query.subject or Side.LEFT).text
 
 
 def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None = None) -> Query:

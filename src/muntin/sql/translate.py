@@ -187,7 +187,7 @@ class Translator:
         if value.type == "boolean":
             return "write CASE WHEN ... THEN 1 ELSE 0 END"
         return {"a number": "write CAST(... AS DOUBLE)", "string": "write CAST(... AS STRING)"}.get(
-            wanted, f"write an expression of type {wanted}"
+            wanted, f"write an expression that is {wanted}"
         )
 
 

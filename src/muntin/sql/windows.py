@@ -87,12 +87,8 @@ def _no_window(text: SqlText, joined: Joined, side: Side, half: bool, others: bo
         message += "; only constant offsets make a window" if others else ""
         return text.error(message, source.node, f"add {bound}, or end the query with WINDOW 1 hour")
     own = f"{source.stream.name} [RANGE 1 min] {source.alias}"
-    hint = f"end the query with WINDOW 1 min or WINDOW 100 ROWS, or write {own}"
+    rows = " or WINDOW 100 ROWS" if joined.is_inner else ""
+    hint = f"end the query with WINDOW 1 min{rows}, or write {own}"
     if others:
         message += f": only the event times {source.time} and {other.time}, compared with constant offsets, make one"
     return text.error(message, source.node, f"{hint}, or conditions such as {bound}")
-
-
-def spans_zero(window: Window) -> bool:
-    """Whether rows with equal event times can meet."""
-    return window.starts == (0, 0) and window.left > 0 and window.right > 0

@@ -185,7 +185,7 @@ def test_without_promises_all_is_told_at_the_end():
     got = local.push({"Auction": rows((10, 1), (300, 9)), "Bid": rows((11, 1), (14, 1), (300, 2))})
     assert not got["bids_100"].num_rows
     assert tuples(local.push({}, ended=True)["bids_100"]) == [(1, 2, 2, 1, 300)]
-    assert "told when the streams end: neither of them says that a key is over" in explain(spec)
+    assert "told when the streams end: no promise says before that a key is over" in explain(spec)
     assert "told once, when Auction or Bid says that the key is over" in explain(auctions(100))
 
 

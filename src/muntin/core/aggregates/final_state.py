@@ -33,7 +33,7 @@ from muntin.core.aggregates.key_ends import KeyEnds, first_ends
 from muntin.core.aggregates.pair_values import values_of_pairs
 from muntin.core.aggregates.totals import Totals, TotalsLayout, together
 from muntin.core.batch import Counters
-from muntin.core.results import OutputColumns
+from muntin.core.results import OutputColumns, ResultBatch
 from muntin.core.storage import Layout, Memory, flat
 from muntin.kernels.aggregate import fill_cells
 from muntin.kernels.arrays import AnyArray, Int64s
@@ -131,12 +131,8 @@ class FinalState:
     ) -> list[GroupValues]:
         """Take in pairs; the values of what is over, life by life of each key; `keys` are those of all pairs."""
         found: list[GroupValues] = []
-        batch, last = columns.batch, self._count - 1
-        left, right = (batch.ts(side)[batch.pairs[side][chosen]] for side in Side)
-        time, ages = np.maximum(left, right), (right - left, left - right)
-        window = np.maximum(*(np.searchsorted(self._sizes[side], ages[side], side="right") for side in Side))
-        inside = np.flatnonzero(window <= last)
-        chosen, time, window = chosen[inside], time[inside], window[inside]
+        last = self._count - 1
+        chosen, time, window = self._inside(columns.batch, chosen)
         h1, h2 = keys[0][chosen], keys[1][chosen]
         while len(chosen) or len(ends.at):
             closing = ends.chosen(ends.window == last)
@@ -149,6 +145,16 @@ class FinalState:
             found += self._send_all(end)
         self._named.settle(self.groups)
         return found
+
+    def _inside(self, batch: ResultBatch, chosen: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        """Those of the pairs chosen that some window has, their times, and the smallest window of each."""
+        left, right = (batch.ts(side)[batch.pairs[side][chosen]] for side in Side)
+        time, ages = np.maximum(left, right), (right - left, left - right)
+        if self.family.is_routed:
+            return chosen, time, np.zeros(len(chosen), np.int64)
+        window = np.maximum(*(np.searchsorted(self._sizes[side], ages[side], side="right") for side in Side))
+        inside = np.flatnonzero(window < self._count)
+        return chosen[inside], time[inside], window[inside]
 
     def _add(self, columns: OutputColumns, chosen: Int64s, window: Int64s, k1: Int64s, k2: Int64s) -> int:
         """Add up pairs; how many additions that took."""
@@ -275,10 +281,10 @@ class FinalState:
     def open_keys(self) -> tuple[pa.ChunkedArray, Int64s, Int64s]:
         """The keys of the groups that there are, where the key is one column: its values, and both halves."""
         (pair,), groups = self.join.keys, self.groups.opened
-        number = next(n for n, g in enumerate(self.family.groups) if g.sql in (pair.left.sql, pair.right.sql))
+        number = next(n for n, g in enumerate(self.family.groups) if self.family.first.is_key(pair, g))
         values = self._named.take(self.groups.slots.rows[groups])[f"g.{number}"]
-        halves = self.groups.columns[KEY][groups]
-        return values.cast(arrow_type(pair.type), safe=False), halves[:, 0].copy(), halves[:, 1].copy()
+        halves = self.groups.columns[KEY][groups][np.asarray(values.is_valid())]
+        return values.drop_null().cast(arrow_type(pair.type), safe=False), halves[:, 0].copy(), halves[:, 1].copy()
 
     # -- durability -----------------------------------------------------------------------------------------------
 

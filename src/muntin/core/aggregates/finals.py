@@ -22,7 +22,7 @@ from muntin.core.aggregates.key_ends import KeyEnds
 from muntin.core.arrivals import key_columns
 from muntin.core.batch import Counters
 from muntin.core.results import OutputColumns, ResultBatch
-from muntin.core.selections import query_flags
+from muntin.core.selections import everybody, query_flags
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
 from muntin.kernels.arrays import Bools, Int64s, UInt64s
 from muntin.kernels.hashing import hash_keys
@@ -109,16 +109,28 @@ class Finals:
         return [np.ascontiguousarray(flags[:, numbers[state.family.first.name]]) for state in self.states]
 
     def advance(
-        self, batch: ResultBatch, ends: Sequence[KeyEnds], end: int | None, counters: Counters
+        self, batch: ResultBatch, settled: bool, ends: Sequence[KeyEnds], end: int | None, counters: Counters
     ) -> list[GroupValues]:
-        """Take in pairs; the values of the groups that are over, of all where the streams have come to their `end`."""
+        """Take in pairs; the values of the groups that are over, of all where the streams have come to their `end`.
+
+        Inner joins take the pairs that were found, the others what is `settled`: who has a match, and who has none.
+        """
         columns, found = OutputColumns(batch), dict[str, list[pa.Table]]()
         wanted, keys = (WantedPairs(batch), _keys(batch)) if len(batch) else (None, (NO_NUMBERS, NO_NUMBERS))
         for state, own in zip(self.states, ends, strict=True):
-            chosen = wanted.places(state.family.first) if wanted else NO_NUMBERS
+            query = state.family.first
+            if query.is_inner == settled:
+                continue
+            choose = wanted and (wanted.routed if state.family.is_routed else wanted.places)
+            chosen = choose(query) if choose else NO_NUMBERS
             for values in state.advance(columns, chosen, keys, own, end, counters):
                 found.setdefault(values.query, []).append(values.table)
         return [GroupValues(name, pa.concat_tables(tables)) for name, tables in found.items()]
+
+    @property
+    def wait_for_matches(self) -> bool:
+        """Whether some queries look at what is settled."""
+        return any(not state.family.first.is_inner for state in self.states)
 
     # -- durability -----------------------------------------------------------------------------------------------
 
@@ -148,10 +160,17 @@ class Finals:
 
 
 def _keys(batch: ResultBatch) -> Keys:
-    """The join key of each pair as 128 bits."""
-    h1, h2, _ = hash_keys(key_columns(batch.join, Side.LEFT, batch.rows[Side.LEFT]))
-    at = batch.pairs[Side.LEFT]
-    return h1[at], h2[at]
+    """The join key of each pair as 128 bits: that of its left row, or of the right one that has no partner."""
+    (l1, l2), (r1, r2) = (_row_keys(batch, side) for side in Side)
+    alone = batch.tags == 2 * everybody(batch.join) + Side.RIGHT
+    left, right = batch.pairs
+    return np.where(alone, r1[right], l1[left]), np.where(alone, r2[right], l2[left])
+
+
+def _row_keys(batch: ResultBatch, side: Side) -> Keys:
+    """The join keys of rows; those without one have one that nobody else has."""
+    h1, h2, valid = hash_keys(key_columns(batch.join, side, batch.rows[side]))
+    return np.where(valid, h1, side + 1), np.where(valid, h2, side + 1)
 
 
 def _family(join: SharedJoin, names: Sequence[str]) -> Family:

@@ -20,6 +20,7 @@ from muntin.core.arrivals import FOREVER
 from muntin.core.batch import CLASS, Counters
 from muntin.core.policy import EVERY_ROWS, LimitError
 from muntin.core.results import OutputColumns, ResultBatch
+from muntin.core.selections import wanted_by
 from muntin.core.storage import Memory, Slotted, first_to_merge, pack, read_table, table_bytes, unpack
 from muntin.kernels.arrays import AnyArray, Int32s, Int64s
 from muntin.kernels.evaluate import arrow_type
@@ -61,20 +62,34 @@ class GroupValues:
 
 
 class WantedPairs:
-    """Which of some pairs queries want, whatever their age."""
+    """Which of some pairs queries want."""
 
     def __init__(self, batch: ResultBatch):
         self._batch = batch
         self._classes = [batch.rows[side][CLASS].to_numpy() for side in Side]
 
     def places(self, query: Query) -> Int64s:
+        """The pairs that a query wants, whatever their age."""
         batch = self._batch
-        word, bit = divmod([q.name for q in batch.join.queries].index(query.name), 64)
-        left, right, pairs = ((wants[:, word] >> np.uint64(bit) & np.uint64(1)).astype(bool) for wants in batch.wants)
+        word, bit = self._bit_of(query)
+        left, right, pairs = ((wants[:, word] >> bit & np.uint64(1)).astype(bool) for wants in batch.wants)
         chosen = left[self._classes[0]][batch.pairs[0]] & right[self._classes[1]][batch.pairs[1]]
         if len(batch.verdicts):
             chosen &= pairs[batch.verdicts]
         return np.flatnonzero(chosen)
+
+    def routed(self, query: Query) -> Int64s:
+        """The pairs that a query would get, by their age as well."""
+        batch = self._batch
+        word, bit = self._bit_of(query)
+        classes = [self._classes[side][batch.pairs[side]] for side in Side]
+        wanted = wanted_by(batch.join, batch.wants, classes, batch.tags, batch.verdicts)
+        return np.flatnonzero(wanted[:, word] >> bit & np.uint64(1))
+
+    def _bit_of(self, query: Query) -> tuple[int, np.uint64]:
+        """Where a query is among the bits of queries."""
+        word, bit = divmod([q.name for q in self._batch.join.queries].index(query.name), 64)
+        return word, np.uint64(bit)
 
 
 class PlacedPairs(NamedTuple):

@@ -33,7 +33,7 @@ from muntin.core.storage import (
     leave_all,
     take_all,
 )
-from muntin.kernels.arrays import Int32s, Int64s
+from muntin.kernels.arrays import Bools, Int32s, Int64s
 from muntin.kernels.join import Rows
 from muntin.model import JoinKind, Side
 from muntin.plan import SharedJoin
@@ -135,6 +135,11 @@ class Intake:
             base = self._log(side, int(number), part, own)
             self.arrival_times.add(side, base)
             self.hold(ChunkKind.VISITORS if number == VISITORS else ChunkKind.ROWS, side, base, part, own)
+
+    @staticmethod
+    def only_visit(numbers: Int64s) -> Bools:
+        """Which rows are gone once they have been joined: nobody wanted to keep them when they came."""
+        return numbers >> RANGE_BITS == VISITORS
 
     def _log(self, side: Side, number: int, part: pa.Table, classes: Int32s) -> int:
         """Give rows in time order the next numbers of a range, and the log a chunk of them; returns the first."""

@@ -86,7 +86,7 @@ class JoinProgress:
 
     def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> dict[str, int | None]:
         """Start in the middle of streams that have come to `max_ts`, or while idle to `floors`; from when on queries
-        get all their rows."""
+        get all their pairs."""
         self.streams.begin(max_ts, floors)
         self._begun = [max_ts[side] if self._numberings[side] else -FOREVER for side in Side]
         self.release = self._release_point()
@@ -95,7 +95,7 @@ class JoinProgress:
         return dict(self._complete_from)
 
     def change(self, join: SharedJoin, kept: Mapping[str, bool]) -> dict[str, int | None]:
-        """Go on with other queries over the same streams; from when on those that are new get all their rows.
+        """Go on with other queries over the same streams; from when on those that are new get all their pairs.
 
         `kept` names these, and says whether the rows that they want have been kept.
         """
@@ -197,6 +197,11 @@ class JoinProgress:
         return Side.LEFT if left <= right else Side.RIGHT
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a row has come."""
+        return max(self.streams.max_ts) > -FOREVER
+
+    @property
     def end(self) -> int | None:
         """The last event time, once both streams have ended."""
         return max(self.streams.max_ts) if all(self.streams.ended) else None
@@ -207,13 +212,8 @@ class JoinProgress:
         return (low, high) if low <= high else None
 
     def _filled_from(self, query: Query) -> int | None:
-        """The event time from which a query gets all its rows if it has to wait until its windows have filled.
-
-        Nobody knows when the last group is over that had pairs before.
-        """
-        seen = max(self.streams.max_ts)
-        if seen == -FOREVER:
+        """The event time from which a query gets all its pairs if it has to wait until its windows have filled."""
+        if not self.has_begun:
             return self.release + 1
-        if query.final:
-            return None
-        return None if Axis.ROWS in query.window.axes else seen + 1 + max(query.window.left, query.window.right)
+        longest = max(query.window.left, query.window.right)
+        return None if Axis.ROWS in query.window.axes else max(self.streams.max_ts) + 1 + longest

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.arrivals import FOREVER
+from muntin.core.arrivals import FOREVER, Intake
 from muntin.core.batch import TS, Counters
 from muntin.core.matches.departures import Departures, DeparturesImage
 from muntin.core.matches.needs import MatchNeeds
@@ -79,7 +79,7 @@ class Matches:
         """Rows in time order have just been joined: those that may have to go out alone will be looked at again."""
         for side in Side:
             if self.preserves(side):
-                mine = np.flatnonzero(rows.side == side)
+                mine = np.flatnonzero((rows.side == side) & ~Intake.only_visit(rows.row))
                 last = self._needs.last_ages(side, selections[side].wants)[rows.cls[mine]]
                 mine, last = mine[last >= 0], last[last >= 0]
                 self._departures[side].append(rows.ts[mine], rows.row[mine], last)

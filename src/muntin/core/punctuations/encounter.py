@@ -131,7 +131,8 @@ def new_promises(
         last = np.where(last == NONE, NONE, FOREVER)
     h1, h2 = events.h1[chosen], events.h2[chosen]
     lasts = last_rows(h1, h2, tp)
-    return NewPromises(tp, until, h1, h2, outcome.number[chosen], last, outcome.partner[chosen], lasts)
+    partner, other = outcome.partner[chosen], outcome.other[chosen]
+    return NewPromises(tp, until, h1, h2, outcome.number[chosen], last, partner, other, lasts)
 
 
 def _events(rows: Rows, marks: Sequence[Marks]) -> tuple[PromiseEvents, Int64s]:
@@ -153,7 +154,7 @@ def _columns(side: Side, marks: Marks) -> tuple[Any, ...]:
 
 
 def _outcome(events: int) -> Outcome:
-    return Outcome(np.zeros(events, np.uint8), *(np.full(events, NONE) for _ in range(3)))
+    return Outcome(np.zeros(events, np.uint8), *(np.full(events, NONE) for _ in range(4)))
 
 
 def _table(room: int) -> Table:

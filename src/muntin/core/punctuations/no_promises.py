@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.aggregates import Finals, KeyEnds
+from muntin.core.aggregates import KeyEnds
 from muntin.core.arrivals import Intake
 from muntin.core.batch import Counters
 from muntin.core.punctuations.join_view import JoinView
@@ -105,14 +105,12 @@ class NoPromises:
         """Hold rows against the promises before them; `before` is the release point that they come after."""
         return HeededRows(rows)
 
-    def key_ends(
-        self, finals: Finals, new: Sequence[NewPromises], before: int, release: int, end: int | None
-    ) -> list[KeyEnds]:
+    def key_ends(self, view: JoinView, new: Sequence[NewPromises], before: int, end: int | None) -> list[KeyEnds]:
         """For each family of finals, the keys that are over, as far as this has become certain.
 
-        Where the streams have come to their `end`, all of them are so by then.
+        Where the streams have come to their `end`, those that would be over later are so then, with all others.
         """
-        return [KeyEnds.of(()) for _ in finals.states]
+        return [KeyEnds.of(()) for _ in view.finals.states]
 
     def take_effect(
         self, view: JoinView, new: Sequence[NewPromises], before: int, chunks: ChunkLog, counters: Counters

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.aggregates import Finals, KeyEnds
+from muntin.core.aggregates import KeyEnds
 from muntin.core.arrivals import FOREVER, Intake, key_columns, range_ends
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, TS, Counters, own_columns
 from muntin.core.punctuations.compaction import NUMBER, DeadRows, compact
@@ -226,19 +226,16 @@ class Promises(NoPromises):
 
     # -- rows that have been joined -------------------------------------------------------------------------------
 
-    def key_ends(
-        self, finals: Finals, new: Sequence[NewPromises], before: int, release: int, end: int | None
-    ) -> list[KeyEnds]:
-        found = []
-        for n, state in enumerate(finals.states):
-            windows = [[own.queries[0].window.side(side) for side in Side] for own in state.family.windows]
-            parts = list(self._pending.over(n, windows, before, release))
-            for promises in new:
+    def key_ends(self, view: JoinView, new: Sequence[NewPromises], before: int, end: int | None) -> list[KeyEnds]:
+        found, since = [], view.matches.meta.since
+        for n, state in enumerate(view.finals.states):
+            parts = list(self._pending.over(n, state.family, before, view.release, since))
+            for promises in () if state.family.first.preserved else new:
                 quiet = promises.chosen(promises.quiet)
-                numbers = (np.full(len(quiet.tp), n) for n in range(len(windows)))
+                numbers = (np.full(len(quiet.tp), n) for n in range(len(state.family.windows)))
                 parts += [(quiet.h1, quiet.h2, quiet.tp, number) for number in numbers]
             ends = KeyEnds.of(parts)
-            found.append(ends if end is None else ends._replace(at=np.minimum(ends.at, end)))
+            found.append(ends if end is None else ends.chosen(ends.at < end))
         return found
 
     def take_effect(

@@ -36,6 +36,7 @@ from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.promises import NONE, Table, finish
 from muntin.model import Query, Side
 from muntin.plan import SharedJoin
+from muntin.plan.families import Family
 
 Over = tuple[Int64s, Int64s, Int64s, Int64s]
 RULE, EARLY, BOTH = "rule", "early", "both"
@@ -44,8 +45,9 @@ NUMBER, AT, LAST, OTHER, KEY1, KEY2, SPEAKS = range(FIELDS)
 """Of pending promises: number, time, last row (NONE: there is none), since when the other side has promised the same
 (FOREVER: it has not), both halves of the key, and for which queries it speaks; after them the last rows of each family
 of finals."""
-FOR_MATCHES, FOR_ITS_SIDE, FOR_BOTH_SIDES = 1, 2, 4
-"""A promise may speak for queries that preserve no side, its own side, or both sides."""
+FOR_MATCHES, FOR_ITS_SIDE, FOR_BOTH_SIDES, GROUPS_OF_ITS_SIDE, GROUPS_OF_BOTH_SIDES = 1, 2, 4, 8, 16
+"""A promise may speak for queries that preserve no side, its own side, or both sides; or only for finals of these: a
+quiet one ends groups, too (kernels/promises.py)."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class NewPromises:
     last: Int64s
     partner: Int64s
     """The number of the other side's promise for the same key; NONE where it has none."""
+    other: Int64s
+    """The time of that promise; whatever where there is none."""
     lasts: Int64s
     """For each family of finals, what `last` would be if only its rows counted."""
 
@@ -73,6 +77,7 @@ class NewPromises:
             self.number[which],
             self.last[which],
             self.partner[which],
+            self.other[which],
             self.lasts[:, which],
         )
 
@@ -135,21 +140,25 @@ class PendingPunctuations:
         """Take in new promises; one that is the second for its key ends the waiting of the first.
 
         Of a quiet promise (kernels/promises.py) nothing is said; a second one after it speaks for both. Where some
-        query is `preserving` a side, second promises speak too.
+        query is `preserving` a side, second promises speak too, and quiet ones end groups.
         """
         for side in Side:
             new = new_promises[side]
-            quiet = (new.partner != NONE) & (new.partner < 0)
-            alone = ((new.partner == NONE) | quiet) & (new.number >= 0)
-            speaks = FOR_MATCHES | FOR_ITS_SIDE | np.where(quiet, FOR_BOTH_SIDES, 0)
-            self._append(side, new, alone, np.where(quiet, new.tp, FOREVER), speaks)
+            is_second = new.partner != NONE
+            after_quiet = is_second & (new.partner < 0)
+            alone, quiet = ~is_second | after_quiet, new.number < 0
+            groups = np.where(is_second, GROUPS_OF_ITS_SIDE | GROUPS_OF_BOTH_SIDES, GROUPS_OF_ITS_SIDE)
+            speaks = FOR_MATCHES | FOR_ITS_SIDE | np.where(after_quiet, FOR_BOTH_SIDES, 0)
+            other = np.where(is_second, new.other, FOREVER)
+            self._append(side, new, alone & ~quiet, other, speaks | groups)
             if preserving:
-                speaks = np.where(new.number >= 0, FOR_ITS_SIDE | FOR_BOTH_SIDES, FOR_BOTH_SIDES)
-                self._append(side, new, new.partner >= 0, np.full_like(new.tp, NONE), speaks)
+                speaks = np.where(quiet, FOR_BOTH_SIDES, FOR_ITS_SIDE | FOR_BOTH_SIDES)
+                self._append(side, new, ~alone, other, speaks | groups)
+                self._append(side, new, alone & quiet, other, groups)
         for side in Side:
             second = np.flatnonzero(new_promises[side].partner >= 0)
             if len(second) and self._rows[side.other].shape[1]:
-                self._pair(side, new_promises[side], second, preserving)
+                self._pair(side, new_promises[side], second)
 
     def _append(self, side: Side, new: NewPromises, which: Bools, other: Int64s, speaks: Int64s) -> None:
         """Let some promises wait, with since when the other side has promised the same."""
@@ -157,15 +166,12 @@ class PendingPunctuations:
         columns = [numbers, new.tp, new.last, other, new.h1, new.h2, speaks, *new.lasts]
         self._rows[side] = np.concatenate([self._rows[side], np.stack(columns)[:, which]], axis=1)
 
-    def _pair(self, side: Side, new: NewPromises, second: Int64s, waiting: bool) -> None:
-        """Let second promises and those that they are second to know of each other; the former may be `waiting`."""
+    def _pair(self, side: Side, new: NewPromises, second: Int64s) -> None:
+        """Let promises know of those that are second to them."""
         first = self._rows[side.other]
         order = np.argsort(first[NUMBER])
         at = order[np.searchsorted(first[NUMBER], new.partner[second], sorter=order).clip(max=len(order) - 1)]
-        found = first[NUMBER, at] == new.partner[second]
-        if waiting:  # they are the last that were appended
-            self._rows[side][OTHER, -len(second) :][found] = first[AT, at[found]]
-        found &= (first[SPEAKS, at] & FOR_MATCHES) > 0
+        found = (first[NUMBER, at] == new.partner[second]) & ((first[SPEAKS, at] & FOR_MATCHES) > 0)
         first[OTHER, at[found]] = new.tp[second[found]]
 
     def due(
@@ -200,26 +206,36 @@ class PendingPunctuations:
     def _ends_of(self, query: Query, side: Side, rows: Int64s) -> tuple[Int64s, Int64s]:
         """When the output of a query is over by promises of a side, by either rule; FOREVER where they are silent."""
         if not query.preserved:
-            early, both = self._ends(rows, query.window.side(side))
-            speaks = (rows[SPEAKS] & FOR_MATCHES) > 0
-            return np.where(speaks, early, FOREVER), np.where(speaks, both, FOREVER)
+            return self._ends_of_matches(query, side, rows, rows[LAST])
+        own_bit, both_bit = (
+            (GROUPS_OF_ITS_SIDE, GROUPS_OF_BOTH_SIDES) if query.final else (FOR_ITS_SIDE, FOR_BOTH_SIDES)
+        )
         never = np.full(rows.shape[1], FOREVER)
         own = _after(rows[AT], query.told_after(side))
         if query.preserved == (side,):
-            return np.where(rows[SPEAKS] & FOR_ITS_SIDE, own, FOREVER), never
+            return np.where(rows[SPEAKS] & own_bit, own, FOREVER), never
         if len(query.preserved) == 1:
             return never, never
         theirs = _after(rows[OTHER], query.told_after(side.other))
-        return never, np.where(rows[SPEAKS] & FOR_BOTH_SIDES, np.maximum(own, theirs), FOREVER)
+        return never, np.where(rows[SPEAKS] & both_bit, np.maximum(own, theirs), FOREVER)
 
-    def over(self, family: int, windows: Sequence[Sequence[int]], before: int, release: int) -> Iterator[Over]:
-        """The same for a family of finals, with its windows on both sides: key, time, number of the window."""
+    def _ends_of_matches(self, query: Query, side: Side, rows: Int64s, last: Int64s) -> tuple[Int64s, Int64s]:
+        early, both = self._ends(rows, query.window.side(side), last)
+        speaks = (rows[SPEAKS] & FOR_MATCHES) > 0
+        return np.where(speaks, early, FOREVER), np.where(speaks, both, FOREVER)
+
+    def over(self, number: int, family: Family, before: int, release: int, since: Mapping[str, int]) -> Iterator[Over]:
+        """The same for a family of finals, which has a number: key, time, number of the window."""
         for side in Side:
             rows = self._rows[side]
-            for number, window in enumerate(windows):
-                ends = np.minimum(*self._ends(rows, window[side], rows[FIELDS + family]))
-                due = np.flatnonzero((ends >= before) & (ends < release))
-                yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), number)
+            for window, query in enumerate(own.queries[0] for own in family.windows):
+                if query.preserved:
+                    ends, heard = np.minimum(*self._ends_of(query, side, rows)), rows[AT] >= since.get(query.name, NONE)
+                else:
+                    ends = np.minimum(*self._ends_of_matches(query, side, rows, rows[FIELDS + number]))
+                    heard = np.ones(len(ends), bool)
+                due = np.flatnonzero(heard & (ends >= before) & (ends < release))
+                yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), window)
 
     def find_last_rows(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s]) -> None:
         """Ask anew for the last rows of families: by side, both halves of the key, and time.
@@ -240,8 +256,8 @@ class PendingPunctuations:
         for side in Side:
             rows = self._rows[side]
             if rows.shape[1]:
-                early, both = self._ends(rows, join.reach(side))
-                speaks = rows[SPEAKS] & FOR_BOTH_SIDES
+                early, both = self._ends(rows, join.reach(side), rows[LAST])
+                speaks = rows[SPEAKS] & (FOR_BOTH_SIDES | GROUPS_OF_BOTH_SIDES)
                 ends = np.where(rows[SPEAKS] & FOR_MATCHES, np.minimum(early, both), rows[AT])
                 for query in (query for query in join.queries if side in query.preserved):
                     ends = np.maximum(ends, _after(rows[AT], query.told_after(side)))
@@ -251,9 +267,8 @@ class PendingPunctuations:
                 finish(tables[side], done[KEY1], done[KEY2], done[NUMBER], early[over])
                 self._rows[side] = rows[:, ~over]
 
-    def _ends(self, rows: Int64s, window: int, last: Int64s | None = None) -> tuple[Int64s, Int64s]:
+    def _ends(self, rows: Int64s, window: int, last: Int64s) -> tuple[Int64s, Int64s]:
         """When the output of a query with this window is over, by either rule."""
-        last = rows[LAST] if last is None else last
         both = np.where(rows[OTHER] == FOREVER, FOREVER, np.maximum(rows[AT], rows[OTHER]))
         if not self._early:
             return np.full_like(both, FOREVER), both

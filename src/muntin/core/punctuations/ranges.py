@@ -3,8 +3,8 @@
 The index finds keys by their hash, which knows no order. So a range is remembered as such while it binds, and becomes a
 punctuation of each key in it
 
-    that has rows in the state, or a group that is not final, when the range comes into force: one look at each key of
-    the state, for all ranges of a micro-batch together; and
+    that has rows in the state, or a group that is not final, or rows that may go out alone into one, when the range
+    comes into force: one look at each key of the state, for all ranges of a micro-batch together; and
     that rows or punctuations to come have, while it binds: one binary search for each range that binds in the distinct
     keys of the micro-batch.
 
@@ -26,6 +26,7 @@ from muntin.core.punctuations.join_view import JoinView
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
 from muntin.kernels.arrays import AnyArray, Int64s
 from muntin.kernels.evaluate import arrow_type
+from muntin.kernels.hashing import hash_keys
 from muntin.kernels.index import H1, H2
 from muntin.kernels.join import Rows
 from muntin.kernels.promises import NONE, Table, bound, one_of_each
@@ -93,7 +94,7 @@ class RangePromises:
         if not known.num_rows:
             return [np.zeros(0, np.int64)] * 5
         starts, ends = known[TS].to_numpy(), known[UNTIL].to_numpy()
-        values, h1, h2 = self._keys(view, rows, bool((starts >= before).any()), marked)
+        values, h1, h2 = self._keys(view, rows, bool((starts >= before).any()), before, marked)
         first = np.searchsorted(values, _plain(known[LOW]), side="left")
         count = np.maximum(np.searchsorted(values, _plain(known[HIGH]), side="right") - first, 0)
         of = np.repeat(np.arange(len(starts)), count)
@@ -107,7 +108,9 @@ class RangePromises:
         chosen = pa.array(values[key], from_pandas=False)
         return [starts[of], h1[key], h2[key], ends[of], chosen.cast(self._schema.field(LOW).type)]
 
-    def _keys(self, view: JoinView, rows: Rows, stored: bool, marked: Keys) -> tuple[AnyArray, Int64s, Int64s]:
+    def _keys(
+        self, view: JoinView, rows: Rows, stored: bool, before: int, marked: Keys
+    ) -> tuple[AnyArray, Int64s, Int64s]:
         """The distinct keys of rows to be joined, and of the state where it is `stored` that matters; by value."""
         parts = [(_plain(marked[0]), *marked[1:])]
         for side in Side:
@@ -121,9 +124,18 @@ class RangePromises:
                 rows_of = numbers[own] if side is Side.RIGHT else -1 - numbers[own]
                 parts.append(self._values(view, side, rows_of, slots[own, H1], slots[own, H2]))
             parts += [(_plain(column), h1, h2) for column, h1, h2 in view.finals.open_keys()]
+            parts += [self._keys_to_tell(view, side, before) for side in Side if view.finals.wait_for_matches]
         values, h1, h2 = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         distinct, at = np.unique(values, return_index=True)
         return distinct, h1[at], h2[at]
+
+    def _keys_to_tell(self, view: JoinView, side: Side, before: int) -> tuple[AnyArray, Int64s, Int64s]:
+        """The keys of rows of a side that may still go out alone; they may have left the state."""
+        payload = view.payload[side]
+        _, numbers = view.matches.to_tell(side, payload, view.selections[side].wants, before)
+        (column,) = key_columns(view.join, side, payload.fetch(numbers)[0])
+        h1, h2, valid = hash_keys([column])
+        return _plain(column.drop_null()), h1[valid], h2[valid]
 
     def _values(
         self, view: JoinView, side: Side, numbers: Int64s, h1: Int64s, h2: Int64s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,7 @@ from muntin.core.selections import query_bits, wanted_by
 from muntin.core.storage import StoredRows, distinct
 from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.kernels.join import Pairs
-from muntin.model import Side
+from muntin.model import Query, Side
 from muntin.plan import SharedJoin
 
 NOBODY = -1
@@ -77,9 +78,9 @@ class FoundPairs:
         ends = [0, *np.searchsorted(self.pairs.ts, cuts), len(self)]
         return [self.pick(slice(a, b)) for a, b in pairwise(ends)]
 
-    def without_aggregates(self, batch: ResultBatch) -> FoundPairs:
-        """The pairs that some query wants as they are; `batch` is all of them."""
-        plain = query_bits(np.array([[q.aggregation is None for q in self.join.queries]]))
+    def wanted_as_they_are(self, batch: ResultBatch, by: Callable[[Query], bool]) -> FoundPairs:
+        """The pairs that some query wants as they are, `by` those for which this holds; `batch` is all of them."""
+        plain = query_bits(np.array([[by(query) for query in self.join.queries]]))
         wants = (self.wants[0] & plain, self.wants[1] & plain, self.wants[2] & plain)
         classes = [batch.classes(side) for side in Side]
         kept = wanted_by(self.join, wants, classes, batch.tags, batch.verdicts).any(axis=1)

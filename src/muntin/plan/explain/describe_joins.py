@@ -203,7 +203,7 @@ def _kind(query: Query) -> str | None:
 
 
 def _aggregates(join: SharedJoin, query: Query, wanted: Aggregation, mode: PunctuationMode) -> AggregatesUse:
-    sent, ends_by_promises = distinct_values_sent(join, query), wanted.final and mode.listens
+    sent, over_by = distinct_values_sent(join, query), _over_by(join, query) if wanted.final and mode.listens else []
     top = None if wanted.top is None else FirstPairs(wanted.top.limit, [by.text for by in wanted.top.order])
     return AggregatesUse(
         calls=[call.text for call in wanted.calls],
@@ -212,10 +212,17 @@ def _aggregates(join: SharedJoin, query: Query, wanted: Aggregation, mode: Punct
         having=None if wanted.having is None else wanted.having.text,
         every_us=wanted.every_us,
         final=wanted.final,
-        over_by=[join.streams[side].name for side in Side if ends_by_promises and promising(join, side)],
+        over_by=[join.streams[side].name for side in over_by],
+        over_by_all=len(query.preserved) > 1,
         second_exchange=combined(join, query),
         distinct_values=[c.arg.text for c in wanted.calls if c.arg is not None and sent.get(c.arg.sql)],
     )
+
+
+def _over_by(join: SharedJoin, query: Query) -> list[Side]:
+    """The sides whose promises end groups: where rows go out alone, all sides that these are of have to promise."""
+    sides = [side for side in query.preserved or Side if promising(join, side)]
+    return sides if len(sides) >= len(query.preserved) else []
 
 
 # -- states ----------------------------------------------------------------------------------------------------------

@@ -119,7 +119,8 @@ class FirstPairs:
 class AggregatesUse:
     """What is made of the pairs, and where groups are put together.
 
-    Groups of EMIT FINAL are over for a key by the promises of the streams `over_by`, or when both streams end.
+    Groups of EMIT FINAL are over for a key by a promise of one of the streams `over_by`, or of all of
+    them where `over_by_all` says so, or when both streams end.
     """
 
     calls: list[str]
@@ -129,6 +130,7 @@ class AggregatesUse:
     every_us: int | None
     final: bool
     over_by: list[str]
+    over_by_all: bool
     second_exchange: bool
     distinct_values: list[str] = field(metadata={KEY: "values_told"})
     """Expressions whose different values the shards send one by one."""

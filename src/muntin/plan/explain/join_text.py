@@ -144,7 +144,7 @@ def _aggregates(use: AggregatesUse) -> str:
         calls += f" by {listed(top.order)}"
     groups = f" {'of each' if top else 'by'} {listed(use.groups)}" if use.groups else ""
     when = f"every {format_us(use.every_us)}" if use.every_us else "at every change"
-    when = _once(use.over_by) if use.final else when
+    when = _once(use) if use.final else when
     where = "each group in one shard"
     if use.second_exchange:
         where = "added up in each shard, then over all of them in a second exchange"
@@ -157,11 +157,12 @@ def _aggregates(use: AggregatesUse) -> str:
     return f"{calls}{groups} {when}, {where}"
 
 
-def _once(over_by: list[str]) -> str:
+def _once(use: AggregatesUse) -> str:
     """When a group is over; where nobody says so, totals of all groups are kept until the streams end."""
-    if not over_by:
-        return "told when the streams end: neither of them says that a key is over"
-    return f"told once, when {' or '.join(over_by)} says that the key is over"
+    if not use.over_by:
+        return "told when the streams end: no promise says before that a key is over"
+    who = f"{' and '.join(use.over_by)} say" if use.over_by_all else f"{' or '.join(use.over_by)} says"
+    return f"told once, when {who} that the key is over"
 
 
 # -- states ----------------------------------------------------------------------------------------------------------

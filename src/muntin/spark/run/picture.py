@@ -150,6 +150,8 @@ class StoredPicture:
     def _complete(self, query: Query, plan: Plan | None) -> str:
         """From when on a new query would have all its rows, as far as that is known before."""
         joins = [join for join in plan.joins if signature(join.queries[0]) == signature(query)] if plan else []
+        if query.final and plan:
+            return "adds up what comes from then on"
         if any(covers(join, query) for join in joins):
             return "complete at once: the job keeps all that it needs"
         if Axis.ROWS in query.window.axes:

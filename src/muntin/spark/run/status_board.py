@@ -235,7 +235,9 @@ class PipelineBoard:
         for name, query in self.status.queries.items():
             query.rows = manifest.rows.get(name, 0)
             query.total_rows = manifest.total_rows.get(name, 0)
-            query.unmatched = None if plan.queries[name].is_inner else manifest.total_unmatched.get(name, 0)
+            asked = plan.queries[name]
+            tells_rows = not asked.is_inner and asked.aggregation is None
+            query.unmatched = manifest.total_unmatched.get(name, 0) if tells_rows else None
         self.status.dropped = {n: rows for n, rows in manifest.total_rows.items() if n not in self.status.queries}
         self.status.dead_letters = dict(manifest.total_dead_letters)
         self.status.joins = [self._join(join, manifest) for join in plan.joins]
