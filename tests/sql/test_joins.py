@@ -292,9 +292,9 @@ def test_in_with_a_subquery_is_told_the_spelling_with_exists(spec: JobSpec, word
 @pytest.mark.parametrize(
     ("join", "emit", "hint"),
     [
-        ("LEFT JOIN", "", "never live: aggregate the inner join"),
-        ("FULL JOIN", "EVERY 10 seconds", "never live: aggregate the inner join"),
-        ("RIGHT JOIN", "EMIT FINAL", "write EMIT FINAL over the inner join, and write the rows without a match"),
+        ("LEFT JOIN", "", "never live. Write one row for each key when it is over"),
+        ("FULL JOIN", "EVERY 10 seconds", "or aggregate the inner join, and write the rows without a match"),
+        ("RIGHT JOIN", "EMIT FINAL", "GROUP BY B.LocationId"),
         ("LEFT SEMI JOIN", "", "aggregate them where you read them"),
     ],
 )
