@@ -74,7 +74,8 @@ class Operator(OperatorParts):
         believed = [self.progress.streams.believe(side, arrivals.spans[side]) for side in Side]
         for side in Side:
             self._receive(side, arrivals, believed[side])
-        self.progress.advance(arrivals, believed)
+        last_words = [self.promises.last_word(side, self.release) for side in Side]
+        self.progress.advance(arrivals, believed, last_words)
 
     def _receive(self, side: Side, arrivals: Arrivals, limit: int) -> None:
         """Turn away what is late or too far ahead, hear the promises, keep the other rows as chunks."""

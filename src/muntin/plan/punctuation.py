@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, expm1
 
-from muntin.model import Axis, Pattern, Side, Stream
+from muntin.model import Axis, Pattern, Punctuation, Side, Stream
 from muntin.model.types import INTEGERS
 from muntin.plan.joins import Plan, SharedJoin
 
@@ -64,12 +64,17 @@ def _columns(join: SharedJoin, side: Side) -> dict[str, str] | None:
 
 def _marks(join: SharedJoin, side: Side) -> bool:
     punctuation = join.streams[side].punctuation
-    if punctuation is None or not join.keys:
+    if punctuation is None or not join.keys or _says_nothing(punctuation):
         return False
     if not punctuation.columns:
         return True
     columns = _columns(join, side)
     return columns is not None and set(punctuation.columns) == set(columns)
+
+
+def _says_nothing(punctuation: Punctuation) -> bool:
+    """Whether punctuations only tell how far their stream has come: those about a list without values."""
+    return punctuation.pattern is Pattern.LIST and not punctuation.values
 
 
 def _is_unique(join: SharedJoin, side: Side) -> bool:
@@ -84,7 +89,9 @@ def _is_unique(join: SharedJoin, side: Side) -> bool:
 def punctuates_no_key(plan: Plan, stream: Stream) -> bool:
     """Whether a stream has punctuations that are about no join's key."""
     readers = [(join, side) for join in plan.joins for side in Side if join.streams[side].name == stream.name]
-    return stream.punctuation is not None and bool(readers) and not any(_marks(*reader) for reader in readers)
+    if stream.punctuation is None or _says_nothing(stream.punctuation):
+        return False
+    return bool(readers) and not any(_marks(*reader) for reader in readers)
 
 
 def speakers(plan: Plan) -> dict[str, tuple[int, bool]]:
@@ -104,9 +111,10 @@ def is_without_windows(join: SharedJoin) -> bool:
     return any(cuts[-1] == FOR_GOOD for cuts in join.cuts)
 
 
-def is_range(join: SharedJoin, side: Side) -> bool:
+def pattern_of(join: SharedJoin, side: Side) -> Pattern | None:
+    """Which keys the punctuations of a side are about; None where it has none about the key of the join."""
     punctuation = join.streams[side].punctuation
-    return punctuation is not None and punctuation.pattern is Pattern.RANGE and _marks(join, side)
+    return punctuation.pattern if punctuation is not None and _marks(join, side) else None
 
 
 @dataclass(frozen=True)

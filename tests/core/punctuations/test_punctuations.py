@@ -26,8 +26,11 @@ MARKS = {
     "both": " PUNCTUATION WHEN closed",
     "list": " PUNCTUATION WHEN closed FOR k IN (v, k)",
     "range": " PUNCTUATION WHEN closed FOR k BETWEEN v AND v + 1",
+    "every": " PUNCTUATION WHEN closed FOR *",
+    "none": " PUNCTUATION WHEN closed FOR k IN ()",
+    "void": " PUNCTUATION WHEN closed FOR k BETWEEN v AND v - 1",
 }
-"""Punctuations are about the join's key, whatever it is, or about `k`."""
+"""Punctuations are about the join's key, whatever it is, about `k`, about every key or about none."""
 
 
 @st.composite
@@ -40,13 +43,13 @@ def worlds(draw: st.DrawFn, time: bool = False) -> dict:
     many = [draw(queries(f"q{n}", alike=True)) for n in range(draw(st.integers(1, 3)))]
     if time:
         many = [q for q in many if q["key"] and Axis.ROWS not in q["window"].axes] or [draw(_plain())]
-    kinds = ["", "marks", "unique", "both", "list", *([] if time else ["range"])]
+    kinds = ["", "marks", "unique", "both", "list", "none", "void", *([] if time else ["range", "every", "every"])]
     promises = [draw(st.sampled_from(kinds)) for _ in "AB"]
     batches = [tuple([{**r, "closed": draw(st.sampled_from([None, False, False, True]))} for r in draw(rows(2 * n))]
                      for _ in "AB") for n in range(steps)]  # fmt: skip
     return {
         "lateness": draw(st.sampled_from([0, 2, 20])),
-        "binding": draw(st.sampled_from([None, 30])),
+        "binding": 30 if "every" in promises else draw(st.sampled_from([None, 30])),
         "promises": promises,
         "queries": many,
         "batches": batches,
@@ -97,7 +100,6 @@ class Judge:
 
     def __init__(self, world: dict):
         self.world = world
-        admitted = [oracle.admit([b[side] for b in world["batches"]], world["lateness"])[0] for side in (0, 1)]
         self.groups = defaultdict(list)
         alone = world["strategy"] == "isolated"
         for q in world["queries"]:
@@ -105,11 +107,16 @@ class Judge:
         self.kept, self.broken, self.eras = {}, {}, {}
         for group, many in self.groups.items():
             self.kept[group], self.broken[group], self.eras[group] = [], [], []
-            for side in (0, 1):
-                kept, broken, eras = self._stream(admitted[side], side, many)
+            for side, admitted in enumerate(self._admitted(group[1])):
+                kept, broken, eras = self._stream(admitted, side, many)
                 self.kept[group].append(kept)
                 self.broken[group].append(broken)
                 self.eras[group].append(eras)
+
+    def _admitted(self, key: tuple | None) -> tuple[list, list]:
+        """The rows that are not late, in a join on this key."""
+        ends = [(lambda r: r["closed"]) if kind == "every" and key else None for kind in self.world["promises"]]
+        return oracle.admit_both(self.world["batches"], self.world["lateness"], tuple(ends))
 
     def _stream(self, admitted: list, side: int, many: list[dict]) -> tuple:
         kind, key = self.world["promises"][side], many[0]["key"]
@@ -121,29 +128,31 @@ class Judge:
         longest = [q["window"].side(s) for q in many for s in (0, 1) if q["window"].axes[s] is Axis.TIME]
         binding = max(self.world["binding"] or 0, max(longest, default=86_400_000_000))
         unique = kind in ("unique", "both") and "k" in key
-        return oracle.promised(data, marks, oracle.columns(*key), binding, unique)
+        return oracle.promised(data, marks, oracle.columns(*key), binding, unique, every=kind == "every")
 
     @staticmethod
     def _meant(kind: str, key: tuple | None, row: dict) -> list[dict]:
         """Punctuations of single keys that stand for one of a list or a range; none for a join on another key."""
-        if kind in ("marks", "both"):
+        if kind in ("marks", "both", "every"):
             return [row]
-        if key != ("k",):
+        if key != ("k",) or kind in ("none", "void"):
             return []
         if kind == "list":
             return [{**row, "k": value} for value in (row["v"], row["k"])]
         return [] if row["v"] is None else [{**row, "k": value} for value in (row["v"], row["v"] + 1)]
 
-    def says_nothing(self, side: int) -> list[int]:
-        """The ids of punctuations about no value, where all queries have one key."""
+    def faulty(self, side: int) -> list[int]:
+        """The ids of punctuations that lack the value that they are about, where all queries have one key.
+
+        Those about a list or a range without a value in it say nothing, and are no fault.
+        """
         (key,) = {group[1] for group in self.groups}
         kind = self.world["promises"][side]
-        if key is None or kind not in MARKS or (kind in ("list", "range") and key != ("k",)):
-            return []  # they are about no join's key, which is another fault
-        admitted = oracle.admit([b[side] for b in self.world["batches"]], self.world["lateness"])[0]
-        marks = [r for r in admitted if r["closed"] is True]
-        meant = [(r["id"], [[m[c] for c in key] for m in self._meant(kind, key, r)]) for r in marks]
-        return [i for i, keys in meant if all(None in values for values in keys)]
+        about = {"marks": key, "both": key, "range": ("v",), "void": ("v",)}.get(kind)
+        if key is None or about is None or (kind in ("range", "void") and key != ("k",)):
+            return []  # those that are about no join's key have another fault
+        marks = [r for r in self._admitted(key)[side] if r["closed"] is True]
+        return [r["id"] for r in marks if None in [r[c] for c in about]]
 
     def answers(self) -> dict[str, list]:
         want = {}
@@ -220,7 +229,7 @@ def test_promises_never_change_an_answer_and_broken_ones_are_reported(world):
             broken = [i for i, reason in zip(found, reasons, strict=True) if reason.startswith("broken")]
             assert sorted(broken) == sorted(r["id"] for r in judge.broken[next(iter(judge.groups))][side])
             silent = [i for i, reason in zip(found, reasons, strict=True) if reason.startswith("punctuation")]
-            assert sorted(silent) == sorted(judge.says_nothing(side)), "each is told once, whatever the shards"
+            assert sorted(silent) == sorted(judge.faulty(side)), "each is told once, whatever the shards"
     for n in range(len(local.plan.joins)):
         for shard, counters in zip(local.shards[n], local.counters(n), strict=True):
             assert counters.state_rows == counters.held_rows == [0, 0] and not shard.log, "an ended job keeps nothing"

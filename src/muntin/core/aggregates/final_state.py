@@ -272,13 +272,15 @@ class FinalState:
         self.groups.close(groups)
         self._keys.close(keys)
 
-    def open_keys(self) -> tuple[pa.ChunkedArray, Int64s, Int64s]:
-        """The keys of the groups that there are, where the key is one column: its values, and both halves."""
-        (pair,), groups = self.join.keys, self.groups.opened
-        number = next(n for n, g in enumerate(self.family.groups) if g.sql in (pair.left.sql, pair.right.sql))
-        values = self._named.take(self.groups.slots.rows[groups])[f"g.{number}"]
+    def open_keys(self) -> tuple[list[pa.ChunkedArray], Int64s, Int64s]:
+        """The keys of the groups that there are: their values column by column, and both halves."""
+        groups = self.groups.opened
+        named, values = self._named.take(self.groups.slots.rows[groups]), []
+        for pair in self.join.keys:
+            number = next(n for n, g in enumerate(self.family.groups) if g.sql in (pair.left.sql, pair.right.sql))
+            values.append(named[f"g.{number}"].cast(arrow_type(pair.type), safe=False))
         halves = self.groups.columns[KEY][groups]
-        return values.cast(arrow_type(pair.type), safe=False), halves[:, 0].copy(), halves[:, 1].copy()
+        return values, halves[:, 0].copy(), halves[:, 1].copy()
 
     # -- durability -----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from muntin.core.punctuations.propagation import NewPromises
 from muntin.core.storage import ChunkLog, SidesImage
 from muntin.kernels.arrays import Int64s
 from muntin.kernels.join import Rows
+from muntin.kernels.promises import NONE
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
@@ -100,6 +101,10 @@ class NoPromises:
     def receive(self, side: Side, marks: pa.Table, chunks: ChunkLog, counters: Counters) -> RefusedRows:
         """Take in punctuations that are not late; returns those that say nothing, with the reason."""
         return []
+
+    def last_word(self, side: Side, release: int) -> int:
+        """The time from which on a stream has promised to send nothing at all; NONE where it has not."""
+        return NONE
 
     def meet(self, view: JoinView, rows: Rows, before: int, chunks: ChunkLog, counters: Counters) -> HeededRows:
         """Hold rows against the promises before them; `before` is the release point that they come after."""

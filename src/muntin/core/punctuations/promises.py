@@ -39,11 +39,12 @@ from muntin.core.punctuations.ranges import RangePromises
 from muntin.core.punctuations.rules import PromiseRules
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
 from muntin.kernels.arrays import Int64s, UInt8s
+from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.join import Rows
 from muntin.kernels.promises import BROKEN, COVERED, NONE, SILENT, Table
-from muntin.model import Side
+from muntin.model import Pattern, Side
 from muntin.plan import SharedJoin
-from muntin.plan.punctuation import FOR_GOOD, is_range
+from muntin.plan.punctuation import FOR_GOOD, pattern_of
 from muntin.plan.punctuation_modes import are_used
 
 REASON = "_reason"
@@ -139,6 +140,9 @@ class Promises(NoPromises):
         self._arrived[side] += rows.num_rows
         return rows.set_column(rows.column_names.index(ARRIVAL), ARRIVAL, pa.array(numbers))
 
+    def last_word(self, side: Side, release: int) -> int:
+        return self._ranges.last_word(side, release)
+
     def receive(self, side: Side, marks: pa.Table, chunks: ChunkLog, counters: Counters) -> RefusedRows:
         valid = pc.is_valid(marks[H1])
         malformed, marks = marks.filter(pc.invert(valid)), marks.filter(valid)
@@ -152,8 +156,11 @@ class Promises(NoPromises):
         """Log punctuations in time order, and let them wait until the join has come past them."""
         join = self._rules.join
         until = pa.array(np.minimum(marks[TS].to_numpy() + self._rules.binding_us[side], FOR_GOOD))
-        if is_range(join, side):
-            columns = [marks[TS], until, *range_ends(join, side, marks)]
+        pattern = pattern_of(join, side)
+        if pattern is Pattern.RANGE or pattern is Pattern.EVERY:
+            nowhere = pa.nulls(marks.num_rows, arrow_type(join.keys[0].type))
+            ends = range_ends(join, side, marks) if pattern is Pattern.RANGE else (nowhere, nowhere)
+            columns = [marks[TS], until, *ends]
             self._ranges.add(side, self._log.next_list(side), columns, chunks)
             return
         columns = [marks[TS], marks[H1], marks[H2], until, *key_columns(join, side, marks)]

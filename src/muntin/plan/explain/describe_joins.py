@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 
-from muntin.model import AUTO, Aggregation, Axis, JoinKind, Query, Settings, Side, Stream
+from muntin.model import AUTO, Aggregation, Axis, JoinKind, Pattern, Query, Settings, Side, Stream
 from muntin.plan.choose import Choice
 from muntin.plan.cost import Constants
 from muntin.plan.explain.description import (
@@ -30,7 +30,7 @@ from muntin.plan.families import combined, distinct_values_sent
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
-from muntin.plan.punctuation import PromiseLag, promising
+from muntin.plan.punctuation import PromiseLag, pattern_of, promising
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES, PunctuationMode
 from muntin.plan.response_times import burst_of
 from muntin.plan.schedulers import SCHEDULERS
@@ -153,6 +153,7 @@ def _promise(load: JoinLoad, side: Side, mode: PunctuationMode) -> PromiseUse | 
         stream=join.streams[side].name,
         unique=said.unique,
         punctuated=said.marked,
+        every_key=pattern_of(join, side) is Pattern.EVERY,
         binding_us=None if mode.binds_for_good else said.binding_us,
         frees_rows_of=join.streams[freed].name,
         rows_left=left,

@@ -226,6 +226,8 @@ class PromiseUse:
     stream: str
     unique: bool
     punctuated: bool
+    every_key: bool
+    """Whether a punctuation is about all keys at once."""
     binding_us: int | None
     frees_rows_of: str
     rows_left: float | None
