@@ -8,7 +8,6 @@ whichever join reads the stream.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, expm1
 
 from muntin.model import Axis, Pattern, Punctuation, Side, Stream
 from muntin.model.types import INTEGERS
@@ -18,9 +17,6 @@ FOR_GOOD = 1 << 61
 """A binding time that never ends."""
 WITHOUT_WINDOW_US = 86_400_000_000
 """How long a promise binds where only rows are counted and the stream says nothing."""
-BISECTIONS = 60
-FEW = 0.01
-"""Where fewer rows stay for their whole window they say nothing of how many wait: then all are taken to."""
 
 
 @dataclass(frozen=True)
@@ -115,46 +111,6 @@ def pattern_of(join: SharedJoin, side: Side) -> Pattern | None:
     """Which keys the punctuations of a side are about; None where it has none about the key of the join."""
     punctuation = join.streams[side].punctuation
     return punctuation.pattern if punctuation is not None and _marks(join, side) else None
-
-
-@dataclass(frozen=True)
-class PromiseLag:
-    """How promises free the rows of a stream: a part `open` of them has to wait for the promise for its key, for
-    `lag_s` on average.
-
-    What is kept is then what comes times how long it stays (Little's law), a row staying until its promise or its
-    window ends, whichever is first. Lags are taken to be exponential. Equation 1 asks instead how many keys have been
-    promised since the beginning of the stream, which says little of the keys that are in a window now.
-    """
-
-    open: float
-    lag_s: float
-
-    def rows(self, rate: float, window_s: float) -> float:
-        """Rows of the stream in the state, where `rate` come in a second and a window holds them for `window_s`."""
-        return rate * self.open * self.lag_s * -expm1(-window_s / self.lag_s)
-
-    @classmethod
-    def assumed(cls, keys: float, promises_rate: float) -> PromiseLag:
-        """Where nothing was measured: rows and promises of a key come in any order, and promises go through the keys
-        one after the other."""
-        return cls(0.5, keys / max(promises_rate, 1e-9) / 2)
-
-    @classmethod
-    def measured(cls, rate: float, stored: float, kept: float, expired: float, window_s: float) -> PromiseLag:
-        """From a join that ran under a window: rows a second, the part of them that was stored, the rows that were kept
-        on average, and the part of those that left that did so with their window.
-
-        Stored rows are taken to be of two kinds: some are freed almost at once, the others wait. How long rows stay
-        and how many stay to the end then say how many wait, and for how long.
-        """
-        part = min(kept / max(rate * stored, 1e-9) / window_s, 1.0)  # of the window, for which a row stays
-        low, high = 1e-6, 1e3
-        for _ in range(BISECTIONS):
-            lags = (low + high) / 2  # the window, counted in lags
-            all_wait, longer = -expm1(-lags) / lags, part > expired * expm1(min(lags, 500.0)) / lags
-            low, high = (lags, high) if (part < all_wait if expired < FEW else longer) else (low, lags)
-        return cls(stored if expired < FEW else stored * min(1.0, expired * exp(low)), window_s / low)
 
 
 def rows_after(rate: float, window_s: float, promises_rate: float, seconds: float, values: float) -> float:

@@ -271,7 +271,9 @@ def test_the_state_is_never_larger_than_without_promises_and_a_restart_changes_n
     assert one == two and of_outputs(with_, world) == of_outputs(again, world)
     assert sizes["pwjoin"] == sizes["again"]
     for mine, plain in zip(sizes["pwjoin"], sizes["off"], strict=True):
-        for (kept, _), (others, _) in zip(mine, plain, strict=True):
+        for (kept, held), (others, waiting) in zip(mine, plain, strict=True):
+            if "every" in world["promises"]:  # nobody waits for such a stream, so rows go on to the state sooner
+                kept, others = ([sum(n) for n in zip(*both, strict=True)] for both in ((kept, held), (others, waiting)))
             assert all(a <= b for a, b in zip(kept, others, strict=True))
     for n in range(len(with_.plan.joins)):
         for mine, others in zip(with_.counters(n), again.counters(n), strict=True):

@@ -231,6 +231,8 @@ class PromiseUse:
     binding_us: int | None
     frees_rows_of: str
     rows_left: float | None
+    lags_known: str | None
+    """How it is known how long rows wait for promises: `measured`, or `assumed`."""
 
 
 @dataclass(frozen=True)
