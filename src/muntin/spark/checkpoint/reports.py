@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from muntin.core.batch import Counters
 from muntin.core.selections import ClassTally
+from muntin.model.records import LEFT_OUT
 from muntin.plan.promise_lags import LagCounts
 
 
@@ -64,8 +65,8 @@ class ShardReport:
     top_keys: list[TopKey] = field(default_factory=lambda: [TopKey(), TopKey()])
     seconds: float = 0.0
     """Of one core, that the operator took."""
-    lags: list[LagCounts] = field(default_factory=list)
-    """How long before and after rows the promises for their keys came; none where nobody promises."""
+    lags: list[LagCounts] | None = field(default=None, metadata=LEFT_OUT)
+    """How long before and after rows the promises for their keys came; None where nobody promises."""
 
     @property
     def name(self) -> str:
