@@ -83,3 +83,31 @@ def test_promises_hold_over_restarts_and_each_key_is_told_over_once(spark: Any, 
     assert status["dead_letters"] == {"broken": 2, "punctuation": 1}
     counters = status["joins"][0]["counters"]
     assert counters["inserted"] == [40, 0] and counters["purged"][0] >= 28 and counters["dropped"] == [0, 190]
+
+
+ENDS = """
+SET shards = 2;
+CREATE STREAM A (ts TIMESTAMP, id BIGINT, k BIGINT, closed BOOLEAN) TIMESTAMP BY ts PUNCTUATION WHEN closed FOR *
+  BINDING 1 hour WITH (format = 'parquet', path = '{root}/A');
+CREATE STREAM B (ts TIMESTAMP, id BIGINT, k BIGINT, closed BOOLEAN) TIMESTAMP BY ts PUNCTUATION WHEN closed FOR k IN ()
+  WITH (format = 'parquet', path = '{root}/B');
+CREATE QUERY q AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 60 seconds;
+"""
+
+
+def test_nobody_waits_for_a_stream_that_has_said_that_it_is_over(spark: Any, tmp_path: Path):
+    """A ends at 10; B goes on to 40 and then says that it has come to 50. The run is not bounded."""
+    a = [(t, t, t % 3, False) for t in range(10)] + [(10, 100, None, True)]
+    b = [(t, t, t % 5, False) for t in range(40)] + [(50, 100, 1, True)]
+    for name, rows in (("A", a), ("B", b)):
+        (tmp_path / name).mkdir()
+        columns = [dict(zip(SCHEMA.names, (r[0] * SECOND, *r[1:]), strict=True)) for r in rows]
+        pq.write_table(pa.Table.from_pylist(columns, SCHEMA), tmp_path / name / "0.parquet")
+    (tmp_path / "job.sql").write_text(ENDS.format(root=tmp_path))
+    job = Job.from_file(spark, tmp_path / "job.sql")
+    job.start(output=tmp_path / "out", checkpoint=tmp_path / "ckpt", mode="available-now").await_termination()
+    found = sorted((row["a"], row["b"]) for row in written(tmp_path / "out" / "q"))
+    assert found == [(i, j) for i in range(10) for j in range(40) if i % 3 == j % 5]
+    join = read_status(tmp_path / "ckpt")["joins"][0]
+    assert join["idle"] == [True, False] and join["counters"]["state_rows"][1] == 0
+    assert not written(tmp_path / "out" / "_dead_letters")

@@ -204,6 +204,7 @@ JOBS = [
     (f"{T} TIMESTAMP BY ts PUNCTUATION WHEN ts IS NULL FOR «nope» {W}", "S has no column nope"),
     (f"{T} TIMESTAMP BY ts PUNCTUATION WHEN ts IS NULL FOR (ts, «ts») {W}", "ts is named twice"),
     (f"{T} TIMESTAMP BY ts PUNCTUATION WHEN ts IS NULL FOR ts IN («1») {W}", "ts is timestamp, this is int"),
+    (f"{T} TIMESTAMP BY ts PUNCTUATION WHEN ts IS NULL FOR * «IN» (ts) {W}", "unexpected IN"),
     (f"{T} TIMESTAMP BY ts PUNCTUATION WHEN ts IS NULL FOR ts BETWEEN ts «WITH» (format = 'x')", "no two ends"),
     (f"{T} TIMESTAMP BY ts BINDING «5 s» {W}", "S promises nothing that could bind"),
     (f"{T} TIMESTAMP BY ts PUNCTUATION WHEN ts IS NULL BINDING «0 s» {W}", "BINDING must be longer than zero"),

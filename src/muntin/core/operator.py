@@ -74,7 +74,8 @@ class Operator(OperatorParts):
         believed = [self.progress.streams.believe(side, arrivals.spans[side]) for side in Side]
         for side in Side:
             self._receive(side, arrivals, believed[side])
-        self.progress.advance(arrivals, believed)
+        last_words = [self.promises.last_word(side, self.release) for side in Side]
+        self.progress.advance(arrivals, believed, last_words)
 
     def _receive(self, side: Side, arrivals: Arrivals, limit: int) -> None:
         """Turn away what is late or too far ahead, hear the promises, keep the other rows as chunks."""
@@ -98,13 +99,15 @@ class Operator(OperatorParts):
 
     def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
         """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
+        # What promises free is taken out first: a row whose window has ended meanwhile still tells how long it waited.
+        self.promises.free(self.view, self._step.new_promises, self.chunks, self.counters)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
             self.state.forget(side, self.progress.now(side), self.counters)
         step, before = self._step, self._step.before
         self.chunks.expire(self.progress.stale_before, self.release)
         ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
-        punctuations = self.promises.take_effect(self.view, step.new_promises, before, self.chunks, self.counters)
+        punctuations = self.promises.tell(self.view, before, self.counters)
         if self.promises.frees_rows:
             self.state.relist(self.progress.places, self.counters)
         self._check_state_limit()

@@ -243,11 +243,11 @@ def count_rows(index, side, h1s, h2s):
 
 
 @kernel
-def purge_keys(index, side, h1s, h2s, until, gone, places):
+def purge_keys(index, side, h1s, h2s, until, gone, places, by):
     """Take the rows of one side with these keys out of the index, up to the place `until` of each.
 
-    `gone` receives their numbers with their classes, `places` their places; returns how many there were. Entries of the
-    time list stay behind: only stale rows are ever taken by them.
+    `gone` receives their numbers with their classes, `places` their places, `by` which of the keys they have; returns
+    how many there were. Entries of the time list stay behind: only stale rows are ever taken by them.
     """
     control, table, slots, slab = index
     total = 0
@@ -263,7 +263,7 @@ def purge_keys(index, side, h1s, h2s, until, gone, places):
             entry = off + ((head + taken) & mask)
             if slab[entry, 0] > until[n]:
                 break
-            gone[total], places[total] = slab[entry, 1], slab[entry, 0]
+            gone[total], places[total], by[total] = slab[entry, 1], slab[entry, 0], n
             taken += 1
             total += 1
         if taken > 0:

@@ -11,11 +11,15 @@ if TYPE_CHECKING:
 
 
 class Pattern(StrEnum):
-    """Which values a punctuation is about: those of the row itself, those of a list, or a range with both ends."""
+    """Which values a punctuation is about: those of the row itself, of a list, of a range with both ends, or every one.
+
+    A list or range may have no value in it: it then says nothing, and tells only how far its stream has come.
+    """
 
     OWN = "own"
     LIST = "list"
     RANGE = "range"
+    EVERY = "every"
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Punctuation:
 
     `columns` are those that it is about, () for the join key, whatever that is. A list or range is about one column;
     `values` are the list, or the two ends of the range. All expressions name columns as those of a left side.
+    A punctuation about every value is about the join key.
     """
 
     when: Expr

@@ -9,7 +9,7 @@ Sections are those of docs/semantics.md.
 from muntin.oracle.aggregates import By, aggregate, final, first
 from muntin.oracle.join import DeadLetter, Key, Pair, Promise, Row, admit, answer, columns, same_key
 from muntin.oracle.outer import NULLS, delivered
-from muntin.oracle.punctuations import ends, promised
+from muntin.oracle.punctuations import admit_both, ends, promised
 
 __all__ = [
     "NULLS",
@@ -20,6 +20,7 @@ __all__ = [
     "Promise",
     "Row",
     "admit",
+    "admit_both",
     "aggregate",
     "answer",
     "columns",

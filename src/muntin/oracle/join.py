@@ -36,11 +36,14 @@ class Pair(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """From `ts` on, and up to `until`, a stream has promised not to send a key."""
+    """From `ts` on, and up to `until`, a stream has promised not to send a key; None: any key."""
 
-    key: Sequence[Any]
+    key: Sequence[Any] | None
     ts: int
     until: int
+
+    def is_about(self, key: Sequence[Any]) -> bool:
+        return same_key(key if self.key is None else self.key, key)
 
 
 def admit(
@@ -130,6 +133,4 @@ def _match(
 
 def _was_given_up(row: Row, ts: int, earlier_ts: int, key: Key | None, promises: Sequence[Promise]) -> bool:
     """Whether the earlier row need not wait for this one: a promise said so, which has lapsed before this row came."""
-    return key is not None and any(
-        p.until < ts and earlier_ts <= p.until and same_key(p.key, key(row)) for p in promises
-    )
+    return key is not None and any(p.until < ts and earlier_ts <= p.until and p.is_about(key(row)) for p in promises)

@@ -8,9 +8,8 @@ whichever join reads the stream.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, expm1
 
-from muntin.model import Axis, Pattern, Side, Stream
+from muntin.model import Axis, Pattern, Punctuation, Side, Stream
 from muntin.model.types import INTEGERS
 from muntin.plan.joins import Plan, SharedJoin
 
@@ -18,9 +17,6 @@ FOR_GOOD = 1 << 61
 """A binding time that never ends."""
 WITHOUT_WINDOW_US = 86_400_000_000
 """How long a promise binds where only rows are counted and the stream says nothing."""
-BISECTIONS = 60
-FEW = 0.01
-"""Where fewer rows stay for their whole window they say nothing of how many wait: then all are taken to."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +60,17 @@ def _columns(join: SharedJoin, side: Side) -> dict[str, str] | None:
 
 def _marks(join: SharedJoin, side: Side) -> bool:
     punctuation = join.streams[side].punctuation
-    if punctuation is None or not join.keys:
+    if punctuation is None or not join.keys or _says_nothing(punctuation):
         return False
     if not punctuation.columns:
         return True
     columns = _columns(join, side)
     return columns is not None and set(punctuation.columns) == set(columns)
+
+
+def _says_nothing(punctuation: Punctuation) -> bool:
+    """Whether punctuations only tell how far their stream has come: those about a list without values."""
+    return punctuation.pattern is Pattern.LIST and not punctuation.values
 
 
 def _is_unique(join: SharedJoin, side: Side) -> bool:
@@ -84,7 +85,9 @@ def _is_unique(join: SharedJoin, side: Side) -> bool:
 def punctuates_no_key(plan: Plan, stream: Stream) -> bool:
     """Whether a stream has punctuations that are about no join's key."""
     readers = [(join, side) for join in plan.joins for side in Side if join.streams[side].name == stream.name]
-    return stream.punctuation is not None and bool(readers) and not any(_marks(*reader) for reader in readers)
+    if stream.punctuation is None or _says_nothing(stream.punctuation):
+        return False
+    return bool(readers) and not any(_marks(*reader) for reader in readers)
 
 
 def speakers(plan: Plan) -> dict[str, tuple[int, bool]]:
@@ -104,49 +107,10 @@ def is_without_windows(join: SharedJoin) -> bool:
     return any(cuts[-1] == FOR_GOOD for cuts in join.cuts)
 
 
-def is_range(join: SharedJoin, side: Side) -> bool:
+def pattern_of(join: SharedJoin, side: Side) -> Pattern | None:
+    """Which keys the punctuations of a side are about; None where it has none about the key of the join."""
     punctuation = join.streams[side].punctuation
-    return punctuation is not None and punctuation.pattern is Pattern.RANGE and _marks(join, side)
-
-
-@dataclass(frozen=True)
-class PromiseLag:
-    """How promises free the rows of a stream: a part `open` of them has to wait for the promise for its key, for
-    `lag_s` on average.
-
-    What is kept is then what comes times how long it stays (Little's law), a row staying until its promise or its
-    window ends, whichever is first. Lags are taken to be exponential. Equation 1 asks instead how many keys have been
-    promised since the beginning of the stream, which says little of the keys that are in a window now.
-    """
-
-    open: float
-    lag_s: float
-
-    def rows(self, rate: float, window_s: float) -> float:
-        """Rows of the stream in the state, where `rate` come in a second and a window holds them for `window_s`."""
-        return rate * self.open * self.lag_s * -expm1(-window_s / self.lag_s)
-
-    @classmethod
-    def assumed(cls, keys: float, promises_rate: float) -> PromiseLag:
-        """Where nothing was measured: rows and promises of a key come in any order, and promises go through the keys
-        one after the other."""
-        return cls(0.5, keys / max(promises_rate, 1e-9) / 2)
-
-    @classmethod
-    def measured(cls, rate: float, stored: float, kept: float, expired: float, window_s: float) -> PromiseLag:
-        """From a join that ran under a window: rows a second, the part of them that was stored, the rows that were kept
-        on average, and the part of those that left that did so with their window.
-
-        Stored rows are taken to be of two kinds: some are freed almost at once, the others wait. How long rows stay
-        and how many stay to the end then say how many wait, and for how long.
-        """
-        part = min(kept / max(rate * stored, 1e-9) / window_s, 1.0)  # of the window, for which a row stays
-        low, high = 1e-6, 1e3
-        for _ in range(BISECTIONS):
-            lags = (low + high) / 2  # the window, counted in lags
-            all_wait, longer = -expm1(-lags) / lags, part > expired * expm1(min(lags, 500.0)) / lags
-            low, high = (lags, high) if (part < all_wait if expired < FEW else longer) else (low, lags)
-        return cls(stored if expired < FEW else stored * min(1.0, expired * exp(low)), window_s / low)
+    return punctuation.pattern if punctuation is not None and _marks(join, side) else None
 
 
 def rows_after(rate: float, window_s: float, promises_rate: float, seconds: float, values: float) -> float:

@@ -34,6 +34,7 @@ from muntin.kernels.arrays import Bools, Floats, Int64s
 from muntin.model import Axis, Query, Side
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.joins import Cuts, Partition, SharedJoin, signature
+from muntin.plan.promise_lags import MeasuredLags
 from muntin.plan.regions import Predicates, Regions
 
 Known = Literal["assumed", "declared", "measured"]
@@ -100,6 +101,8 @@ class Traffic:
     mixes: tuple[Mix, Mix]
     known: Known
     queries: tuple[Query, ...]
+    lags: tuple[MeasuredLags | None, MeasuredLags | None] = (None, None)
+    """How long rows of each side wait for promises, where that was measured."""
 
     def mix(self, join: SharedJoin, side: Side) -> Mix:
         """The rows of the stream as a join sees them: those of another part of the stream are wanted by no query."""
@@ -157,7 +160,8 @@ def traffic_of(join: SharedJoin, knowledge: Knowledge = NOTHING) -> Traffic:
     left, right = (mix.fractions for mix in seen.mixes)
     known = {q.name: (float(left[n]), float(right[n])) for n, q in enumerate(seen.queries)}
     rates = {stream.name: rate for stream, rate in zip(join.streams, seen.rates, strict=True)}
-    return assumed(join, rates, match=seen.match, selectivities={**knowledge.selectivities, **known})
+    found = assumed(join, rates, match=seen.match, selectivities={**knowledge.selectivities, **known})
+    return replace(found, lags=seen.lags)
 
 
 def measured(

@@ -3,7 +3,7 @@
     SET name = value
     CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column | expression
       [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
-      [PUNCTUATION WHEN condition [FOR column [BETWEEN x AND y | IN (x, ...)]]] [BINDING d]
+      [PUNCTUATION WHEN condition [FOR * | FOR column [BETWEEN x AND y | IN ([x, ...])]]] [BINDING d]
       WITH (option = 'value', ...)
     CREATE [OR REPLACE] QUERY name AS
       [WITH name AS (subquery), ...]
@@ -203,6 +203,8 @@ class MuntinParser(ValueParser):
             self._fail("expected a condition after WHEN", "write PUNCTUATION WHEN closed")
         if not self._match_text_seq("FOR"):
             return self._marked(start, PunctuationClause(this=when))
+        if self._match(TokenType.STAR):
+            return self._marked(start, PunctuationClause(this=when, pattern="every"))
         if self._curr and self._curr.token_type == TokenType.L_PAREN:
             columns = self._parse_wrapped_csv(lambda: self._parse_name("a column"))
             return self._marked(start, PunctuationClause(this=when, columns=columns))
@@ -214,8 +216,6 @@ class MuntinParser(ValueParser):
             pattern, values = "range", [low, high]
         elif self._match(TokenType.IN):
             pattern, values = "list", self._parse_wrapped_csv(self._parse_bitwise)
-            if not values:
-                self._fail("the list is empty", "write FOR column IN (first, second)")
         clause = PunctuationClause(this=when, columns=columns, pattern=pattern, expressions=values)
         return self._marked(start, clause)
 

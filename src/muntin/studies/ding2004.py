@@ -8,7 +8,7 @@ taken out, a partner looked at, or a punctuation looked up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +19,8 @@ from muntin.generate import Punctuated
 from muntin.generate.arrivals import START_US
 from muntin.generate.punctuated import punctuated_streams
 from muntin.model import UsageError
-from muntin.plan.punctuation import PromiseLag, rows_after
+from muntin.plan.promise_lags import LagCounts, MeasuredLags
+from muntin.plan.punctuation import rows_after
 from muntin.sql import parse_job
 from muntin.studies.study import (
     PAPER,
@@ -50,11 +51,13 @@ def streams(a: str, b: str, seed: int, irrelevant: bool = False) -> dict[str, pa
 
 @dataclass(frozen=True)
 class Sampled:
-    """Rows of each side in the state and punctuations of the output at each sample, and what was done in all."""
+    """Rows of each side in the state, punctuations of the output at each sample, what was done in all, and lags."""
 
     states: list[tuple[int, int]]
     told: list[int]
     counters: Counters
+    lags: tuple[LagCounts, LagCounts] | None
+    """Of each side, counted since the windows were full; None where promises are not used."""
 
     @property
     def state(self) -> list[int]:
@@ -64,14 +67,6 @@ class Sampled:
     def steady(self) -> float:
         """Rows in the state once the windows are full."""
         return float(np.mean(self.state[STEADY:]))
-
-    def lag(self, side: int, window_s: float) -> PromiseLag:
-        """How long the rows of a side wait for promises, from what a join with a window has counted."""
-        c = self.counters
-        left = c.purged[side] + c.expired[side]
-        kept = float(np.mean([each[side] for each in self.states[STEADY:]]))
-        stored = c.inserted[side] / c.arrived[side]
-        return PromiseLag.measured(c.arrived[side] / SECONDS, stored, kept, c.expired[side] / max(1, left), window_s)
 
     @property
     def work(self) -> int:
@@ -92,6 +87,7 @@ def run(how: str, window_s: int, a: str, b: str, seed: int, irrelevant: bool = F
     query = f"SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW {window_s} seconds"
     local = LocalJob(parse_job(f"{text} CREATE QUERY q AS {query};"))
     states, told = list[tuple[int, int]](), list[int]()
+    lags: list[list[LagCounts]] = []
     tables = streams(a, b, seed, irrelevant)
     times = {name: (table["ts"].cast(pa.int64()).to_numpy() - START_US) // 1_000_000 for name, table in tables.items()}
     for start in range(0, SECONDS, SAMPLE_S):
@@ -103,7 +99,9 @@ def run(how: str, window_s: int, a: str, b: str, seed: int, irrelevant: bool = F
         left, right = local.counters()[0].state_rows
         states.append((left, right))
         told.append(sum(t.num_rows for t in local.punctuations["q"]))
-    return Sampled(states, told, local.counters()[0])
+        lags.append([replace(counts) for counts in local.shards[0][0].operator.promises.lags])
+    steady = [now.since(then) for then, now in zip(lags[STEADY - 1], lags[-1], strict=True)]
+    return Sampled(states, told, local.counters()[0], (steady[0], steady[1]) if steady else None)
 
 
 # -- figures 8 to 10: PWJoin against WJoin ---------------------------------------------------------------------------
@@ -237,11 +235,10 @@ def _refused(seed: int) -> bool:
 # -- figure 7 and equation 1 -----------------------------------------------------------------------------------------
 
 LEARNED_S = {1: 5, 5: 15, 15: 5}
-"""From which window the lag is learned that predicts another."""
+"""From which window the lags are learned that predict another."""
 LAG = (
-    "what is kept is what comes times how long it stays; how many rows wait and for how long is learned from a join "
-    "with another window, and lags are taken to be exponential. In random order a promise is forgotten "
-    "with its window and rows of its key are stored again; where clusters drift apart, all lags are about the same"
+    "what is kept is what comes times how long it stays. How long before and after rows the promises for their keys "
+    "come is counted by a join with another window; beyond what that could see they are taken to come as they did last"
 )
 PATTERNS = ("cluster-asc-25", "cluster-random-25", ASC, SHORT, "punct-random-100-40")
 
@@ -262,10 +259,12 @@ def _equation_1(pattern: str, window_s: int, seed: int, found: Sampled) -> float
 
 
 def _by_lag(pattern: str, window_s: int, seed: int) -> float:
-    """Both states by the lag of promises, learned from a join with another window."""
+    """Both states by the lag of promises, counted by a join with another window."""
     learned_s = LEARNED_S[window_s]
     found = run("pwjoin", learned_s, pattern, pattern, seed)
-    return sum(found.lag(side, learned_s).rows(found.counters.arrived[side] / SECONDS, window_s) for side in (0, 1))
+    assert found.lags is not None
+    return sum(MeasuredLags(counts, learned_s, learned_s).rows(arrived / SECONDS, window_s, window_s)
+               for counts, arrived in zip(found.lags, found.counters.arrived, strict=True))  # fmt: skip
 
 
 def figure_7(effort: Effort) -> Findings:

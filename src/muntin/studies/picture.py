@@ -63,7 +63,9 @@ def _panel(axis: Any, panel: Panel) -> None:
         long = sum(map(len, names)) > 40
         axis.set_xticks(range(len(names)), names, rotation=25 if long else 0, ha="right" if long else "center")
         axis.grid(axis="x", visible=False)
-        axis.margins(y=0.3 if len(panel.curves) > 1 else 0.05)  # room for the legend
+        axis.margins(y=0.5 if len(panel.curves) > 1 else 0.05)  # room for the legend
+    elif not panel.log_x and all(isinstance(x, int) for curve in panel.curves for x in curve.x):
+        axis.xaxis.get_major_locator().set_params(integer=True)
     if panel.log_x:
         axis.set_xscale("log")
         _plain(axis.xaxis)

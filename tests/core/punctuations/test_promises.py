@@ -28,7 +28,8 @@ def job(window: int = 100, a: str = "", b: str = "", unique: str = "", how: str 
         f"{', UNIQUE (k)' if name in unique else ''}) TIMESTAMP BY ts {clause} WITH (format = 'x', path = 'y');"
         for name, clause in (("A", a), ("B", b))
     )
-    query = f"SELECT A.id AS a, B.id AS b FROM A, B WHERE A.{key} = B.{key} WINDOW {window} microseconds;"
+    equal = " AND ".join(f"A.{column} = B.{column}" for column in key.split())
+    query = f"SELECT A.id AS a, B.id AS b FROM A, B WHERE {equal} WINDOW {window} microseconds;"
     return parse_job(f"SET punctuations = '{how}';{streams}CREATE QUERY q AS {query}")
 
 
@@ -109,6 +110,87 @@ def test_lists_and_ranges_purge_the_keys_that_they_are_about(about):
     counters = local.counters()[0]
     assert counters.purged == [0, 4 * keys]
     assert counters.dropped == [0, 1 if "BETWEEN" in about else 0]
+
+
+EVERY = MARKS + " FOR * BINDING 1 second"
+
+
+@pytest.mark.parametrize("key", ["k", "k id"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_wildcard_frees_all_rows_of_the_other_stream_and_spares_the_state_those_to_come(key, shards):
+    local = LocalJob(job(a=EVERY, key=key), shards)
+    local.push({"A": rows((1, 7), (2, 8), (9, None, True)), "B": rows((3, 7), (4, 8), (5, 9), (10, 8))})
+    assert _sum(local, "purged") == [0, 3], "also those whose key A never had"
+    assert _sum(local, "state_rows") == [2, 0] and _sum(local, "dropped") == [0, 1]
+
+
+def _sum(local: LocalJob, counter: str) -> list[int]:
+    return [sum(getattr(c, counter)[side] for c in local.counters()) for side in Side]
+
+
+def test_nobody_waits_for_a_stream_whose_last_word_is_a_wildcard():
+    waits, goes_on = (LocalJob(job(a=about)) for about in (MARKS + " BINDING 1 second", EVERY))
+    for local, found, held in ((waits, 0, 3), (goes_on, 1, 0)):
+        assert local.push({"A": rows((1, 7), (9, 7, True)), "B": rows((3, 7))})["q"].num_rows == 1
+        for ts in (20, 50):
+            assert local.push({"B": rows((ts, 7))})["q"].num_rows == found
+        local.restart()
+        assert local.push({"B": rows((60, 7))})["q"].num_rows == found
+        assert local.counters()[0].held_rows == [0, held]
+    late = goes_on.push({"A": rows((5, 7), (70, 7), (80, 8))})["q"]
+    assert late.num_rows == 0 and [t["id"].to_pylist() for t in goes_on.late["A"] if t.num_rows] == [[0]]
+    assert [t["id"].to_pylist() for t in goes_on.refused["A"]] == [], "the stream speaks again: B waits for it"
+    goes_on.push({"B": rows((90, 9))})
+    assert [t["id"].to_pylist() for t in goes_on.refused["A"]] == [[1, 2]], "both broke the promise"
+
+
+def test_rows_up_to_a_wildcard_that_come_after_it_do_not_make_the_other_stream_wait():
+    local = LocalJob(job(a="LATENESS 8 microseconds " + EVERY))
+    local.push({"A": rows((9, 1, True)), "B": rows((3, 7))})
+    assert local.push({"A": rows((8, 7)), "B": rows((30, 7))})["q"]["_ts"].cast(pa.int64()).to_pylist() == [8, 30]
+    assert local.counters()[0].held_rows == [0, 0]
+
+
+def test_a_wildcard_ends_the_outputs_of_keys_that_have_a_row():
+    local = LocalJob(job(window=5, a=EVERY))
+    local.push({"A": rows((1, 7), (8, 8), (9, 1, True)), "B": rows((3, 7), (4, 6), (40, 5))})
+    told = [
+        (r["k"], int(r["_ts"].timestamp() * 1e6), r["rule"]) for t in local.punctuations["q"] for r in t.to_pylist()
+    ]
+    assert told == [(8, 12, "early")], "of the others no row was left that could have been met"
+
+
+@pytest.mark.parametrize("about", ["FOR k IN ()", "FOR k BETWEEN id + 1 AND id", "FOR k IN (CAST(NULL AS BIGINT))"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_an_empty_pattern_says_nothing_but_how_far_the_stream_has_come(about, shards):
+    local = LocalJob(job(a=f"{MARKS} {about}"), shards)
+    assert local.push({"A": rows((1, 7)), "B": rows((2, 7), (50, 8))})["q"].num_rows == 0
+    assert local.push({"A": rows((30, 7, True))})["q"].num_rows == 1, "the frontier has moved"
+    local.push({"A": rows((20, 7), (40, 7, True), (41, 7))})
+    for name in ("purged", "dropped", "broken", "malformed", "punctuations", "promises"):
+        assert _sum(local, name) == [0, 0], name
+    assert sum(t.num_rows for t in local.refused["A"]) == 0
+    assert [t["id"].to_pylist() for t in local.late["A"] if t.num_rows] == [[0]]
+    spec = job(a=f"{MARKS} {about}")
+    assert not punctuates_no_key(make_plan(spec), spec.streams["A"])
+
+
+def test_an_empty_pattern_that_is_late_is_told_once():
+    local = LocalJob(job(a=MARKS + " FOR k BETWEEN id + 1 AND id"), 3)
+    local.push({"A": rows((30, 7)), "B": rows((2, 7))})
+    local.push({"A": rows((20, 7, True))})
+    assert sum(t.num_rows for t in local.late["A"]) == 1
+
+
+def test_a_range_without_an_end_is_a_fault():
+    local = LocalJob(job(a=MARKS + " FOR k BETWEEN CAST(NULL AS BIGINT) AND id"))
+    local.push({"A": rows((1, 7, True)), "B": rows((1, 7))})
+    assert local.counters()[0].malformed == [1, 0]
+
+
+def test_pjoin_is_not_content_with_punctuations_about_nothing():
+    with pytest.raises(UsageError, match="promises nothing"):
+        make_plan(job(how="pjoin", a=MARKS, b=MARKS + " FOR k IN ()"))
 
 
 def test_without_promises_there_is_nothing_to_look_after():
@@ -237,14 +319,11 @@ def test_explain_says_what_is_promised_and_what_that_frees():
 
 @pytest.mark.parametrize(("about", "bound"), [("(7, NULL)", [7]), ("(NULL, id)", [5]), ("(NULL, NULL)", [])])
 @pytest.mark.parametrize("shards", [1, 3])
-def test_a_list_is_about_its_values_that_are_not_null_and_says_nothing_only_without_any(about, bound, shards):
+def test_a_list_is_about_its_values_that_are_not_null_and_without_any_about_nothing(about, bound, shards):
     local = LocalJob(job(a=f"{MARKS} FOR k IN {about.replace('NULL', 'CAST(NULL AS BIGINT)')}"), shards)
     mark = pa.table([pa.array([50]).cast(ROW.field("ts").type), [5], [3], [True]], schema=ROW)
     after = rows(*((60, key) for key in (3, 5, 7)), (70, 99))
     local.push({"A": pa.concat_tables([mark, after]), "B": rows((70, 99))})
     told = [(r["k"], r["id"], r["_reason"].split(":")[0]) for t in local.refused["A"] for r in t.to_pylist()]
-    broken = [k for k, _, reason in told if reason == "broken"]
-    assert broken == bound
-    said_nothing = [(k, i) for k, i, reason in told if reason == "punctuation"]
-    assert said_nothing == ([] if bound else [(3, 5)]), "and the letter has the row as it came"
-    assert sum(c.malformed[0] for c in local.counters()) == len(said_nothing)
+    assert told == [(k, n, "broken") for k, n in ((3, 0), (5, 1), (7, 2)) if k in bound]
+    assert sum(c.malformed[0] for c in local.counters()) == 0

@@ -278,13 +278,16 @@ class FinalState:
         self.groups.close(groups)
         self._keys.close(keys)
 
-    def open_keys(self) -> tuple[pa.ChunkedArray, Int64s, Int64s]:
-        """The keys of the groups that there are, where the key is one column: its values, and both halves."""
-        (pair,), groups = self.join.keys, self.groups.opened
-        number = next(n for n, g in enumerate(self.family.groups) if self.family.first.is_key(pair, g))
-        values = self._named.take(self.groups.slots.rows[groups])[f"g.{number}"]
-        halves = self.groups.columns[KEY][groups][np.asarray(values.is_valid())]
-        return values.drop_null().cast(arrow_type(pair.type), safe=False), halves[:, 0].copy(), halves[:, 1].copy()
+    def open_keys(self) -> tuple[list[pa.ChunkedArray], Int64s, Int64s]:
+        """The keys of the groups that there are: their values column by column, and both halves."""
+        groups, query = self.groups.opened, self.family.first
+        named, values = self._named.take(self.groups.slots.rows[groups]), []
+        for pair in self.join.keys:
+            number = next(n for n, g in enumerate(self.family.groups) if query.is_key(pair, g))
+            values.append(named[f"g.{number}"].cast(arrow_type(pair.type), safe=False))
+        there = np.all([np.asarray(column.is_valid()) for column in values], axis=0)
+        halves = self.groups.columns[KEY][groups][there]
+        return [column.filter(pa.array(there)) for column in values], halves[:, 0].copy(), halves[:, 1].copy()
 
     # -- durability -----------------------------------------------------------------------------------------------
 

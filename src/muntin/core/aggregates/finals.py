@@ -98,8 +98,8 @@ class Finals:
         begun = [q for q in join.queries if q.final and q.name in new]
         self.states = states + [FinalState(join, family, self._memory) for q in begun for family in final_families([q])]
 
-    def open_keys(self) -> list[tuple[pa.ChunkedArray, Int64s, Int64s]]:
-        """The keys of groups that are not final yet, where the key is one column: its value and both halves."""
+    def open_keys(self) -> list[tuple[list[pa.ChunkedArray], Int64s, Int64s]]:
+        """For each family the keys of groups that are not final yet: values column by column, and both halves."""
         return [state.open_keys() for state in self.states]
 
     def wanted(self, join: SharedJoin, side: Side, wants: UInt64s) -> list[Bools]:

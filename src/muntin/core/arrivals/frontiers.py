@@ -4,7 +4,7 @@ All of it follows from figures of the *whole* streams, which every shard receive
 finds the same.
 
     frontier   no row older than this is accepted any more: the largest event time less the lateness, or, for a stream
-               that is idle, what the other stream has come to
+               that is idle, what the other stream has come to; one that has promised to send nothing more is idle
     believed   the largest event time so far that other rows bear out; a row far beyond it moves no frontier
 """
 
@@ -93,14 +93,17 @@ class Frontiers:
         self.doubted[side] = 0 if before else self.doubted[side] + total
         return believed
 
-    def note(self, arrivals: Arrivals, limits: Sequence[int]) -> None:
-        """Take in how far a micro-batch has brought the streams, rows beyond `limits` left out."""
+    def note(self, arrivals: Arrivals, limits: Sequence[int], last_words: Sequence[int]) -> None:
+        """Take in how far a micro-batch has brought the streams, rows beyond `limits` left out.
+
+        `last_words`: from when on a stream has promised to send nothing. It is idle unless it has a later row.
+        """
         for side in Side:
             low, high = arrivals.min_ts[side], arrivals.max_ts[side]
             if low is not None and high is not None and low <= limits[side]:
                 self.max_ts[side] = max(self.max_ts[side], min(high, limits[side]))
                 self.min_ts = min(self.min_ts, low)
-                self.idle[side] = False
+                self.idle[side] = self.max_ts[side] <= last_words[side]
             else:
                 self.idle[side] |= arrivals.idle[side]
             self.ended[side] |= arrivals.ended[side]

@@ -106,9 +106,9 @@ class JoinProgress:
         self._follow(join)
         return new
 
-    def advance(self, arrivals: Arrivals, limits: Sequence[int]) -> None:
+    def advance(self, arrivals: Arrivals, limits: Sequence[int], last_words: Sequence[int]) -> None:
         """A micro-batch has come, rows beyond `limits` left out: the release point follows."""
-        self.streams.note(arrivals, limits)
+        self.streams.note(arrivals, limits, last_words)
         self.release = self._release_point()
 
     def _release_point(self) -> int:

@@ -9,14 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import ARRIVAL, H1, H2, KEPT, MARK, TS, Spans, row_schema
-from muntin.kernels.arrays import Int32s, Int64s
+from muntin.kernels.arrays import Bools, Int32s, Int64s
 from muntin.kernels.evaluate import arrow_type, evaluate
 from muntin.kernels.hashing import hash_keys, shard_of
 from muntin.model import Pattern, Side, Stream
 from muntin.model.event_time import EARLIEST_US, LATEST_US
 from muntin.plan import SharedJoin
-from muntin.plan.punctuation import promising
+from muntin.plan.punctuation import pattern_of, promising
 
+EVERYWHERE = (Pattern.RANGE, Pattern.EVERY)
+"""Punctuations whose keys may be in any shard."""
 MOST_SPANS = 256
 """Of one part of a stream; where there are more, the earliest ones count as one: the late end is what matters."""
 
@@ -87,28 +89,27 @@ def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> lis
 def _shard_marks(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> list[pa.Table]:
     """Punctuations by shard; one about a list goes there once for each value, with that value in its key columns.
 
-    Values of a list that are NULL are nobody's key. One without any value says nothing; shard 0 reports it as it came.
-    So it does with one about a list that is turned away: it gets a copy without a key, whose `_h2` is not NULL.
+    Values of a list that are NULL are nobody's key. One about its own key that has none is a fault, which shard 0
+    reports. So it does with one about a list that is turned away: it gets a copy without a key, whose `_h2` is not
+    NULL.
     """
     punctuation = join.streams[side].punctuation
     assert punctuation is not None
-    if punctuation.pattern is Pattern.RANGE:
-        return _everywhere_ranges(join, side, marks, shards)
+    if punctuation.pattern in EVERYWHERE:
+        return _to_every_shard(join, side, marks, shards)
     is_list = punctuation.pattern is Pattern.LIST
     parts = [_about(join, side, marks, value.sql) for value in punctuation.values] if is_list else [marks]
-    says_nothing = np.ones(marks.num_rows, bool)
+    faulty = np.full(marks.num_rows, not is_list)
     found = []
     for part in parts:
         h1, h2, valid = hash_keys(key_columns(join, side, part))
         own = {H1: pa.array(h1), H2: pa.array(h2), MARK: part[MARK]}
         numbers = np.where(valid, shard_of(h1, h2, shards), shards).astype(np.int32)
         found.append(_split(_dressed(join, side, part, own), numbers, shards))
-        says_nothing &= ~valid
+        faulty &= ~valid
     if join.reports[side]:
-        silent = pa.array(np.zeros(marks.num_rows, np.int64), mask=says_nothing)
-        own = {H1: pa.nulls(marks.num_rows, pa.int64()), H2: silent, MARK: marks[MARK]}
-        as_they_came = _dressed(join, side, marks, own)
-        found[0][0] = pa.concat_tables([found[0][0], as_they_came if is_list else as_they_came.filter(says_nothing)])
+        copies = _without_key(join, side, marks, faulty)
+        found[0][0] = pa.concat_tables([found[0][0], copies if is_list else copies.filter(faulty)])
     return [pa.concat_tables(of_shard) for of_shard in zip(*found, strict=True)]
 
 
@@ -121,24 +122,42 @@ def range_ends(join: SharedJoin, side: Side, marks: pa.Table) -> tuple[pa.Chunke
     return low, high
 
 
-def _everywhere_ranges(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> list[pa.Table]:
-    """Keys of a range may be in any shard; a range that has no key in it says nothing."""
-    said = np.asarray(pc.less_equal(*range_ends(join, side, marks)).fill_null(False)).astype(bool)
+def _to_every_shard(join: SharedJoin, side: Side, marks: pa.Table, shards: int) -> list[pa.Table]:
+    """Punctuations whose keys may be in any shard. A range whose end comes before its beginning is about no key and
+    says nothing; one without an end is a fault."""
+    said, faulty = np.ones(marks.num_rows, bool), np.zeros(marks.num_rows, bool)
+    if pattern_of(join, side) is Pattern.RANGE:
+        low, high = range_ends(join, side, marks)
+        said = _is_true(pc.less_equal(low, high))
+        faulty = ~said & ~_is_true(pc.greater(low, high))
     copies = []
     for shard in range(shards):
-        number = pa.array(np.full(len(said), shard), mask=~said)
-        copy = _dressed(join, side, marks, {H1: number, H2: number, MARK: marks[MARK]})
-        copies.append(copy if shard == 0 and join.reports[side] else copy.filter(pa.array(said)))
+        number = pa.array(np.full(int(said.sum()), shard))
+        own = {H1: number, H2: number, MARK: marks[MARK].filter(said)}
+        copies.append(_dressed(join, side, marks.filter(said), own))
+    if join.reports[side]:
+        copies[0] = pa.concat_tables([copies[0], _without_key(join, side, marks, faulty).filter(~said)])
     return copies
 
 
+def _is_true(condition: pa.ChunkedArray) -> Bools:
+    return np.asarray(condition.fill_null(False)).astype(bool)
+
+
+def _without_key(join: SharedJoin, side: Side, marks: pa.Table, faulty: Bools) -> pa.Table:
+    """Copies of punctuations that are there to be reported: the `faulty` ones in any case, the others if they are
+    turned away."""
+    silent = pa.array(np.zeros(marks.num_rows, np.int64), mask=faulty)
+    return _dressed(join, side, marks, {H1: pa.nulls(marks.num_rows, pa.int64()), H2: silent, MARK: marks[MARK]})
+
+
 def reported_once(join: SharedJoin, side: Side, rows: pa.Table) -> pa.Table:
-    """Of rows that are turned away, those that this shard reports: a range is in all of them, a list in several."""
+    """Of rows that are turned away, those that this shard reports: some are in all of them, a list in several."""
     punctuation = join.streams[side].punctuation
     if punctuation is None or punctuation.pattern is Pattern.OWN:
         return rows
-    is_range = punctuation.pattern is Pattern.RANGE
-    chosen = pc.equal(rows[H1].fill_null(0), 0) if is_range else pc.is_null(rows[H1])
+    everywhere = punctuation.pattern in EVERYWHERE
+    chosen = pc.equal(rows[H1].fill_null(0), 0) if everywhere else pc.is_null(rows[H1])
     return rows.filter(pc.or_(pc.invert(rows[MARK]), chosen))
 
 

@@ -333,15 +333,16 @@ class JoinState:
             retentions.mixed[side],
         )
 
-    def purge(self, side: Side, h1: Int64s, h2: Int64s, until: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    def purge(self, side: Side, h1: Int64s, h2: Int64s, until: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """Take out the rows of a side that have one of these keys, up to a place for each.
 
-        Returns their numbers, classes and places. Their entries in the expiry lists stay (`relist`).
+        Returns their numbers, classes, places, and which of the keys they have. Their entries in the expiry lists stay
+        (`relist`).
         """
         rows = count_rows(self.index, int(side), h1, h2)
-        gone, places = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        count = purge_keys(self.index, int(side), h1, h2, until, gone, places) if rows else 0
-        return gone[:count] >> CLASS_BITS, gone[:count] & CLASS_MASK, places[:count]
+        gone, places, by = (np.zeros(rows, np.int64) for _ in range(3))
+        count = purge_keys(self.index, int(side), h1, h2, until, gone, places, by) if rows else 0
+        return gone[:count] >> CLASS_BITS, gone[:count] & CLASS_MASK, places[:count], by[:count]
 
     def top(self, side: Side) -> tuple[int, int]:
         """How many rows the fullest key of a side has, and the number of one of them (-1: none)."""

@@ -18,8 +18,10 @@ from muntin.core.punctuations.propagation import NewPromises
 from muntin.core.storage import ChunkLog, SidesImage
 from muntin.kernels.arrays import Int64s
 from muntin.kernels.join import Rows
+from muntin.kernels.promises import NONE
 from muntin.model import Side
 from muntin.plan import SharedJoin
+from muntin.plan.promise_lags import LagCounts
 
 RefusedRows = list[tuple[Side, pa.Table]]
 
@@ -32,6 +34,8 @@ class PromisesMeta:
     arrived: list[int] = field(default_factory=lambda: [0, 0])
     """Rows of each side that have arrived, where the first one of a key counts."""
     dead_lists: list[int] = field(default_factory=lambda: [0, 0])
+    lags: list[LagCounts] = field(default_factory=lambda: [LagCounts(), LagCounts()])
+    """How long before and after the rows of each side the promises for their keys came."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,11 @@ class NoPromises:
         return [0, 0]
 
     @property
+    def lags(self) -> list[LagCounts]:
+        """How long before and after the rows of each side the promises for their keys came; none where nobody looks."""
+        return []
+
+    @property
     def lacking(self) -> set[str]:
         """Queries that, where they are new, do not find all pairs that they begin with."""
         return set()
@@ -101,6 +110,10 @@ class NoPromises:
         """Take in punctuations that are not late; returns those that say nothing, with the reason."""
         return []
 
+    def last_word(self, side: Side, release: int) -> int:
+        """The time from which on a stream has promised to send nothing at all; NONE where it has not."""
+        return NONE
+
     def meet(self, view: JoinView, rows: Rows, before: int, chunks: ChunkLog, counters: Counters) -> HeededRows:
         """Hold rows against the promises before them; `before` is the release point that they come after."""
         return HeededRows(rows)
@@ -112,10 +125,11 @@ class NoPromises:
         """
         return [KeyEnds.of(()) for _ in view.finals.states]
 
-    def take_effect(
-        self, view: JoinView, new: Sequence[NewPromises], before: int, chunks: ChunkLog, counters: Counters
-    ) -> dict[str, pa.Table]:
-        """Free what promises make useless; for each query, the keys of which its output brings no more rows."""
+    def free(self, view: JoinView, new: Sequence[NewPromises], chunks: ChunkLog, counters: Counters) -> None:
+        """Take out the rows that new promises make useless."""
+
+    def tell(self, view: JoinView, before: int, counters: Counters) -> dict[str, pa.Table]:
+        """For each query, the keys of which its output brings no more rows, as far as that has become certain."""
         return {}
 
     def compact(self, view: JoinView, intake: Intake, chunks: ChunkLog) -> None:

@@ -151,7 +151,7 @@ class PromiseLog:
         held = [Marks(*queue.peek(release - 1)) for queue in self._held[side]]
         marks = Marks._make(np.concatenate(columns) for columns in zip(NO_MARKS, *held, strict=True))
         found, places = self.keys[side].fetch(marks.number)
-        return found[self._names[0]].take(pa.array(places)), marks.h1, marks.h2
+        return [found[name].take(pa.array(places)) for name in self._names], marks.h1, marks.h2
 
     def pass_held(self, side: Side, release: int) -> Marks:
         """The punctuations that come into force when the join has come to a release point."""

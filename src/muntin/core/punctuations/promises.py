@@ -38,12 +38,14 @@ from muntin.core.punctuations.propagation import NewPromises, PendingPunctuation
 from muntin.core.punctuations.ranges import RangePromises
 from muntin.core.punctuations.rules import PromiseRules
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
-from muntin.kernels.arrays import Int64s, UInt8s
+from muntin.kernels.arrays import Bools, Int64s, UInt8s
+from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.join import Rows
-from muntin.kernels.promises import BROKEN, COVERED, NONE, SILENT, Table
-from muntin.model import Side
+from muntin.kernels.promises import BROKEN, COVERED, NONE, SILENT, Table, bound
+from muntin.model import Pattern, Side
 from muntin.plan import SharedJoin
-from muntin.plan.punctuation import FOR_GOOD, is_range
+from muntin.plan.promise_lags import LagCounts
+from muntin.plan.punctuation import FOR_GOOD, pattern_of
 from muntin.plan.punctuation_modes import are_used
 
 REASON = "_reason"
@@ -82,6 +84,7 @@ class Promises(NoPromises):
         self._rules = PromiseRules.of(join, how)
         self._log = PromiseLog(self._rules, memory, meta.log, image.log if image else None)
         self._arrived = list(meta.arrived)
+        self._lags = list(meta.lags)
         self._dead = DeadRows(memory, meta.dead_lists, image.dead if image else None)
         self._pending = PendingPunctuations(memory, image.pending if image else None, self._rules.early, families)
         self._ranges = RangePromises(join, memory, image.ranges if image else (None, None))
@@ -89,7 +92,7 @@ class Promises(NoPromises):
 
     @property
     def meta(self) -> PromisesMeta:
-        return PromisesMeta(self._log.meta, self._arrived, self._dead.lists)
+        return PromisesMeta(self._log.meta, self._arrived, self._dead.lists, self._lags)
 
     @property
     def image(self) -> PromisesImage:
@@ -113,6 +116,10 @@ class Promises(NoPromises):
     @property
     def count(self) -> list[int]:
         return [len(promised) for promised in self._promised]
+
+    @property
+    def lags(self) -> list[LagCounts]:
+        return self._lags
 
     @property
     def unique(self) -> Sequence[bool]:
@@ -139,6 +146,9 @@ class Promises(NoPromises):
         self._arrived[side] += rows.num_rows
         return rows.set_column(rows.column_names.index(ARRIVAL), ARRIVAL, pa.array(numbers))
 
+    def last_word(self, side: Side, release: int) -> int:
+        return self._ranges.last_word(side, release)
+
     def receive(self, side: Side, marks: pa.Table, chunks: ChunkLog, counters: Counters) -> RefusedRows:
         valid = pc.is_valid(marks[H1])
         malformed, marks = marks.filter(pc.invert(valid)), marks.filter(valid)
@@ -152,8 +162,11 @@ class Promises(NoPromises):
         """Log punctuations in time order, and let them wait until the join has come past them."""
         join = self._rules.join
         until = pa.array(np.minimum(marks[TS].to_numpy() + self._rules.binding_us[side], FOR_GOOD))
-        if is_range(join, side):
-            columns = [marks[TS], until, *range_ends(join, side, marks)]
+        pattern = pattern_of(join, side)
+        if pattern is Pattern.RANGE or pattern is Pattern.EVERY:
+            nowhere = pa.nulls(marks.num_rows, arrow_type(join.keys[0].type))
+            ends = range_ends(join, side, marks) if pattern is Pattern.RANGE else (nowhere, nowhere)
+            columns = [marks[TS], until, *ends]
             self._ranges.add(side, self._log.next_list(side), columns, chunks)
             return
         columns = [marks[TS], marks[H1], marks[H2], until, *key_columns(join, side, marks)]
@@ -220,9 +233,19 @@ class Promises(NoPromises):
         """Note the rows that would have been stored and are not."""
         for side in Side:
             gone = rows.kept & (rows.side == side) & (fate >= BROKEN)
-            counters.dropped[side] += int((gone & (fate > BROKEN)).sum())
+            spared = gone & (fate > BROKEN)
+            counters.dropped[side] += int(spared.sum())
+            self._lags[side].add(before_us=self._since_promise(side.other, rows, spared))
             retention = view.selections[side].retention[rows.cls[gone]]
             self._dead.add(side, rows.row[gone], rows.ts[gone], retention, chunks)
+
+    def _since_promise(self, side: Side, rows: Rows, chosen: Bools) -> Int64s:
+        """How long before some rows a side promised their keys."""
+        h1, h2, ts = rows.h1[chosen], rows.h2[chosen], rows.ts[chosen]
+        begins, ends = np.full(len(ts), NONE), np.full(len(ts), NONE)
+        bound(self.tables[side], h1, h2, begins, ends)
+        there = (begins != NONE) & (begins <= ts)
+        return np.asarray((ts - begins)[there])
 
     # -- rows that have been joined -------------------------------------------------------------------------------
 
@@ -238,10 +261,9 @@ class Promises(NoPromises):
             found.append(ends if end is None else ends.chosen(ends.at < end))
         return found
 
-    def take_effect(
-        self, view: JoinView, new: Sequence[NewPromises], before: int, chunks: ChunkLog, counters: Counters
-    ) -> dict[str, pa.Table]:
-        self._purge(view, new, chunks, counters)
+    def tell(self, view: JoinView, before: int, counters: Counters) -> dict[str, pa.Table]:
+        for side in Side:
+            self._lags[side].expired = counters.expired[side]
         since = view.matches.meta.since
         punctuations = self._pending.due(view.join, self._log.keys, self.tables, before, view.release, since)
         counters.propagated += sum(table.num_rows for table in punctuations.values())
@@ -251,20 +273,20 @@ class Promises(NoPromises):
         for side in Side:
             compact(view, side, self._dead, intake, chunks)
 
-    def _purge(self, view: JoinView, new: Sequence[NewPromises], chunks: ChunkLog, counters: Counters) -> None:
-        """Take out the rows that wait for keys that are over."""
+    def free(self, view: JoinView, new: Sequence[NewPromises], chunks: ChunkLog, counters: Counters) -> None:
         for side in Side if self._rules.frees else ():
             other, until = side.other, new[side].until
             if not self._rules.timed[other]:
                 # Where rows are counted, places are no times: what a promise that has lapsed could free, stays.
                 until = np.where(until >= view.release, FOREVER, NONE)
-            numbers, classes, ts = view.state.purge(other, new[side].h1, new[side].h2, until)
+            numbers, classes, ts, by = view.state.purge(other, new[side].h1, new[side].h2, until)
             if not len(numbers):
                 continue
             if not self._rules.timed[other]:
                 found, places = view.payload[other].fetch(numbers)
                 ts = found[TS].to_numpy()[places]
             counters.purged[other] += len(numbers)
+            self._lags[other].add(after_us=new[side].tp[by] - ts)
             self._dead.add(other, numbers, ts, view.selections[other].retention[classes], chunks)
 
     def dead_rows(self, side: Side) -> Int64s:

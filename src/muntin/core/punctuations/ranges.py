@@ -1,4 +1,4 @@
-"""Punctuations about ranges of keys: spelled out for the keys that occur (ding2004 3.1 leaves them to single values).
+"""Punctuations about ranges of keys, or every key: spelled out for those that occur (ding2004 3.1 leaves this open).
 
 The index finds keys by their hash, which knows no order. So a range is remembered as such while it binds, and becomes a
 punctuation of each key in it
@@ -8,7 +8,7 @@ punctuation of each key in it
     that rows or punctuations to come have, while it binds: one binary search for each range that binds in the distinct
     keys of the micro-batch.
 
-A job whose streams have no ranges does none of this.
+A punctuation about every key is a range without ends. A job whose streams have neither does none of this.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from muntin.kernels.promises import NONE, Table, bound, one_of_each
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
-Keys = tuple[pa.ChunkedArray, Int64s, Int64s]
-"""Values of a key of one column, and both halves of its hash."""
+Keys = tuple[Sequence[pa.ChunkedArray], Int64s, Int64s]
+"""Values of keys, column by column, and both halves of their hashes."""
 UNTIL, LOW, HIGH = "_until", "_low", "_high"
 
 
@@ -62,13 +62,22 @@ class RangePromises:
         return list(self._names)
 
     def add(self, side: Side, number: int, columns: Sequence[Any], chunks: ChunkLog) -> None:
-        """Take in ranges that are not late, given by time, until when they bind, and both ends; log them."""
+        """Take in ranges that are not late, given by time, until when they bind, and both ends; log them.
+
+        The ends are NULL where they are about every key.
+        """
         table = pa.table(columns, schema=self._schema)
         chunks.write(ChunkKind.RANGES, side, number, table, pc.max(table[UNTIL]).as_py())
         self.recall(side, table)
 
     def recall(self, side: Side, table: pa.Table) -> None:
         self._known[side] = pa.concat_tables([self._known[side], table.cast(self._schema)])
+
+    def last_word(self, side: Side, release: int) -> int:
+        """The time of a side's last punctuation about every key that still binds; NONE where there is none."""
+        known = self._known[side]
+        mine = known.filter(pc.and_(pc.is_null(known[LOW]), pc.greater_equal(known[UNTIL], release)))
+        return int(pc.max(mine[TS]).as_py()) if mine.num_rows else NONE
 
     def forget(self, release: int) -> None:
         """Let go of ranges that bind no more."""
@@ -95,57 +104,65 @@ class RangePromises:
             return [np.zeros(0, np.int64)] * 5
         starts, ends = known[TS].to_numpy(), known[UNTIL].to_numpy()
         values, h1, h2 = self._keys(view, rows, bool((starts >= before).any()), before, marked)
-        first = np.searchsorted(values, _plain(known[LOW]), side="left")
-        count = np.maximum(np.searchsorted(values, _plain(known[HIGH]), side="right") - first, 0)
+        places, first, count = _covered(known, values, h1, h2)
         of = np.repeat(np.arange(len(starts)), count)
-        key = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+        key = places[np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)]
         begins, until = np.full(len(of), NONE), np.full(len(of), NONE)
         bound(table, h1[key], h2[key], begins, until)
         new = (begins == NONE) | (begins > starts[of]) | (until < ends[of])
         of, key = of[new], key[new]
         order = np.argsort(starts[of], kind="stable")
         of, key = of[order], key[order]
-        chosen = pa.array(values[key], from_pandas=False)
-        return [starts[of], h1[key], h2[key], ends[of], chosen.cast(self._schema.field(LOW).type)]
+        return [starts[of], h1[key], h2[key], ends[of], *(column.take(pa.array(key)) for column in values)]
 
-    def _keys(
-        self, view: JoinView, rows: Rows, stored: bool, before: int, marked: Keys
-    ) -> tuple[AnyArray, Int64s, Int64s]:
-        """The distinct keys of rows to be joined, and of the state where it is `stored` that matters; by value."""
-        parts = [(_plain(marked[0]), *marked[1:])]
+    def _keys(self, view: JoinView, rows: Rows, stored: bool, before: int, marked: Keys) -> Keys:
+        """The keys of rows to be joined, and of the state where it is `stored` that matters; some of them twice."""
+        parts = [marked]
         for side in Side:
             mine = np.flatnonzero(rows.side == side)
-            parts.append(self._values(view, side, rows.row[mine], rows.h1[mine], rows.h2[mine]))
+            parts.append(_values(view, side, rows.row[mine], rows.h1[mine], rows.h2[mine]))
         if stored:
             numbers, homes = np.zeros(view.state.keys, np.int64), np.zeros(view.state.keys, np.int64)
             one_of_each(view.state.index, numbers, homes)
             slots = view.state.index.slots[homes]
             for side, own in ((Side.LEFT, numbers < 0), (Side.RIGHT, numbers >= 0)):
                 rows_of = numbers[own] if side is Side.RIGHT else -1 - numbers[own]
-                parts.append(self._values(view, side, rows_of, slots[own, H1], slots[own, H2]))
-            parts += [(_plain(column), h1, h2) for column, h1, h2 in view.finals.open_keys()]
-            parts += [self._keys_to_tell(view, side, before) for side in Side if view.finals.wait_for_matches]
-        values, h1, h2 = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        distinct, at = np.unique(values, return_index=True)
-        return distinct, h1[at], h2[at]
+                parts.append(_values(view, side, rows_of, slots[own, H1], slots[own, H2]))
+            parts += view.finals.open_keys()
+            parts += [_keys_to_tell(view, side, before) for side in Side if view.finals.wait_for_matches]
+        columns, h1, h2 = zip(*parts, strict=True)
+        values = [pa.chunked_array([c for column in own for c in column.chunks], own[0].type)
+                  for own in zip(*columns, strict=True)]  # fmt: skip
+        return values, np.concatenate(h1), np.concatenate(h2)
 
-    def _keys_to_tell(self, view: JoinView, side: Side, before: int) -> tuple[AnyArray, Int64s, Int64s]:
-        """The keys of rows of a side that may still go out alone; they may have left the state."""
-        payload = view.payload[side]
-        _, numbers = view.matches.to_tell(side, payload, view.selections[side].wants, before)
-        (column,) = key_columns(view.join, side, payload.fetch(numbers)[0])
-        h1, h2, valid = hash_keys([column])
-        return _plain(column.drop_null()), h1[valid], h2[valid]
 
-    def _values(
-        self, view: JoinView, side: Side, numbers: Int64s, h1: Int64s, h2: Int64s
-    ) -> tuple[Any, Int64s, Int64s]:
-        """Keys of rows; those of rows without a key are left out."""
-        found, places = view.payload[side].fetch(numbers)
-        (column,) = key_columns(view.join, side, found)
-        column = column.take(pa.array(places))
-        there = np.asarray(column.is_valid())
-        return _plain(column.drop_null()), h1[there], h2[there]
+def _covered(
+    known: pa.Table, values: Sequence[pa.ChunkedArray], h1: Int64s, h2: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Places of distinct keys in some order, and for each range where in it its keys begin and how many they are."""
+    if known[LOW].null_count:  # without ends
+        places = np.unique(np.stack([h1, h2]), axis=1, return_index=True)[1]
+        return places, np.zeros(known.num_rows, np.int64), np.full(known.num_rows, len(places))
+    distinct, places = np.unique(_plain(values[0]), return_index=True)
+    first = np.searchsorted(distinct, _plain(known[LOW]), side="left")
+    return places, first, np.maximum(np.searchsorted(distinct, _plain(known[HIGH]), side="right") - first, 0)
+
+
+def _values(view: JoinView, side: Side, numbers: Int64s, h1: Int64s, h2: Int64s) -> Keys:
+    """Keys of rows; those of rows without a key are left out."""
+    found, places = view.payload[side].fetch(numbers)
+    columns = [column.take(pa.array(places)) for column in key_columns(view.join, side, found)]
+    there = np.all([np.asarray(column.is_valid()) for column in columns], axis=0)
+    return [column.filter(pa.array(there)) for column in columns], h1[there], h2[there]
+
+
+def _keys_to_tell(view: JoinView, side: Side, before: int) -> Keys:
+    """The keys of rows of a side that may still go out alone; they may have left the state."""
+    payload = view.payload[side]
+    _, numbers = view.matches.to_tell(side, payload, view.selections[side].wants, before)
+    columns = key_columns(view.join, side, payload.fetch(numbers)[0])
+    h1, h2, valid = hash_keys(columns)
+    return [column.filter(pa.array(valid)) for column in columns], h1[valid], h2[valid]
 
 
 def _plain(column: pa.ChunkedArray) -> AnyArray:

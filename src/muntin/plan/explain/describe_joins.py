@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 
-from muntin.model import AUTO, Aggregation, Axis, JoinKind, Query, Settings, Side, Stream
+from muntin.model import AUTO, Aggregation, Axis, JoinKind, Pattern, Query, Settings, Side, Stream
 from muntin.plan.choose import Choice
 from muntin.plan.cost import Constants
 from muntin.plan.explain.description import (
@@ -30,7 +30,8 @@ from muntin.plan.families import combined, distinct_values_sent
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
-from muntin.plan.punctuation import PromiseLag, promising
+from muntin.plan.promise_lags import AssumedLags, Lags
+from muntin.plan.punctuation import pattern_of, promising
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES, PunctuationMode
 from muntin.plan.response_times import burst_of
 from muntin.plan.schedulers import SCHEDULERS
@@ -140,22 +141,27 @@ def _scheduling(join: SharedJoin, traffic: Traffic, settings: Settings, constant
 def _promise(load: JoinLoad, side: Side, mode: PunctuationMode) -> PromiseUse | None:
     """What one stream promises of the join's key; None where it promises nothing, or nobody listens.
 
-    How many rows are left is predicted where each row is a promise; how many punctuations come nobody knows.
+    How many rows are left is predicted where lags were measured, or each row is a promise; else nobody knows how many
+    punctuations come.
     """
     join, said = load.join, promising(load.join, side)
     if said is None or not mode.listens:
         return None
-    freed, rate, left = side.other, load.traffic.rates[side], None
-    if said.unique and join.axes[freed] is Axis.TIME:
-        lag = PromiseLag.assumed(1 / load.traffic.match, rate)
-        left = lag.rows(load.traffic.rates[freed], join.reach(freed) / 1e6)
+    freed, left = side.other, None
+    seen: Lags | None = load.traffic.lags[freed]
+    if seen is None and said.unique:
+        seen = AssumedLags.of_unique_rows(1 / load.traffic.match, load.traffic.rates[side])
+    if seen is not None and join.axes[freed] is Axis.TIME and not mode.binds_for_good:
+        left = seen.rows(load.traffic.rates[freed], join.reach(freed) / 1e6, said.binding_us / 1e6)
     return PromiseUse(
         stream=join.streams[side].name,
         unique=said.unique,
         punctuated=said.marked,
+        every_key=pattern_of(join, side) is Pattern.EVERY,
         binding_us=None if mode.binds_for_good else said.binding_us,
         frees_rows_of=join.streams[freed].name,
         rows_left=left,
+        lags_known=None if left is None else "measured" if load.traffic.lags[freed] else "assumed",
     )
 
 

@@ -228,9 +228,13 @@ class PromiseUse:
     stream: str
     unique: bool
     punctuated: bool
+    every_key: bool
+    """Whether a punctuation is about all keys at once."""
     binding_us: int | None
     frees_rows_of: str
     rows_left: float | None
+    lags_known: str | None
+    """How it is known how long rows wait for promises: `measured`, or `assumed`."""
 
 
 @dataclass(frozen=True)

@@ -82,13 +82,11 @@ def _scheduling_lines(found: SchedulingForecast) -> list[str]:
 def _promise(said: PromiseUse) -> str:
     """What a stream promises, and what that does."""
     how = ["each row says that its key is over"] if said.unique else []
-    how += ["punctuations say which keys are over"] if said.punctuated else []
+    which = "that all keys are over" if said.every_key else "which keys are over"
+    how += [f"punctuations say {which}"] if said.punctuated else []
     bound = f" for {format_us(said.binding_us)}" if said.binding_us else " for good"
-    left = (
-        ""
-        if said.rows_left is None
-        else f": about {row_count(said.rows_left)} if rows and promises of a key come in any order"
-    )
+    why = "by the lags measured" if said.lags_known == "measured" else "if rows and promises of a key come in any order"
+    left = "" if said.rows_left is None else f": about {row_count(said.rows_left)} {why}"
     return f"  {said.stream}: {' and '.join(how)}{bound}, which frees rows of {said.frees_rows_of}{left}"
 
 

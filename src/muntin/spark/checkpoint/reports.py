@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from muntin.core.batch import Counters
 from muntin.core.selections import ClassTally
+from muntin.model.records import LEFT_OUT
+from muntin.plan.promise_lags import LagCounts
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class ShardReport:
     top_keys: list[TopKey] = field(default_factory=lambda: [TopKey(), TopKey()])
     seconds: float = 0.0
     """Of one core, that the operator took."""
+    lags: list[LagCounts] | None = field(default=None, metadata=LEFT_OUT)
+    """How long before and after rows the promises for their keys came; None where nobody promises."""
 
     @property
     def name(self) -> str:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from muntin.core.selections import Selections, query_flags
-from muntin.model import AUTO, JobSpec, Side
+from muntin.model import AUTO, Axis, JobSpec, Side
 from muntin.plan import Plan, SharedJoin, evolve, make_plan
 from muntin.plan.adapt import cuts_of, with_cuts
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.joins import signature
 from muntin.plan.predict import JoinLoad, match_seen, predict, predict_join, traffics_of
-from muntin.plan.punctuation import is_without_windows
+from muntin.plan.promise_lags import LagCounts, MeasuredLags
+from muntin.plan.punctuation import is_without_windows, promising
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.checkpoint import (
     Manifest,
@@ -110,6 +111,7 @@ def measured_traffic(join: SharedJoin, reports: Reports) -> Traffic | None:
     left, right = (sum(report.counters.state_rows[side] for report in reports) for side in Side)
     matches = sum(report.matches for report in reports)
     traffic = measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), 1.0)
+    traffic = replace(traffic, lags=(_lags(join, Side.LEFT, reports), _lags(join, Side.RIGHT, reports)))
     if not join.keys:
         return traffic
     if matches and left and right:
@@ -117,6 +119,15 @@ def measured_traffic(join: SharedJoin, reports: Reports) -> Traffic | None:
     # After the end of the streams the state is empty: count the comparisons instead.
     compared = sum(report.counters.comparisons for report in reports)
     return replace(traffic, match=match_seen(join, traffic, compared / seconds) or 1 / KEYS)
+
+
+def _lags(join: SharedJoin, side: Side, reports: Reports) -> MeasuredLags | None:
+    """How long rows of a side waited for promises of the other; None where there were none."""
+    counts = LagCounts.together([report.lags[side] for report in reports if report.lags])
+    said = promising(join, side.other)
+    if said is None or not counts.rows or join.axes[side] is not Axis.TIME:
+        return None
+    return MeasuredLags(counts, join.reach(side) / SECOND_US, said.binding_us / SECOND_US)
 
 
 def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:
