@@ -24,7 +24,7 @@ from muntin.spark.run import Job
 from muntin.sql import parse_job
 
 LOAD = WORKLOADS["one"]
-ROWS, QUICK_ROWS = 400_000, 100_000
+ROWS, QUICK_ROWS = LOAD.rows, 100_000
 """Of each stream."""
 ROUNDS = 2
 TARGET = 5.0
