@@ -20,12 +20,13 @@ import pytest
 from muntin import oracle
 from muntin.kernels.evaluate import evaluate
 from muntin.model import Expr, JobSpec, Query, Side
-from muntin.plan import share
+from muntin.plan import make_plan, share
 from muntin.plan.cost import DEFAULT
-from muntin.plan.explain import explain, explain_json
+from muntin.plan.explain import describe, explain, explain_json
 from muntin.plan.joins import signature
+from muntin.plan.promise_lags import LagCounts, MeasuredLags
 from muntin.plan.strategies import STRATEGIES
-from muntin.plan.traffic import Knowledge, measured
+from muntin.plan.traffic import Knowledge, assumed, measured
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 
@@ -352,3 +353,20 @@ def test_explain_says_what_is_kept_for_the_first_of_groups():
     }
     found = {q["name"]: q["aggregates"]["top"] for q in json.loads(explain_json(spec))["joins"][0]["queries"]}
     assert found["here"] == {"limit": 3, "order": ["B.v DESC", "A.id"]}
+
+
+def test_what_promises_leave_is_predicted_from_the_lags_that_were_measured():
+    """Of ten rows of B nine are freed after a tenth of a second: 100 rows a second keep 9 + 100 of ten seconds."""
+    text = "".join(
+        f"CREATE STREAM {s} (ts TIMESTAMP, k BIGINT, closed BOOLEAN) TIMESTAMP BY ts RATE 100 PER SECOND {clause} "
+        "WITH (format = 'x', path = 'y');"
+        for s, clause in (("A", "PUNCTUATION WHEN closed"), ("B", ""))
+    )
+    spec = parse_job(text + "CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 10 seconds;")
+    (join,) = make_plan(spec).joins
+    counts = LagCounts(expired=10)
+    counts.add(after_us=np.full(90, 100_000))
+    seen = replace(assumed(join), lags=(None, MeasuredLags(counts, 10, 10)))
+    assert describe(spec).joins[0].promises[0].rows_left is None, "nobody knows how many punctuations come"
+    (use,) = describe(spec, Knowledge(measured={signature(join.queries[0]): seen})).joins[0].promises
+    assert use.lags_known == "measured" and use.rows_left == pytest.approx(109, rel=0.02)
