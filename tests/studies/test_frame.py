@@ -59,7 +59,7 @@ def test_the_command_lists_and_runs(capsys, tmp_path):
     assert all((tmp_path / f"{CHEAP}.{ending}").stat().st_size > 0 for ending in ("csv", "png", "svg", "json"))
     assert f"studies/{CHEAP}.svg" in page.read_text() and (tmp_path / "studies" / f"{CHEAP}.svg").exists()
     assert main.main(["study", "run", CHEAP, "--quick"]) == 0
-    assert "2 claims of 1 studies" in capsys.readouterr().out
+    assert "3 claims of 1 studies" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "nobody"], ["list", CHEAP], ["run", CHEAP, "--seeds", "0"]])
