@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import pyarrow as pa
 
-from muntin.kernels.evaluate import evaluate
+from muntin.kernels.evaluate import evaluate, type_of
 
 TABLE = pa.table({"l.i": pa.array([-(2**31), 5, None], pa.int32()), "l.b": pa.array([2**62, 1, None])})
 
@@ -26,3 +29,15 @@ def test_a_row_on_which_duckdb_breaks_down_is_null_and_the_others_are_not():
         assert [value is None for value in text.to_pylist()] == [False, True, False, True, True, False]
         assert twice.to_pylist() == [0, None, 4, 6, None, 10]
     assert evaluate(table, [("n + 1", "bigint")])[0].to_pylist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_threads_of_a_driver_wait_for_each_other():
+    table = pa.table({"n": np.arange(20_000)})
+
+    def work(number: int) -> bool:
+        assert type_of(f"n + {number}", [("n", "bigint")]) == "bigint"
+        (found,) = evaluate(table, [(f"n + {number}", "bigint")])
+        return found[-1].as_py() == 19_999 + number
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(work, range(200)))

@@ -12,6 +12,7 @@ written, and so keep the row in which `v + 1` overflows.
 from __future__ import annotations
 
 import atexit
+import threading
 from collections.abc import Sequence
 from functools import cache
 
@@ -90,6 +91,10 @@ COLUMN_PRUNING = "unused_columns"
 """The one optimizer that projections need: columns that no expression names are not read."""
 
 
+_ONE_AT_A_TIME = threading.RLock()
+"""The connection takes one call, and threads of a driver that check queries or look at rows wait for each other."""
+
+
 @cache
 def connection() -> duckdb.DuckDBPyConnection:
     """One locked-down connection per process."""
@@ -121,9 +126,10 @@ def _declare_functions(sql: str) -> None:
 
 def type_of(sql: str, columns: Sequence[tuple[str, str]]) -> str:
     """The model type of an expression over `columns` (name, type); raises duckdb.Error where it does not type."""
-    _declare_functions(sql)
     fields = ", ".join(f'NULL::{duckdb_type(t)} AS "{name}"' for name, t in columns) or "NULL AS _"
-    (described,) = connection().execute(f"DESCRIBE SELECT ({sql}) AS x FROM (SELECT {fields}) t").fetchall()
+    with _ONE_AT_A_TIME:
+        _declare_functions(sql)
+        (described,) = connection().execute(f"DESCRIBE SELECT ({sql}) AS x FROM (SELECT {fields}) t").fetchall()
     name = described[1]
     return _FROM_DUCKDB.get(name) or name.lower().replace(" ", "")
 
@@ -141,11 +147,11 @@ def evaluate(table: pa.Table, expressions: Sequence[tuple[str, str]]) -> list[pa
 
 def _evaluate(table: pa.Table, columns: str, width: int) -> pa.Table:
     """DuckDB's answer; a row on which it breaks down altogether gets NULLs, and the others what is theirs."""
-    _declare_functions(columns)
-    try:
-        return _select(columns, table)
-    except (duckdb.InternalException, duckdb.FatalException):
-        _forget_connection()
+    with _ONE_AT_A_TIME:
+        try:
+            return _select(columns, table)
+        except (duckdb.InternalException, duckdb.FatalException):
+            _forget_connection()
     if table.num_rows == 1:
         return pa.table([pa.nulls(1)] * width, [f"c{i}" for i in range(width)])
     half = table.num_rows // 2
@@ -154,11 +160,13 @@ def _evaluate(table: pa.Table, columns: str, width: int) -> pa.Table:
 
 
 def _select(columns: str, table: pa.Table) -> pa.Table:
-    con = connection()
-    con.register("_rows", table)
-    result = con.sql(f"SELECT {columns} FROM _rows").to_arrow_table()
-    con.unregister("_rows")
-    return result
+    with _ONE_AT_A_TIME:
+        _declare_functions(columns)
+        con = connection()
+        con.register("_rows", table)
+        result = con.sql(f"SELECT {columns} FROM _rows").to_arrow_table()
+        con.unregister("_rows")
+        return result
 
 
 def _forget_connection() -> None:

@@ -37,7 +37,8 @@ class Invalidation(Stateless):
             probe-all     lambda_b / (n * lambda_a)                  not in the paper, by the same argument
             all           lambda_b / (n * (lambda_a + lambda_b))     likewise
         """
-        return load.lambda_b / load.n / self.cleanings(load)
+        cleanings = self.cleanings(load)
+        return load.lambda_b / load.n / cleanings if cleanings else 0.0
 
     def checks_per_arrival(self, load: Load) -> float:
         """Section 3.2: comparisons made to invalidate when a row of A arrives: one per bucket and one per stale row."""
