@@ -14,7 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.aggregates import GroupValues, finish
-from muntin.core.arrivals import FOREVER, data_of, marked, outside_calendar, shard_rows, spans_of, to_report
+from muntin.core.arrivals import (
+    StreamsReached,
+    begun_with,
+    data_of,
+    marked,
+    outside_calendar,
+    shard_rows,
+    spans_of,
+    to_report,
+)
 from muntin.core.batch import TS, Arrivals, Counters, event_times, stream_schema
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
@@ -195,8 +204,8 @@ class LocalJob:
     def change(self, spec: JobSpec) -> dict[str, ChangeOutcome]:
         """Go on with other queries; for each that is new, what the change did in its join."""
         plan, before = evolve(self.plan, spec), self.plan
-        seen = {s.name: o.progress.streams.max_ts[n] for o in self._operators() for n, s in enumerate(o.join.streams)}
-        floors = {tuple(s.name for s in o.join.streams): o.progress.streams.floor for o in self._operators()}
+        progress = [(o.join.streams, o.progress.streams) for o in self._operators()]
+        seen = [StreamsReached([s.name for s in two], p.max_ts, list(p.frontiers)) for two, p in progress]
         new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
         done: dict[str, ChangeOutcome] = {}
         engines = []
@@ -204,8 +213,7 @@ class LocalJob:
             old, mine = before.join(join.index), [q for q in join.queries if q.name in new]
             if old is None:
                 shards = self._new_shards(join)
-                names = tuple(stream.name for stream in join.streams)
-                begun = [seen.get(name, -FOREVER) for name in names], floors.get(names, [-FOREVER, -FOREVER])
+                begun = begun_with([stream.name for stream in join.streams], seen)
                 changes = [s.operator.begin(*begun) for s in shards]
             else:
                 shards = self.shards[before.joins.index(old)]

@@ -115,12 +115,13 @@ class Finals:
 
         Inner joins take the pairs that were found, the others what is `settled`: who has a match, and who has none.
         """
+        taking = [of for of in zip(self.states, ends, strict=True) if of[0].family.first.is_inner != settled]
+        if not taking:
+            return []
         columns, found = OutputColumns(batch), dict[str, list[pa.Table]]()
         wanted, keys = (WantedPairs(batch), _keys(batch)) if len(batch) else (None, (NO_NUMBERS, NO_NUMBERS))
-        for state, own in zip(self.states, ends, strict=True):
+        for state, own in taking:
             query = state.family.first
-            if query.is_inner == settled:
-                continue
             choose = wanted and (wanted.routed if state.family.is_routed else wanted.places)
             chosen = choose(query) if choose else NO_NUMBERS
             for values in state.advance(columns, chosen, keys, own, end, counters):
@@ -161,16 +162,19 @@ class Finals:
 
 def _keys(batch: ResultBatch) -> Keys:
     """The join key of each pair as 128 bits: that of its left row, or of the right one that has no partner."""
-    (l1, l2), (r1, r2) = (_row_keys(batch, side) for side in Side)
+    h1, h2 = _row_keys(batch, Side.LEFT)
     alone = batch.tags == 2 * everybody(batch.join) + Side.RIGHT
-    left, right = batch.pairs
-    return np.where(alone, r1[right], l1[left]), np.where(alone, r2[right], l2[left])
+    if alone.any():
+        r1, r2 = _row_keys(batch, Side.RIGHT)
+        return np.where(alone, r1, h1), np.where(alone, r2, h2)
+    return h1, h2
 
 
 def _row_keys(batch: ResultBatch, side: Side) -> Keys:
-    """The join keys of rows; those without one have one that nobody else has."""
+    """Of each pair the join key of its row of a side; one without a key has one that nobody else has."""
     h1, h2, valid = hash_keys(key_columns(batch.join, side, batch.rows[side]))
-    return np.where(valid, h1, side + 1), np.where(valid, h2, side + 1)
+    at = batch.pairs[side]
+    return np.where(valid, h1, side + 1)[at], np.where(valid, h2, side + 1)[at]
 
 
 def _family(join: SharedJoin, names: Sequence[str]) -> Family:

@@ -8,11 +8,12 @@
 
 from muntin.core.arrivals.acceptance import FRONTIER, IDLE, LIMIT, sort_out, to_report
 from muntin.core.arrivals.arrival_times import ArrivalTimes
-from muntin.core.arrivals.frontiers import FOREVER, is_event_time, united
+from muntin.core.arrivals.frontiers import FOREVER, StreamsReached, begun_with, is_event_time, united
 from muntin.core.arrivals.intake import Intake, IntakeImage, IntakeMeta
 from muntin.core.arrivals.progress import JoinProgress, ProgressMeta
 from muntin.core.arrivals.row_numbers import NumberedRows, RowNumberingImage
 from muntin.core.arrivals.sharding import (
+    EVERYWHERE,
     data_of,
     key_columns,
     marked,
@@ -23,6 +24,7 @@ from muntin.core.arrivals.sharding import (
 )
 
 __all__ = [
+    "EVERYWHERE",
     "FOREVER",
     "FRONTIER",
     "IDLE",
@@ -35,6 +37,8 @@ __all__ = [
     "NumberedRows",
     "ProgressMeta",
     "RowNumberingImage",
+    "StreamsReached",
+    "begun_with",
     "data_of",
     "is_event_time",
     "key_columns",

@@ -39,6 +39,24 @@ class FrontierMeta:
     doubted: list[int] = field(default_factory=lambda: [0, 0])
 
 
+@dataclass(frozen=True)
+class StreamsReached:
+    """How far the two streams of a join have come: the latest rows, and up to when rows are late."""
+
+    streams: list[str]
+    max_ts: list[int]
+    frontiers: list[int | None]
+
+
+def begun_with(names: Sequence[str], seen: Sequence[StreamsReached]) -> tuple[list[int], list[int]]:
+    """For a join of streams that others have read: how far these have come, and where others have the same two, up to
+    when rows are late there."""
+    max_ts = {name: ts for of in seen for name, ts in zip(of.streams, of.max_ts, strict=True)}
+    floors = next((of.frontiers for of in seen if of.streams == list(names)), [None, None])
+    reached = [-FOREVER if floor is None or floor == FOREVER else floor for floor in floors]
+    return [max_ts.get(name, -FOREVER) for name in names], reached
+
+
 class Frontiers:
     def __init__(self, lateness_us: tuple[int, int], max_ahead_us: int | None, meta: FrontierMeta):
         self._lateness_us = lateness_us

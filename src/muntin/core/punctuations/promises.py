@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.aggregates import KeyEnds
-from muntin.core.arrivals import FOREVER, Intake, key_columns, range_ends
+from muntin.core.arrivals import EVERYWHERE, FOREVER, Intake, key_columns, range_ends
 from muntin.core.batch import ARRIVAL, CLASS, H1, H2, TS, Counters, own_columns
 from muntin.core.punctuations.compaction import NUMBER, DeadRows, compact
 from muntin.core.punctuations.encounter import enter_again, meet, new_promises
@@ -163,7 +163,7 @@ class Promises(NoPromises):
         join = self._rules.join
         until = pa.array(np.minimum(marks[TS].to_numpy() + self._rules.binding_us[side], FOR_GOOD))
         pattern = pattern_of(join, side)
-        if pattern is Pattern.RANGE or pattern is Pattern.EVERY:
+        if pattern in EVERYWHERE:
             nowhere = pa.nulls(marks.num_rows, arrow_type(join.keys[0].type))
             ends = range_ends(join, side, marks) if pattern is Pattern.RANGE else (nowhere, nowhere)
             columns = [marks[TS], until, *ends]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.core.arrivals import StreamsReached
 from muntin.model.records import to_json
 from muntin.spark.checkpoint import (
     FileKind,
@@ -95,20 +96,20 @@ def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
         if isinstance(message, PlanMessage):
             epoch = message.epoch
             if topology.checkpoint is not None:
-                header["seen"] = seen_before(Path(topology.checkpoint), epoch)
+                header["seen"] = to_json(seen_before(Path(topology.checkpoint), epoch))
         frame = encode(FrameKind.CONTROL, header)
         for group in topology.groups({max(0, epoch - 1), epoch}):
             yield group, frame
 
 
-def seen_before(checkpoint: Path, epoch: int) -> list[dict[str, Any]]:
+def seen_before(checkpoint: Path, epoch: int) -> list[StreamsReached]:
     """How far the streams of each join had come when an epoch began, for joins that begin with it: what is late for
     others is late for them. The last commit says so, unless it is that of this very micro-batch, a replay then."""
     for manifest in read_manifests(checkpoint):
         reports = [report for report in manifest.reports.values() if report.epoch < epoch]
         if len(reports) == len(manifest.reports):
             joins = {r.join: r for r in reports}.values()
-            return [{"streams": r.streams, "max_ts": r.max_ts, "frontiers": r.frontiers} for r in joins]
+            return [StreamsReached(r.streams, r.max_ts, r.frontiers) for r in joins]
     return []
 
 

@@ -20,7 +20,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from muntin.core.arrivals import FOREVER, FRONTIER, IDLE, LIMIT, to_report
+from muntin.core.arrivals import FOREVER, FRONTIER, IDLE, LIMIT, StreamsReached, begun_with, to_report
 from muntin.core.batch import Arrivals
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
@@ -225,7 +225,8 @@ class Engine:
         elif self.operator is None:
             self.memory = self.hot.begin()
             self.operator = Operator(join, self.memory, policy=self.topology.policy)
-            changed = self.operator.begin(*_begun(join, message["seen"]))
+            seen = [from_json(StreamsReached, of) for of in message["seen"]]
+            changed = self.operator.begin(*begun_with([stream.name for stream in join.streams], seen))
         else:
             names = {query.name for query in join.queries}
             changed = self.operator.change(join, {n: c for n, c in target.covered.items() if n in names})
@@ -245,15 +246,6 @@ class Engine:
         assert self.operator is not None and self.memory is not None
         nonce = self.state.write(step, self.operator.meta, self.epoch)
         self.hot.put_back(self.memory, nonce, self.operator.image)
-
-
-def _begun(join: SharedJoin, seen: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
-    """How far the streams of a join have come, and where others have the same two, up to when rows are late there."""
-    names = [stream.name for stream in join.streams]
-    max_ts = {name: ts for of in seen for name, ts in zip(of["streams"], of["max_ts"], strict=True)}
-    floors = next((of["frontiers"] for of in seen if of["streams"] == names), [None, None])
-    reached = [-FOREVER if floor in (None, FOREVER) else floor for floor in floors]
-    return [max_ts.get(name, -FOREVER) for name in names], reached
 
 
 def _values(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
