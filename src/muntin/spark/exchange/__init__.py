@@ -6,7 +6,7 @@
 
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, decode, encode
-from muntin.spark.exchange.partitions import partition_id, place_of
+from muntin.spark.exchange.partitions import group_id, partition_id, place_of
 from muntin.spark.exchange.topology import Topology
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Topology",
     "decode",
     "encode",
+    "group_id",
     "partition_id",
     "place_of",
 ]

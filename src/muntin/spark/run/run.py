@@ -34,6 +34,7 @@ from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.picture import plans_in_force
 from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
+from muntin.spark.run.rescaling import finish_rescale, successor_of
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
@@ -106,6 +107,7 @@ class Run:
     def _begin(self, truncate_output: bool) -> None:
         spec, checkpoint = self._spec, self.place.checkpoint
         prepare_session(self._spark)
+        finish_rescale(checkpoint)
         for stream in self._plan.streams:
             self._source(stream)  # what Spark cannot read is refused before the checkpoint is this job's
         self._claim = CheckpointClaim(self.place, spec.streams, self._plan.strategy, spec.settings, self._shards())
@@ -212,8 +214,7 @@ class Run:
             if stored is None or (log.latest() is None and not stored.is_over):
                 shutil.rmtree(folder, ignore_errors=True)  # its process died before it began
             elif stored.is_over:
-                self.board.close(last_manifest(folder))
-                remove_state(folder)
+                self._let_go(folder)
             elif not set(stored.streams) <= set(self._spec.streams):  # declared no more, so no query can be over them
                 queries |= dict.fromkeys(log.names())
                 self._retire(folder)
@@ -221,6 +222,15 @@ class Run:
                 pipelines.append(Pipeline(self._context, number))
                 queries |= pipelines[-1].changes.plan.queries
         return pipelines, queries
+
+    def _let_go(self, folder: Path) -> None:
+        """Remove the state of a pipeline that is over; of one that was rescaled, once the one after it has run."""
+        successor = successor_of(folder)
+        if successor is None:
+            self.board.close(last_manifest(folder))
+        elif last_manifest(identity.pipeline_folder(self.place.checkpoint, successor)).batch < 1:
+            return
+        remove_state(folder)
 
     def _retire(self, folder: Path) -> None:
         """End a pipeline that cannot even be opened."""
