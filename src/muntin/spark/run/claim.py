@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from muntin.model import Settings, Stream, UsageError
+from muntin.model import JobSpec, Settings, Stream, UsageError
+from muntin.plan import Plan, redivides
 from muntin.spark.checkpoint import JobIdentity, changed_rules, differences, identity, last_manifest, stored_job
 from muntin.spark.run import verify
 from muntin.spark.run.output_place import OutputPlace
@@ -73,4 +74,14 @@ def _refuse_other_rules(folder: Path, stored: JobIdentity, wanted: JobIdentity) 
             f"micro-batch {batch} is in the output, and Spark has not noted it: its rows went by other rules\n"
             + "\n".join(f"  {line}" for line in changed),
             hint='start once with the settings of before and `mode="available-now"`, and then with others',
+        )
+
+
+def refuse_redivision(plan: Plan, spec: JobSpec) -> None:
+    """Refuse a strategy that has other joins than those whose state is there."""
+    if redivides(plan, spec):
+        raise UsageError(
+            f"strategy: was {plan.strategy}, is {spec.settings.strategy}; the rows that are kept would have to be "
+            "divided among other joins",
+            hint=f"set strategy = 'auto' or '{plan.strategy}', or start anew with another `checkpoint=` and `output=`",
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
 from muntin.page import StatusReport
-from muntin.plan import Plan, redivides, reporting
+from muntin.plan import Plan, reporting
 from muntin.spark.checkpoint import Answer, Epoch, Lock, PlanLog, Publisher, identity, last_manifest, stored_job
 from muntin.spark.control import (
     ChangeRequest,
@@ -26,7 +26,7 @@ from muntin.spark.control import (
     with_pending_changes,
 )
 from muntin.spark.ingest import sources
-from muntin.spark.run.claim import CheckpointClaim
+from muntin.spark.run.claim import CheckpointClaim, refuse_redivision
 from muntin.spark.run.doors import expect_text
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
@@ -55,16 +55,6 @@ def check_sources(plan: Plan, frames: Collection[str]) -> None:
     for stream in plan.streams:
         if stream.name not in frames:
             sources.check_source(stream)
-
-
-def refuse_redivision(plan: Plan, spec: JobSpec) -> None:
-    """Refuse a strategy that has other joins than those whose state is there."""
-    if redivides(plan, spec):
-        raise UsageError(
-            f"strategy: was {plan.strategy}, is {spec.settings.strategy}; the rows that are kept would have to be "
-            "divided among other joins",
-            hint=f"set strategy = 'auto' or '{plan.strategy}', or start anew with another `checkpoint=` and `output=`",
-        )
 
 
 class Run:
