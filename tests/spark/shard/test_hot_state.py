@@ -111,7 +111,7 @@ def test_arrays_begin_with_a_cache_line(tmp_path):
 
 
 def test_a_finished_job_leaves_nothing_and_takes_what_was_abandoned_long_ago(tmp_path, monkeypatch):
-    monkeypatch.setattr(hot_module, "hot_root", lambda checkpoint_id: tmp_path / checkpoint_id)
+    monkeypatch.setattr(hot_module, "hot_root", lambda checkpoint_id, local: tmp_path / checkpoint_id)
     for name in ("mine", "other", "abandoned"):
         HotState(tmp_path / name, 1).begin()
     os.utime(tmp_path / "abandoned", (0, 0))
