@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING, Answer
+from core.aggregates.calls import CALLS, GROUPS, HAVING, Answer
 from core.aggregates.test_top import VALUES
 from muntin import oracle
 from muntin.model import Side
