@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING, Answer
+from core.aggregates.calls import CALLS, GROUPS, HAVING, Answer
 from core.aggregates.test_top import VALUES
 from muntin import oracle
 from muntin.model import Side
@@ -33,7 +33,8 @@ def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
         for batch, streams in enumerate(outcome.idle)
         for stream in streams
     ]
-    judge.load(text, [row for n, outcome in enumerate(outcomes) for row in raw_rows(n, outcome)], idle)
+    judge.load([row for n, outcome in enumerate(outcomes) for row in raw_rows(n, outcome)], idle)
+    judge.bound(text, [outcome.lateness for outcome in outcomes])
     asked = {name: q for outcome in outcomes for name, q in outcome.asked.items()}
     answers = {name: judge.answer(text, q) for name, q in asked.items()}
     letters, wanted = judge.letters(), 0
@@ -70,10 +71,11 @@ class Oracle:
 
     def __init__(self, text: Text, outcome: Outcome):
         self.text = text
-        if any(outcome.idle):
-            admitted = _admit(outcome, text.lateness)
+        if any(outcome.idle) or len(set(outcome.lateness)) > 1:
+            admitted = _admit(outcome)
         else:
-            admitted = [oracle.admit([batch[s] for batch in outcome.batches], text.lateness) for s in "AB"]
+            lateness = next(iter(outcome.lateness), 0)
+            admitted = [oracle.admit([batch[s] for batch in outcome.batches], lateness) for s in "AB"]
         self.letters = [[(s, letter.reason, letter.row["id"]) for letter in found]
                         for s, (_, found) in zip("AB", admitted, strict=True)]  # fmt: skip
         self.rows = [rows for rows, _ in admitted]
@@ -167,12 +169,16 @@ def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: An
     )  # fmt: skip
 
 
-def _admit(outcome: Outcome, lateness: int) -> list[tuple[list[Any], list[oracle.DeadLetter]]]:
-    """Section 1 for two streams of which one is idle now and then: its frontier is then at least the other's."""
+def _admit(outcome: Outcome) -> list[tuple[list[Any], list[oracle.DeadLetter]]]:
+    """Section 1 for two streams of which one is idle now and then: its frontier is then at least the other's.
+
+    Where their lateness changes, a frontier never goes back.
+    """
     admitted: dict[str, tuple[list[Any], list[oracle.DeadLetter]]] = {s: ([], []) for s in "AB"}
     newest, frontier, idle = {s: BEGINNING for s in "AB"}, {s: BEGINNING for s in "AB"}, set[str]()
-    for batch, told in zip(outcome.batches, outcome.idle, strict=True):
+    for batch, told, lateness in zip(outcome.batches, outcome.idle, outcome.lateness, strict=True):
         for s, rows in batch.items():
+            frontier[s] = max(frontier[s], newest[s] - lateness)
             for row in rows:
                 turned_away = "null_time" if row["ts"] is None else "late" if row["ts"] < frontier[s] else ""
                 if turned_away:
@@ -302,4 +308,5 @@ def covered(lives: list[Life]) -> Counter[str]:
         found.update({"tasks tried again"} if life.fault_rate else ())
         found.update({"idle"} if any(s.idle for s in life.steps) else ())
         found.update({"ran on"} if life.online else ())
+        found.update({f"another {name}" for step in life.steps for name in step.changes})
     return found
