@@ -47,6 +47,7 @@ class Session:
         self.dice = random.Random(seed)
         self.faults = Faults(self.dice)
         self.settings: dict[str, str] = {}
+        self.defaultParallelism = 2
         self.files: dict[str, list[pa.Table]] = defaultdict(list)
         self.checkpoints: dict[str, Checkpoint] = defaultdict(Checkpoint)
         self.texts: dict[str, dict[str, str]] = defaultdict(dict)

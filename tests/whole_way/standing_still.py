@@ -11,7 +11,6 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.spark.checkpoint import identity
 from muntin.spark.run import Rescaled, rescale, spark_checkpoint
 from whole_way.stand_in import DataFrame, Session
 from whole_way.tasks import MicroBatch, Records, Work
@@ -73,7 +72,14 @@ def stands_still(session: Session) -> Iterator[None]:
     def small_states(_: Any, folder: Path) -> Iterator[tuple[int, bytes]]:
         yield from ((gid, value[0]) for gid, (_, value) in session.checkpoints[str(folder)].state.items() if value)
 
+    seed = spark_checkpoint.seed
+
+    def seeded(spark: Any, old: Path, new: Path, *rest: Any) -> int:
+        session.checkpoints.pop(str(new), None)  # what an attempt had left there is gone with the folder
+        return seed(spark, old, new, *rest)
+
     with (
+        mock.patch.object(spark_checkpoint, "seed", seeded),
         mock.patch.object(spark_checkpoint, "small_states", small_states),
         mock.patch.object(spark_checkpoint, "chunks", lambda _, folder: Written(session, Stored(session, folder))),
         mock.patch.object(spark_checkpoint, "carry_offsets", lambda old, new: carry_offsets(session, old, new)),
@@ -82,18 +88,6 @@ def stands_still(session: Session) -> Iterator[None]:
 
 
 def rescaled(session: Session, checkpoint: Path, shards: int) -> Rescaled:
-    """A rescale on the stand-in; what it keeps by folder goes where the folders went."""
-    for left in [name for name in session.checkpoints if "moving-" in name]:  # the folder goes, and all in it
-        del session.checkpoints[left]
+    """A rescale on the stand-in."""
     with stands_still(session):
-        done = rescale(session, checkpoint, shards)  # type: ignore[arg-type]
-    follow(session, checkpoint)
-    return done
-
-
-def follow(session: Session, checkpoint: Path) -> None:
-    """The folders have their names by now."""
-    for name in [name for name in session.checkpoints if "moving-" in name]:
-        target = identity.pipeline_folder(checkpoint, int(name[-3:]))
-        if target.exists():
-            session.checkpoints[str(target)] = session.checkpoints.pop(name)
+        return rescale(session, checkpoint, shards)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from muntin.model import MuntinError, UsageError
 from muntin.spark.checkpoint import identity, last_manifest, plans, stored_job
 from muntin.spark.run import rescaling
 from whole_way.drive import kept_apart
-from whole_way.standing_still import follow, rescaled
+from whole_way.standing_still import rescaled, stands_still
 from whole_way.test_changed_jobs import Place
 
 JOB = "".join(
@@ -92,7 +92,7 @@ def test_queries_and_streams_of_several_pipelines_move_together(place: Place):
     assert sorted(p["pipeline"] for p in status["pipelines"]) == [2, 3]
 
 
-@pytest.mark.parametrize("step", ["seed", "offsets", "rename", "retire"])
+@pytest.mark.parametrize("step", ["seed", "offsets", "retire", "end"])
 def test_a_rescale_that_dies_leaves_a_job_that_goes_on(place: Place, step: str):
     """Before all is made, as it was; after that, with the new shards."""
     place.run(TWO)
@@ -100,8 +100,8 @@ def test_a_rescale_that_dies_leaves_a_job_that_goes_on(place: Place, step: str):
     where = {
         "seed": (rescaling.spark_checkpoint, "seed"),
         "offsets": (rescaling, "write_manifest"),
-        "rename": (rescaling.identity, "retire"),
-        "retire": (rescaling, "_renumber_status"),
+        "retire": (rescaling.identity, "retire"),
+        "end": (rescaling, "_renumber_status"),
     }[step]
 
     def dies(*_: Any, **__: Any) -> None:
@@ -109,9 +109,8 @@ def test_a_rescale_that_dies_leaves_a_job_that_goes_on(place: Place, step: str):
 
     with mock.patch.object(*where, dies), pytest.raises(MuntinError, match="killed"):
         rescaled(place.session, checkpoint, 4)
-    made = step in ("rename", "retire")
+    made = step in ("retire", "end")
     assert (checkpoint / "muntin" / "rescale.json").exists() is made
-    follow(place.session, checkpoint)
     place.come(14)
     place.run(FOUR if made else TWO)
     assert not (checkpoint / "muntin" / "rescale.json").exists()
@@ -134,6 +133,24 @@ def test_a_change_that_waits_comes_into_force_afterwards(place: Place):
     place.run(FOUR, "bounded")
     assert in_order(place) == want(10, 12, 14)
     assert [row[-1] for row in place.rows("p")] == [14, 14, 14]
+
+
+def test_a_job_may_follow_the_cores_that_there_are(place: Place):
+    auto = "SET shards = 'auto';" + JOB + Q
+    place.run(auto)
+    place.session.defaultParallelism = 4
+    place.come(14)
+    with stands_still(place.session):
+        assert place.run(auto).warnings == ["shards: were 2, are 4, one for each core; 4 rows were moved"]
+        place.come(16)
+        place.session.faults.kill = "commit"
+        with pytest.raises(MuntinError):
+            place.run(auto)
+        place.session.defaultParallelism = 3
+        (said,) = place.run(auto).warnings
+        assert said.startswith("the job goes on with 4 shards, not with 3: micro-batch 2 of ")
+        assert place.run(auto, "bounded").warnings == ["shards: were 4, are 3, one for each core; 8 rows were moved"]
+    assert in_order(place) == want(10, 12, 14, 16)
 
 
 def test_what_cannot_be_rescaled_is_refused(place: Place):

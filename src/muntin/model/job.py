@@ -334,7 +334,7 @@ class Settings:
     strategy: str = AUTO
     chain: str = AUTO
     output_order: str = "global"
-    shards: int | None = None
+    shards: int | str | None = None
     invalidation: str = AUTO
     state_limit_bytes: int | None = None
     fan_out_limit: int | None = None
@@ -347,6 +347,16 @@ class Settings:
     held_limit_bytes: int | None = None
     on_held_limit: str = "fail"
     punctuations: str = "pwjoin"
+
+    @property
+    def fixed_shards(self) -> int | None:
+        """How many shards the job wants, whatever it runs on; None where it leaves that open."""
+        return self.shards if isinstance(self.shards, int) else None
+
+    @property
+    def follows_cores(self) -> bool:
+        """Whether a start goes over to as many shards as there are cores."""
+        return self.shards == AUTO
 
     @property
     def eager(self) -> bool:

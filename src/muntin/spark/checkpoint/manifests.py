@@ -218,12 +218,12 @@ def _changes(reports: Iterable[ShardReport]) -> dict[str, list[ShardChange]]:
     return found
 
 
-def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
-    """Commit a micro-batch that publishes nothing."""
+def write_manifest(checkpoint: Path, manifest: Manifest, job: str) -> None:
+    """Commit a micro-batch of a job that publishes nothing."""
     folder = _commits(checkpoint)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{manifest.batch:010d}.json"
-    write_json(file, FileKind.MANIFEST, to_json(manifest), id_if_claimed(checkpoint))
+    write_json(file, FileKind.MANIFEST, to_json(manifest), job)
 
 
 def last_manifest(checkpoint: Path) -> Manifest:

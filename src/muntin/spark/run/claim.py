@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muntin.model import JobSpec, Settings, Stream, UsageError
 from muntin.plan import Plan, redivides
 from muntin.spark.checkpoint import JobIdentity, changed_rules, differences, identity, last_manifest, stored_job
+from muntin.spark.ingest import sources
 from muntin.spark.run import verify
 from muntin.spark.run.output_place import OutputPlace
 
@@ -37,6 +38,11 @@ class CheckpointClaim:
         wanted = self.identity_of(streams) if stored is None else self.identity_now(stored)
         identity.check_checkpoint(self.place.checkpoint, wanted)
         return wanted
+
+    def renewed(self) -> CheckpointClaim:
+        """The claim with the shards that the checkpoint has now."""
+        stored = stored_job(self.place.checkpoint)
+        return self if stored is None else replace(self, shards=stored.settings.shards)
 
     def take(self, wanted: JobIdentity, truncate_output: bool) -> list[str]:
         """Bind checkpoint and output to the job, and refuse what is damaged or not of one moment; warnings, one line
@@ -85,3 +91,10 @@ def refuse_redivision(plan: Plan, spec: JobSpec) -> None:
             "divided among other joins",
             hint=f"set strategy = 'auto' or '{plan.strategy}', or start anew with another `checkpoint=` and `output=`",
         )
+
+
+def check_sources(plan: Plan, frames: Collection[str]) -> None:
+    """Refuse a plan over streams that cannot be read; `frames` names those that come from DataFrames."""
+    for stream in plan.streams:
+        if stream.name not in frames:
+            sources.check_source(stream)

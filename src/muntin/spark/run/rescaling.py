@@ -7,13 +7,16 @@ Each pipeline of the job is followed by a new one, in a folder of its own, that 
     plans      the one in force, and those that wait
     manifest   the totals so far
 
-All of it is made in folders that no start looks at. One file then says that they are whole, and what is left to do can
-be done by whoever finds it. The old state stays until the new pipeline has committed a micro-batch of its own.
+A folder that is being made bears a mark, and has no `job.json`: no start takes it for a pipeline. One file then says
+that all are whole, and what is left to do can be done by whoever finds it. Without that file, folders with a mark are
+swept away. They are made in their places, since Spark notes where its state is. The old state stays until the new
+pipeline has committed a micro-batch of its own.
 """
 
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,22 +47,24 @@ from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.status import JobStatus, status_file
 from muntin.spark.run.verify import last_number, verify_checkpoint
-from muntin.spark.session import java_process, prepare_session
+from muntin.spark.session import default_shards, java_process, prepare_session
 from muntin.spark.shard import OldJoin, seed_frames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INTENT, MOVED = "rescale.json", "moved.json"
+INTENT, MOVED, MAKING = "rescale.json", "moved.json", "making"
 MOST_SHARDS = 1024
 
 
 @dataclass(frozen=True)
 class Moves:
-    """`muntin/rescale.json`: by which new pipeline each old one is followed, and with how many shards."""
+    """`muntin/rescale.json`: by which new pipeline each old one is followed, the ids of these, and with how many
+    shards."""
 
     shards: int
     pipelines: dict[str, int]
+    ids: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,19 @@ def rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
         lock.release()
 
 
+def follow_cores(spark: SparkSession, checkpoint: Path) -> list[str]:
+    """Give a job that begins again as many shards as there are cores now, where that can be; what was done, or why
+    not, in a line."""
+    stored, cores = identity.stored_job(checkpoint), default_shards(spark)
+    if stored is None or stored.settings.shards == cores:
+        return []
+    try:
+        done = rescale(spark, checkpoint, cores)
+    except UsageError as error:
+        return [f"the job goes on with {stored.settings.shards} shards, not with {cores}: {error.message}"]
+    return [f"shards: were {done.before}, are {done.after}, one for each core; {done.rows:,} rows were moved"]
+
+
 def _rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
     stored = identity.stored_job(checkpoint)
     assert stored is not None
@@ -105,15 +123,15 @@ def _rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
     live = [number for number, job in _jobs(checkpoint) if not job.is_over]
     for number in live:
         _refuse_unfinished(identity.pipeline_folder(checkpoint, number))
-    for left in (checkpoint / identity.PIPELINES).glob("moving-*"):  # of a process that died
-        shutil.rmtree(left)
     first = max(identity.pipeline_numbers(checkpoint)) + 1
-    moves = Moves(shards, {str(number): first + n for n, number in enumerate(live)})
+    pipelines = {str(number): first + n for n, number in enumerate(live)}
+    moves = Moves(shards, pipelines, {str(number): uuid.uuid4().hex for number in pipelines.values()})
     rows = 0
     for old, target in moves.pipelines.items():
         folder = identity.pipeline_folder(checkpoint, int(old))
         try:
-            rows += _Move(spark, folder, _staging(checkpoint, target), before, shards).run()
+            new = identity.pipeline_folder(checkpoint, target)
+            rows += _Move(spark, folder, new, moves.ids[str(target)], before, shards).run()
         except Exception as error:
             raise error if isinstance(error, MuntinError) else explain_failure(error) from error
     write_record(_intent(checkpoint), FileKind.RESCALE, moves, identity.checkpoint_id(checkpoint))
@@ -143,10 +161,6 @@ def _refuse_unfinished(folder: Path) -> None:
         )
 
 
-def _staging(checkpoint: Path, number: int) -> Path:
-    return checkpoint / identity.PIPELINES / f"moving-{number:03d}"
-
-
 def _intent(checkpoint: Path) -> Path:
     return checkpoint / identity.FOLDER / INTENT
 
@@ -155,8 +169,8 @@ def _intent(checkpoint: Path) -> Path:
 
 
 def finish_rescale(checkpoint: Path) -> None:
-    """Do what is left of a rescale whose process died when all was made."""
-    if _intent(checkpoint).exists():
+    """Do what is left of a rescale whose process died, or sweep away what it had made."""
+    if _intent(checkpoint).exists() or _being_made(checkpoint):
         lock = Lock(checkpoint)
         try:
             _finish(checkpoint)
@@ -165,15 +179,21 @@ def finish_rescale(checkpoint: Path) -> None:
 
 
 def _finish(checkpoint: Path) -> None:
-    """Put the new pipelines in their places, and end the old ones: each step may be done twice."""
+    """Let the new pipelines be there, and end the old ones: each step may be done twice."""
     file = _intent(checkpoint)
     if not file.exists():
+        for left in _being_made(checkpoint):
+            shutil.rmtree(left)
         return
     moves = read_record(file, FileKind.RESCALE, Moves, identity.checkpoint_id(checkpoint))
     for old, target in moves.pipelines.items():
-        staging, folder = _staging(checkpoint, target), identity.pipeline_folder(checkpoint, int(old))
-        if staging.exists():
-            staging.rename(identity.pipeline_folder(checkpoint, target))
+        folder, new = (identity.pipeline_folder(checkpoint, number) for number in (int(old), target))
+        stored = identity.stored_job(folder)
+        assert stored is not None
+        if not stored.is_over:
+            settings = replace(stored.settings, shards=moves.shards)
+            identity.begin(new, replace(stored, settings=settings), moves.ids[str(target)])
+        (new / identity.FOLDER / MAKING).unlink(missing_ok=True)
         write_record(folder / identity.FOLDER / MOVED, FileKind.MOVED, Moved(target), identity.checkpoint_id(folder))
         identity.retire(folder)
     for number in (0, *map(int, moves.pipelines)):
@@ -183,6 +203,11 @@ def _finish(checkpoint: Path) -> None:
         identity.note_start(folder, replace(stored, settings=replace(stored.settings, shards=moves.shards)))
     _renumber_status(checkpoint, moves)
     file.unlink()
+
+
+def _being_made(checkpoint: Path) -> list[Path]:
+    """Folders that a rescale makes, or has left."""
+    return [mark.parent.parent for mark in (checkpoint / identity.PIPELINES).glob(f"*/{identity.FOLDER}/{MAKING}")]
 
 
 def _renumber_status(checkpoint: Path, moves: Moves) -> None:
@@ -209,17 +234,16 @@ def successor_of(folder: Path) -> int | None:
 class _Move:
     """One pipeline, made anew in another folder with another number of shards."""
 
-    def __init__(self, spark: SparkSession, old: Path, new: Path, before: int, after: int):
-        self._spark, self._old, self._new = spark, old, new
+    def __init__(self, spark: SparkSession, old: Path, new: Path, new_id: str, before: int, after: int):
+        self._spark, self._old, self._new, self._id = spark, old, new, new_id
         self._before, self._after = before, after
 
     def run(self) -> int:
         """Make the new pipeline; the rows that were moved."""
-        stored, manifest = identity.stored_job(self._old), last_manifest(self._old)
-        assert stored is not None
-        settings = replace(stored.settings, shards=self._after)
-        identity.claim_checkpoint(self._new, replace(stored, settings=settings))
-        keyed = copy_plans(self._old, self._new, manifest.epoch)
+        manifest, own = last_manifest(self._old), self._new / identity.FOLDER
+        own.mkdir(parents=True)
+        (own / MAKING).touch()
+        keyed = copy_plans(self._old, self._new, manifest.epoch, self._id)
         metas = self._metas(manifest.epoch, set(keyed))
         joins = {n: OldJoin(keyed[n], next(iter(of.values())).progress.release) for n, of in metas.items()}
         wanted = sum(movable_rows(meta, keyed[n]) for n, of in metas.items() for meta in of.values())
@@ -230,7 +254,7 @@ class _Move:
             )
         control_stream.make_folder(self._new)
         spark_checkpoint.carry_offsets(self._old, self._new)
-        write_manifest(self._new, self._manifest(manifest))
+        write_manifest(self._new, self._manifest(manifest), self._id)
         return rows
 
     def _metas(self, epoch: int, joins: set[int]) -> dict[int, dict[int, OperatorMeta]]:

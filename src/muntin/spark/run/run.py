@@ -26,7 +26,7 @@ from muntin.spark.control import (
     with_pending_changes,
 )
 from muntin.spark.ingest import sources
-from muntin.spark.run.claim import CheckpointClaim, refuse_redivision
+from muntin.spark.run.claim import CheckpointClaim, check_sources, refuse_redivision
 from muntin.spark.run.doors import expect_text
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
@@ -34,7 +34,7 @@ from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.picture import plans_in_force
 from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
-from muntin.spark.run.rescaling import finish_rescale, successor_of
+from muntin.spark.run.rescaling import finish_rescale, follow_cores, successor_of
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
@@ -48,13 +48,6 @@ LISTEN_S = 0.1
 """How often a run looks for requests."""
 Progress = Callable[[dict[str, Any]], None]
 """Called with the status after every micro-batch."""
-
-
-def check_sources(plan: Plan, frames: Collection[str]) -> None:
-    """Refuse a plan over streams that cannot be read; `frames` names those that come from DataFrames."""
-    for stream in plan.streams:
-        if stream.name not in frames:
-            sources.check_source(stream)
 
 
 class Run:
@@ -102,6 +95,10 @@ class Run:
             self._source(stream)  # what Spark cannot read is refused before the checkpoint is this job's
         self._claim = CheckpointClaim(self.place, spec.streams, self._plan.strategy, spec.settings, self._shards())
         wanted = self._claim.check(self._plan.streams)
+        if spec.settings.follows_cores:
+            self.warnings += follow_cores(self._spark, checkpoint)
+            self._claim = self._claim.renewed()
+            wanted = self._claim.check(self._plan.streams)
         self._lock = Lock(checkpoint, java_process(self._spark))
         try:
             self.warnings += self._claim.take(wanted, truncate_output)
@@ -126,8 +123,7 @@ class Run:
     def _shards(self) -> int:
         """As many as the checkpoint was made with, wherever the job is run again."""
         stored = stored_job(self.place.checkpoint)
-        before = None if stored is None else stored.settings.shards
-        return self._spec.settings.shards or before or default_shards(self._spark)
+        return self._spec.settings.fixed_shards or (stored.settings.shards if stored else default_shards(self._spark))
 
     def _start(self, pipeline: Pipeline) -> None:
         pipeline.start()
