@@ -34,6 +34,8 @@ HOME = {
     "starlette": ["web"],
     "uvicorn": ["web"],
     "prometheus_client": ["web"],
+    "deltalake": ["spark"],
+    "pyiceberg": ["spark"],
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

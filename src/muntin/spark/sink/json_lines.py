@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from muntin.model import Settings
 from muntin.model.event_time import EARLIEST_US, LATEST_US, time_text
 from muntin.plan import Plan
-from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher
+from muntin.spark.checkpoint import BatchOutcome, Publisher
 from muntin.spark.sink.parquet import ParquetFolders, beside_rows
 
 SUFFIX = ".jsonl"
@@ -40,9 +40,7 @@ class JsonLines(ParquetFolders):
         mine._open = {}
         return mine
 
-    def recover(self) -> None:
-        """Take away what was written for a micro-batch that was not committed."""
-        super().recover()
+    def begin(self) -> None:
         prefix = self.publisher.prefix
         for file in self.folder.glob(f"*/{prefix}*{SUFFIX}"):
             number = file.stem.removeprefix(prefix)
@@ -56,10 +54,9 @@ class JsonLines(ParquetFolders):
         self._open[name].write(json_lines(table))
         self._open[name].flush()
 
-    def commit(self, done: BatchOutcome) -> Manifest:
+    def hand_over(self, done: BatchOutcome) -> None:
         done.written += [str(Path(file.name).relative_to(self.folder)) for file in self._open.values()]
         self.close()
-        return super().commit(done)
 
     def close(self) -> None:
         for file in self._open.values():
