@@ -186,7 +186,7 @@ def test_what_cannot_go_into_a_table_is_refused_before_anything_runs(lake: Lake)
         with pytest.raises(UsageError, match=said):
             lake.start("available-now", text)
     write_deltalake(lake.table, pa.table({"a": ["x"]}))
-    with pytest.raises(UsageError, match="column a is .*long.*, but .*string.* in the table"):
+    with pytest.raises(UsageError, match=r"column a is .*long.*, but .*string.* in the table"):
         lake.start("available-now")
     write_deltalake(lake.table, GROUPS, mode="overwrite", schema_mode="overwrite", partition_by=["g"])
     with pytest.raises(UsageError, match="is partitioned by g"):

@@ -115,9 +115,7 @@ class SinkTask:
                 yield TaskMessage(rows={name: table.num_rows})
                 yield from self._stage(name, part, table, query.into)
 
-    def _stage(
-        self, name: str, part: int, table: pa.Table, into: Destination | None = None
-    ) -> Iterator[TaskMessage]:
+    def _stage(self, name: str, part: int, table: pa.Table, into: Destination | None = None) -> Iterator[TaskMessage]:
         staged = self.stager.into(into).stage(name, part, table)
         if staged is not None:
             yield TaskMessage(staged=staged if into is None else replace(staged, into=into))
