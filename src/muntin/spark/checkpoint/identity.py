@@ -51,10 +51,10 @@ class StreamIdentity:
     @classmethod
     def of(cls, stream: Stream) -> StreamIdentity:
         return cls(
-            columns=", ".join(f"{f.name} {f.type}" for f in stream.schema),
+            columns=", ".join(f"{f.name} {f.type}{_metadata(stream, f.name)}" for f in stream.schema),
             time=stream.time,
             lateness_us=stream.lateness_us,
-            format=stream.format,
+            format=stream.format + (f" of {stream.value.text} values" if stream.value is not None else ""),
             promises=_promises(stream),
             options={k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
         )
@@ -92,6 +92,10 @@ class JobIdentity:
         """Whether a pipeline has ended for good: it reads nothing any more. Its folder stays, so that no number comes
         twice."""
         return not self.streams
+
+
+def _metadata(stream: Stream, name: str) -> str:
+    return f" metadata from {stream.metadata[name]}" if name in stream.metadata else ""
 
 
 def _promises(stream: Stream) -> str:
