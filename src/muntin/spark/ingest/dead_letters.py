@@ -12,6 +12,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -59,16 +60,16 @@ def malformed(stream: Stream, texts: pa.ChunkedArray) -> pa.Table:
     return _as_dead_letters(stream, [reason] * len(rows), rows, pa.nulls(len(rows), pa.int64()))
 
 
-def undecodable(stream: Stream, reasons: Sequence[str], values: Sequence[bytes | None], where: pa.Table) -> pa.Table:
-    """Messages whose value is no record of the stream; `where` are their metadata and places. The row has the value as
+def undecodable(stream: Stream, reasons: Sequence[str], messages: Sequence[dict[str, Any]], value: str) -> pa.Table:
+    """Messages whose `value` is no record of the stream, with their metadata and places. The row has the value as
     text, or in base64 where it is none."""
-    assert stream.value is not None
     why = [f"malformed: {reason}" for reason in reasons]
-    shown = [
-        json.dumps({name.removeprefix("_"): _plain(value) for name, value in row.items()} | _raw(value), default=str)
-        for row, value in zip(where.to_pylist(), values, strict=True)
+    rows = [
+        {name.removeprefix("_"): _plain(said) for name, said in message.items() if name != value} | _raw(message[value])
+        for message in messages
     ]
-    return _as_dead_letters(stream, why, pa.array(shown, pa.string()), pa.nulls(len(shown), pa.int64()))
+    shown = pa.array([json.dumps(row, default=str) for row in rows], pa.string())
+    return _as_dead_letters(stream, why, shown, pa.nulls(len(rows), pa.int64()))
 
 
 def _raw(value: bytes | None) -> dict[str, str | None]:

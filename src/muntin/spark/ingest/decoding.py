@@ -102,7 +102,6 @@ def decoded(stream: Stream, table: pa.Table) -> tuple[pa.Table, pa.Table]:
         beside = beside.take(pa.array(found.places, pa.int64()))
     for name in beside.column_names:
         rows = rows.append_column(beside.schema.field(name), beside[name])
-    wrong = list(found.faults)
     said = [name for name in table.column_names if name in stream.metadata or name.removeprefix("_") in PLACE]
-    where = table.select(said).take(pa.array(wrong, pa.int64()))
-    return rows, dead_letters.undecodable(stream, list(found.faults.values()), [values[n] for n in wrong], where)
+    messages = table.select([VALUE, *said]).take(pa.array(list(found.faults), pa.int64())).to_pylist()
+    return rows, dead_letters.undecodable(stream, list(found.faults.values()), messages, VALUE)
