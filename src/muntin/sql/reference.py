@@ -37,8 +37,9 @@ Where TIMESTAMP BY is an expression, queries write it with the alias: `timestamp
 timestamp_millis(A.t) + INTERVAL 1 HOUR`. Of `timestamp_seconds`, `timestamp_millis` and
 `timestamp_micros` of a column of whole numbers, the numbers do, too: `B.t < A.t + 3600000`."""
 _VALUES = """\
-Values of messages, for `VALUE FORMAT`. A column with `METADATA` does not come out of the value: it is
-what the source itself calls so, as `key`, `timestamp`, `partition`, `offset` or `headers.NAME`."""
+Values of messages, for `VALUE FORMAT`. A column with `METADATA` does not come out of the value: it
+is what the source itself calls so, as `key`, `timestamp`, `offset` or `headers.NAME`
+([sources.md](sources.md))."""
 _SHOWN = ("bigint", "double", "decimal(10,2)", "string", "timestamp", "boolean")
 """The types for which the results of aggregates are shown."""
 _FAMILIES = {

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from muntin.model import UsageError
 from muntin.spark.brokers.broker import BrokerError
 from muntin.spark.brokers.kafka import KafkaBroker
-from muntin.spark.brokers.offsets import Bounds, Place
+from muntin.spark.brokers.offsets import Extent, MessageLog
 from servers import MockKafka
 
 
@@ -24,21 +24,21 @@ def broker(kafka: MockKafka, topic: str, **options: str) -> KafkaBroker:
     return KafkaBroker({"kafka.bootstrap.servers": kafka.address, "subscribe": topic, **options})
 
 
-def values(found: KafkaBroker, place: Place, start: int, end: int) -> list[Any]:
+def values(found: KafkaBroker, place: MessageLog, start: int, end: int) -> list[Any]:
     return [value for rows in found.read(place, start, end, ["value"]) for value in rows["value"]]
 
 
 def test_ranges_of_messages_are_read_in_order_and_the_same_again(kafka: MockKafka):
     kafka.send("ranges", [b"%d" % n for n in range(25)], partition=1)
-    found, place = broker(kafka, "ranges"), Place("ranges", 1)
-    assert found.bounds()[place] == Bounds(0, 25)
+    found, place = broker(kafka, "ranges"), MessageLog("ranges", 1)
+    assert found.bounds()[place] == Extent(0, 25)
     for start, end in [(0, 10), (10, 25), (3, 5), (3, 5), (24, 25)]:  # on, back, again
         assert values(found, place, start, end) == [b"%d" % n for n in range(start, end)]
 
 
 def test_messages_have_keys_headers_times_and_places(kafka: MockKafka):
     kafka.send("wide", [b"v", None], 2, key=b"k", headers=[("h", b"1"), ("h", b"2")], timestamp=1_700_000_000_123)
-    (rows,) = broker(kafka, "wide").read(Place("wide", 2), 0, 2, list(KafkaBroker.columns))
+    (rows,) = broker(kafka, "wide").read(MessageLog("wide", 2), 0, 2, list(KafkaBroker.columns))
     assert rows == {
         "key": [b"k"] * 2,
         "value": [b"v", None],
@@ -53,7 +53,7 @@ def test_messages_have_keys_headers_times_and_places(kafka: MockKafka):
 def test_a_job_begins_where_its_options_say(kafka: MockKafka):
     for n in range(3):
         kafka.send("begin", [b"x"], timestamp=1000 * (n + 1))
-    zero = Place("begin", 0)
+    zero = MessageLog("begin", 0)
 
     def at(**options: str) -> int:
         found = broker(kafka, "begin", **options)
@@ -75,7 +75,7 @@ def test_gaps_where_transactions_ended_do_not_keep_a_reader_waiting(kafka: MockK
         writer.begin_transaction()
         writer.produce("gaps", b"%d" % n, partition=0)
         writer.commit_transaction(10)
-    found, place = broker(kafka, "gaps"), Place("gaps", 0)
+    found, place = broker(kafka, "gaps"), MessageLog("gaps", 0)
     end = found.bounds()[place].high
     assert end > 3, "markers take offsets"
     assert values(found, place, 0, end) == [b"0", b"1", b"2"]

@@ -11,7 +11,7 @@ import pytest
 
 from muntin.spark.brokers.broker import BrokerError
 from muntin.spark.brokers.nats import NatsBroker
-from muntin.spark.brokers.offsets import Bounds, Place
+from muntin.spark.brokers.offsets import Extent, MessageLog
 from servers import Nats, running_nats
 
 
@@ -26,7 +26,7 @@ def broker(nats: Nats, stream: str, **options: str) -> NatsBroker:
 
 
 def values(found: NatsBroker, start: int, end: int) -> list[Any]:
-    place = Place(found.option("stream"), 0)
+    place = MessageLog(found.option("stream"), 0)
     return [value for rows in found.read(place, start, end, ["value"]) for value in rows["value"]]
 
 
@@ -38,7 +38,7 @@ def test_ranges_of_sequences_are_read_in_order_and_the_same_again(nats: Nats):
     made(nats, "ranges")
     nats.send("ranges.a", [b"%d" % n for n in range(1, 21)])
     with broker(nats, "ranges") as found:
-        assert found.bounds() == {Place("ranges", 0): Bounds(1, 21)}
+        assert found.bounds() == {MessageLog("ranges", 0): Extent(1, 21)}
         for start, end in [(1, 11), (11, 21), (3, 5), (3, 5)]:
             assert values(found, start, end) == [b"%d" % n for n in range(start, end)]
 
@@ -56,7 +56,7 @@ def test_messages_have_subjects_sequences_times_and_headers(nats: Nats):
     made(nats, "wide")
     before = time.time()
     nats.send("wide.x", [b"v"], headers={"h": "1"})
-    (rows,) = broker(nats, "wide").read(Place("wide", 0), 1, 2, list(NatsBroker.columns))
+    (rows,) = broker(nats, "wide").read(MessageLog("wide", 0), 1, 2, list(NatsBroker.columns))
     (sent,) = rows.pop("timestamp")
     assert before - 1 < sent.timestamp() < time.time() + 1
     assert rows == {
@@ -77,7 +77,7 @@ def test_a_job_begins_where_its_options_say_and_what_a_stream_has_let_go_is_gone
 
     def at(**options: str) -> int:
         with broker(nats, "begin", **options) as found:
-            return found.beginning(found.bounds())[Place("begin", 0)]
+            return found.beginning(found.bounds())[MessageLog("begin", 0)]
 
     assert at(startingOffsets="earliest") == 3 and at() == 6 and at(startingOffsets="4") == 4
     assert at(startingTimestamp=str(later)) == 5 and at(startingTimestamp=str(later + 10_000_000)) == 6

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.spark.brokers.offsets import Bounds, Place, advance, from_stored, losses, stored
+from muntin.spark.brokers.offsets import Extent, MessageLog, advance, from_stored, losses, stored
 
-PLACES = [Place("a", 0), Place("a", 10), Place("b", 2)]
+PLACES = [MessageLog("a", 0), MessageLog("a", 10), MessageLog("b", 2)]
 BOUNDS = st.dictionaries(
-    st.sampled_from(PLACES), st.tuples(st.integers(0, 5), st.integers(0, 9)).map(lambda b: Bounds(b[0], sum(b)))
+    st.sampled_from(PLACES), st.tuples(st.integers(0, 5), st.integers(0, 9)).map(lambda b: Extent(b[0], sum(b)))
 )
 LIMITS = st.one_of(st.none(), st.integers(1, 12))
 
@@ -40,7 +40,7 @@ def test_a_limit_is_used_up_as_long_as_messages_wait(bounds, limit):
 
 def test_a_place_that_is_new_joins_with_its_first_message_and_reads_nothing_yet():
     start = {PLACES[0]: 5}
-    bounds = {PLACES[0]: Bounds(0, 7), PLACES[1]: Bounds(3, 9)}
+    bounds = {PLACES[0]: Extent(0, 7), PLACES[1]: Extent(3, 9)}
     first = advance(start, bounds, None)
     assert first == {PLACES[0]: 7, PLACES[1]: 3}
     assert advance(first, bounds, None) == {PLACES[0]: 7, PLACES[1]: 9}
@@ -48,15 +48,15 @@ def test_a_place_that_is_new_joins_with_its_first_message_and_reads_nothing_yet(
 
 def test_a_place_that_is_gone_stays_where_it_is_and_one_made_anew_begins():
     assert advance({PLACES[0]: 5}, {}, None) == {PLACES[0]: 5}
-    assert advance({PLACES[0]: 50}, {PLACES[0]: Bounds(0, 7)}, None) == {PLACES[0]: 0}
+    assert advance({PLACES[0]: 50}, {PLACES[0]: Extent(0, 7)}, None) == {PLACES[0]: 0}
 
 
 def test_what_has_expired_is_a_loss_and_is_named():
-    found = losses({PLACES[0]: 2, PLACES[1]: 5, PLACES[2]: 9}, {p: Bounds(5, 7) for p in PLACES})
+    found = losses({PLACES[0]: 2, PLACES[1]: 5, PLACES[2]: 9}, {p: Extent(5, 7) for p in PLACES})
     assert [loss.place for loss in found] == [PLACES[0], PLACES[2]]
     assert str(found[0]) == "messages 2 to 4 of partition 0 of a have expired before they were read"
     assert "was read up to 9: it was made anew" in str(found[1])
-    assert advance({PLACES[0]: 2}, {PLACES[0]: Bounds(5, 7)}, 1) == {PLACES[0]: 6}, "what is gone counts for nothing"
+    assert advance({PLACES[0]: 2}, {PLACES[0]: Extent(5, 7)}, 1) == {PLACES[0]: 6}, "what is gone counts for nothing"
 
 
 @given(st.dictionaries(st.sampled_from(PLACES), st.integers(0, 9)))

@@ -13,36 +13,36 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from muntin.spark.brokers import reader as readers
 from muntin.spark.brokers.broker import Broker, BrokerError, Rows
-from muntin.spark.brokers.offsets import Bounds, Offsets, Place
+from muntin.spark.brokers.offsets import Extent, MessageLog, Offsets
 from muntin.spark.brokers.pace import PACE, set_pace
 from muntin.spark.brokers.reader import BrokerReader
 
 SCHEMA = StructType([StructField("offset", LongType())])
-ZERO = Place("t", 0)
+ZERO = MessageLog("t", 0)
 
 
 class Shelf(Broker):
     """Messages are numbers. What it holds is a class attribute: sources are pickled."""
 
     name = "shelf"
-    held: Mapping[Place, Bounds] = {}
+    held: Mapping[MessageLog, Extent] = {}
     away = False
 
-    def bounds(self) -> dict[Place, Bounds]:
+    def bounds(self) -> dict[MessageLog, Extent]:
         if self.away:
             raise BrokerError("nobody answers")
         return dict(self.held)
 
-    def beginning(self, bounds: Mapping[Place, Bounds]) -> Offsets:
+    def beginning(self, bounds: Mapping[MessageLog, Extent]) -> Offsets:
         return {place: found.low for place, found in bounds.items()}
 
-    def read(self, place: Place, start: int, end: int, columns: Sequence[str]) -> Iterator[Rows]:
+    def read(self, place: MessageLog, start: int, end: int, columns: Sequence[str]) -> Iterator[Rows]:
         yield {"offset": list(range(start, end))}
 
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> type[Shelf]:
-    monkeypatch.setattr(Shelf, "held", {ZERO: Bounds(0, 10), Place("t", 1): Bounds(4, 6)})
+    monkeypatch.setattr(Shelf, "held", {ZERO: Extent(0, 10), MessageLog("t", 1): Extent(4, 6)})
     monkeypatch.setattr(Shelf, "away", False)
     return Shelf
 
@@ -56,7 +56,7 @@ def test_a_run_over_what_is_there_ends_there_however_much_comes_meanwhile(shelf:
     source.prepareForTriggerAvailableNow()
     at = source.initialOffset()
     assert at == {"t": {"0": 0, "1": 4}}
-    monkeypatch.setattr(shelf, "held", {ZERO: Bounds(0, 1000), Place("t", 2): Bounds(0, 7)})
+    monkeypatch.setattr(shelf, "held", {ZERO: Extent(0, 1000), MessageLog("t", 2): Extent(0, 7)})
     seen: list[int] = []
     while (end := source.latestOffset(at, source.getDefaultReadLimit())) != at:
         spans = source.partitions(at, end)
@@ -104,7 +104,7 @@ def test_a_broker_that_is_away_brings_nothing_until_it_is_back_or_the_patience_e
 
 
 def test_expired_messages_stop_a_job_unless_it_is_told_to_go_on(shelf: type[Shelf], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shelf, "held", {ZERO: Bounds(5, 9)})
+    monkeypatch.setattr(shelf, "held", {ZERO: Extent(5, 9)})
     start = {"t": {"0": 2}}
     with pytest.raises(BrokerError, match="messages 2 to 4 of partition 0 of t have expired"):
         reader().latestOffset(start, ReadMaxRows(2))

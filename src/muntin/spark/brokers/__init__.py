@@ -7,7 +7,7 @@
 
 from muntin.spark.brokers.broker import Broker, BrokerError
 from muntin.spark.brokers.pace import PACE, SLOW_ROWS, set_pace
-from muntin.spark.brokers.registry import BROKERS, broker_of, connector_of, load, say_source
+from muntin.spark.brokers.registry import BROKERS, broker_of, connector_of, load_messages, say_source
 from muntin.spark.brokers.secrets import resolved, scrubbed
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "BrokerError",
     "broker_of",
     "connector_of",
-    "load",
+    "load_messages",
     "resolved",
     "say_source",
     "scrubbed",

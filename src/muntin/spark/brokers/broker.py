@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from muntin.model import MuntinError, Stream, UsageError
-from muntin.spark.brokers.offsets import Bounds, Offsets, Place
+from muntin.spark.brokers.offsets import Extent, MessageLog, Offsets
 from muntin.spark.brokers.pace import PACE
 from muntin.spark.brokers.secrets import refuse_plain_secrets
 
@@ -86,15 +86,15 @@ class Broker:
                 )
         _check_numbers(stream, "maxOffsetsPerTrigger", "brokerTimeout", "startingTimestamp")
 
-    def bounds(self) -> dict[Place, Bounds]:
+    def bounds(self) -> dict[MessageLog, Extent]:
         """Where messages lie now; raises `BrokerError` where nobody answers in some seconds."""
         raise NotImplementedError
 
-    def beginning(self, bounds: Mapping[Place, Bounds]) -> Offsets:
+    def beginning(self, bounds: Mapping[MessageLog, Extent]) -> Offsets:
         """Where a new job begins, as its options say."""
         raise NotImplementedError
 
-    def read(self, place: Place, start: int, end: int, columns: Sequence[str]) -> Iterator[Rows]:
+    def read(self, place: MessageLog, start: int, end: int, columns: Sequence[str]) -> Iterator[Rows]:
         """The messages from `start` to before `end`, in order; deterministic as long as they are there."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from muntin.model import UsageError
 from muntin.spark.brokers.broker import Broker, BrokerError, Rows
-from muntin.spark.brokers.offsets import Bounds, Offsets, Place
+from muntin.spark.brokers.offsets import Extent, MessageLog, Offsets
 from muntin.spark.brokers.secrets import resolved, scrubbed
 
 PREFIX = "kafka."
@@ -130,7 +130,7 @@ class KafkaBroker(Broker):
 
     # -- where messages lie -------------------------------------------------------------------------------------------
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[MessageLog]:
         from confluent_kafka import KafkaException
 
         try:
@@ -147,14 +147,14 @@ class KafkaBroker(Broker):
                     f"Kafka at {self.option('kafka.bootstrap.servers')} has no topic {topic}",
                     hint=f"topics are {', '.join(others[:6]) or 'none yet'}",
                 )
-        return [Place(topic, number) for topic in wanted for number in found[topic].partitions]
+        return [MessageLog(topic, number) for topic in wanted for number in found[topic].partitions]
 
-    def bounds(self) -> dict[Place, Bounds]:
+    def bounds(self) -> dict[MessageLog, Extent]:
         places = self._places()
         lows, highs = (self._offsets(places, name) for name in ("earliest", "latest"))
-        return {place: Bounds(lows[place], max(lows[place], highs[place])) for place in places}
+        return {place: Extent(lows[place], max(lows[place], highs[place])) for place in places}
 
-    def _offsets(self, places: Sequence[Place], when: str | int) -> Offsets:
+    def _offsets(self, places: Sequence[MessageLog], when: str | int) -> Offsets:
         """The first message, the one after the last that is committed, or the first at a time in milliseconds."""
         from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
         from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -168,11 +168,11 @@ class KafkaBroker(Broker):
         try:
             committed = IsolationLevel.READ_COMMITTED
             answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=ANSWER_S)
-            return {Place(p.topic, p.partition): found.result(ANSWER_S).offset for p, found in answers.items()}
+            return {MessageLog(p.topic, p.partition): found.result(ANSWER_S).offset for p, found in answers.items()}
         except (KafkaException, TimeoutError) as error:
             raise self._refusal(error) from None
 
-    def beginning(self, bounds: Mapping[Place, Bounds]) -> Offsets:
+    def beginning(self, bounds: Mapping[MessageLog, Extent]) -> Offsets:
         lows = {place: found.low for place, found in bounds.items()}
         highs = {place: found.high for place, found in bounds.items()}
         if since := self.option("startingTimestamp"):
@@ -182,7 +182,7 @@ class KafkaBroker(Broker):
         if asked.lower() in ("earliest", "latest"):
             return lows if asked.lower() == "earliest" else highs
         try:
-            given = {Place(t, int(p)): int(at) for t, each in json.loads(asked).items() for p, at in each.items()}
+            given = {MessageLog(t, int(p)): int(at) for t, each in json.loads(asked).items() for p, at in each.items()}
         except (ValueError, AttributeError, TypeError):
             raise UsageError(
                 f"startingOffsets is {asked}", hint="""write 'earliest', 'latest' or '{"topic": {"0": 23, "1": -2}}'"""
@@ -200,7 +200,7 @@ class KafkaBroker(Broker):
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
-    def read(self, place: Place, start: int, end: int, columns: Sequence[str]) -> Iterator[Rows]:
+    def read(self, place: MessageLog, start: int, end: int, columns: Sequence[str]) -> Iterator[Rows]:
         consumer = self._positioned(place, start)
         at, heard = start, time.monotonic()
         while at < end:
@@ -238,10 +238,10 @@ class KafkaBroker(Broker):
                 raise self._refusal(RuntimeError(fault.str()))
         return rows, reached
 
-    def _kept_key(self, place: Place) -> tuple[Any, ...]:
+    def _kept_key(self, place: MessageLog) -> tuple[Any, ...]:
         return (*sorted(self.given.items()), place)
 
-    def _positioned(self, place: Place, start: int) -> Any:
+    def _positioned(self, place: MessageLog, start: int) -> Any:
         """A consumer that reads a place from a message on; one that is there already goes on, if it can."""
         from confluent_kafka import TopicPartition
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from muntin.model import Stream, UsageError
 from muntin.spark.brokers.broker import Broker, BrokerError, Rows
-from muntin.spark.brokers.offsets import Bounds, Offsets, Place
+from muntin.spark.brokers.offsets import Extent, MessageLog, Offsets
 from muntin.spark.brokers.secrets import resolved, scrubbed
 
 PREFIX = "nats."
@@ -145,11 +145,11 @@ class NatsBroker(Broker):
 
     # -- where messages lie -------------------------------------------------------------------------------------------
 
-    def bounds(self) -> dict[Place, Bounds]:
+    def bounds(self) -> dict[MessageLog, Extent]:
         state = self._ask(lambda js: js.stream_info(self.option("stream"))).state
-        return {Place(self.option("stream"), 0): Bounds(max(1, state.first_seq), state.last_seq + 1)}
+        return {MessageLog(self.option("stream"), 0): Extent(max(1, state.first_seq), state.last_seq + 1)}
 
-    def beginning(self, bounds: Mapping[Place, Bounds]) -> Offsets:
+    def beginning(self, bounds: Mapping[MessageLog, Extent]) -> Offsets:
         ((place, found),) = bounds.items()
         asked = self.option("startingOffsets", "latest").strip()
         if since := self.option("startingTimestamp"):
@@ -182,7 +182,7 @@ class NatsBroker(Broker):
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
-    def read(self, place: Place, start: int, end: int, columns: Sequence[str]) -> Iterator[Rows]:
+    def read(self, place: MessageLog, start: int, end: int, columns: Sequence[str]) -> Iterator[Rows]:
         from nats.js.api import DeliverPolicy
 
         policy = {"deliver_policy": DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": start}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class MessageLog(NamedTuple):
     """A partition of a topic, or a stream of NATS as its partition 0."""
 
     topic: str
@@ -22,14 +22,14 @@ class Place(NamedTuple):
         return f"partition {self.partition} of {self.topic}"
 
 
-class Bounds(NamedTuple):
+class Extent(NamedTuple):
     """The first message that is there, and the one after the last."""
 
     low: int
     high: int
 
 
-Offsets = dict[Place, int]
+Offsets = dict[MessageLog, int]
 """Which message comes next, by place."""
 Stored = dict[str, dict[str, int]]
 """Offsets as Spark keeps them."""
@@ -38,9 +38,9 @@ Stored = dict[str, dict[str, int]]
 class Loss(NamedTuple):
     """Messages that are gone before they were read, or a place that begins anew."""
 
-    place: Place
+    place: MessageLog
     wanted: int
-    bounds: Bounds
+    bounds: Extent
 
     def __str__(self) -> str:
         if self.wanted > self.bounds.high:
@@ -48,7 +48,7 @@ class Loss(NamedTuple):
         return f"messages {self.wanted} to {self.bounds.low - 1} of {self.place} have expired before they were read"
 
 
-def stored(offsets: Mapping[Place, int]) -> Stored:
+def stored(offsets: Mapping[MessageLog, int]) -> Stored:
     found: Stored = {}
     for place in sorted(offsets):
         found.setdefault(place.topic, {})[str(place.partition)] = offsets[place]
@@ -57,13 +57,13 @@ def stored(offsets: Mapping[Place, int]) -> Stored:
 
 def from_stored(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
     """What Spark has kept; refuses what is no offset of ours."""
-    found = {Place(topic, int(number)): at for topic, places in offsets.items() for number, at in places.items()}
+    found = {MessageLog(topic, int(number)): at for topic, places in offsets.items() for number, at in places.items()}
     if any(not isinstance(at, int) or at < 0 for at in found.values()):
         raise ValueError(f"not an offset: {offsets}")
     return found
 
 
-def advance(start: Offsets, bounds: Mapping[Place, Bounds], limit: int | None) -> Offsets:
+def advance(start: Offsets, bounds: Mapping[MessageLog, Extent], limit: int | None) -> Offsets:
     """The end of the next micro-batch: at most `limit` messages, from each place as its share of what waits, so that
     places come to their ends together. A place that is not there stays where it is, one that was made anew begins."""
     here = {place: at for place, at in start.items() if place in bounds and at <= bounds[place].high}
@@ -79,7 +79,7 @@ def advance(start: Offsets, bounds: Mapping[Place, Bounds], limit: int | None) -
     return start | new | {place: at + shares[place] for place, at in here.items()}
 
 
-def losses(start: Offsets, bounds: Mapping[Place, Bounds]) -> list[Loss]:
+def losses(start: Offsets, bounds: Mapping[MessageLog, Extent]) -> list[Loss]:
     """Where messages that come next are not there any more."""
     found = [Loss(place, at, bounds[place]) for place, at in sorted(start.items()) if place in bounds]
     return [loss for loss in found if loss.wanted < loss.bounds.low or loss.wanted > loss.bounds.high]

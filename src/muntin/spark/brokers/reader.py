@@ -20,12 +20,12 @@ from pyspark.sql.types import StructType
 from muntin.spark.brokers.broker import COLUMNS, Broker, BrokerError
 from muntin.spark.brokers.kafka import KafkaBroker
 from muntin.spark.brokers.nats import NatsBroker
-from muntin.spark.brokers.offsets import Bounds, Place, advance, from_stored, losses, stored
+from muntin.spark.brokers.offsets import Extent, MessageLog, advance, from_stored, losses, stored
 from muntin.spark.brokers.pace import PACE, pace_of
 
 
 @dataclass
-class Span(InputPartition):
+class MessageRange(InputPartition):  # type: ignore[misc]
     """The messages of a place that one task reads."""
 
     topic: str
@@ -34,7 +34,7 @@ class Span(InputPartition):
     end: int
 
 
-class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Both halves; only the planning half keeps a connection."""
 
     def __init__(self, kind: type[Broker], options: Mapping[str, str], schema: StructType):
@@ -42,9 +42,9 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = dict(options)
         self._schema = schema
         self._broker = kind(self._options)
-        self._final: dict[Place, Bounds] | None = None
+        self._final: dict[MessageLog, Extent] | None = None
         """What was there when a run began that ends with what is there."""
-        self._last: dict[Place, Bounds] = {}
+        self._last: dict[MessageLog, Extent] = {}
         self._away_since: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise error
         return start
 
-    def _bounds(self) -> dict[Place, Bounds]:
+    def _bounds(self) -> dict[MessageLog, Extent]:
         """Where messages lie, from a broker that may be away for a moment."""
         until = time.monotonic() + self._broker.timeout_s
         while True:
@@ -97,7 +97,7 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise
                 time.sleep(0.5)
 
-    def _refuse_loss(self, begin: dict[Place, int], bounds: Mapping[Place, Bounds]) -> None:
+    def _refuse_loss(self, begin: dict[MessageLog, int], bounds: Mapping[MessageLog, Extent]) -> None:
         lost = losses(begin, bounds)
         if lost and self._broker.fails_on_loss:
             raise BrokerError(
@@ -112,7 +112,7 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, until = from_stored(start), from_stored(end)
         spans = {place: (begin[place], at) for place, at in until.items() if begin.get(place, at) < at}
-        return [Span(place.topic, place.partition, *span) for place, span in sorted(spans.items())]
+        return [MessageRange(place.topic, place.partition, *span) for place, span in sorted(spans.items())]
 
     def stop(self) -> None:
         self._broker.close()
@@ -120,15 +120,15 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- tasks --------------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Span)
+        assert isinstance(partition, MessageRange)
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        place = Place(partition.topic, partition.partition)
+        place = MessageLog(partition.topic, partition.partition)
         broker = self._kind(self._options)
         for rows in broker.read(place, partition.start, partition.end, self._schema.names):
             yield pa.RecordBatch.from_pydict(rows, schema=schema)
 
 
-class BrokerSource(DataSource):
+class BrokerSource(DataSource):  # type: ignore[misc]
     """A source of Spark for one kind of broker."""
 
     kind: type[Broker]

@@ -50,7 +50,7 @@ def say_source(stream: Stream, spark: SparkSession | None = None) -> str | None:
     return f"{kind.name} {kind(stream.options).say()}, read by {by}"
 
 
-def load(spark: SparkSession, stream: Stream, options: Mapping[str, str], columns: list[str]) -> DataFrame:
+def load_messages(spark: SparkSession, stream: Stream, options: Mapping[str, str], columns: list[str]) -> DataFrame:
     """The messages of a stream as a streaming DataFrame with some of the columns that the broker has."""
     kind = broker_of(stream)
     assert kind is not None

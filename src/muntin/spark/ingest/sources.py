@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from muntin.model import Field, Schema, Stream, UsageError
 from muntin.model.types import column_name_fault, is_type
-from muntin.spark import brokers
-from muntin.spark.brokers import broker_of
+from muntin.spark.brokers import broker_of, load_messages
 from muntin.spark.ingest.decoding import check_values, source_columns, undecoded
 from muntin.spark.ingest.own_columns import choose_columns
 from muntin.spark.ingest.packing import CORRUPT
@@ -50,7 +49,7 @@ def read_stream(spark: SparkSession, stream: Stream) -> DataFrame:
 def _load(spark: SparkSession, stream: Stream, options: Mapping[str, str]) -> DataFrame:
     """A source with the columns that it brings."""
     if broker_of(stream) is not None:
-        return brokers.load(spark, stream, options, source_columns(stream) if stream.value is not None else [])
+        return load_messages(spark, stream, options, source_columns(stream) if stream.value is not None else [])
     try:
         return spark.readStream.format(stream.format).options(**options).load()
     except Exception as error:
