@@ -8,6 +8,7 @@ are still at work.
 
 from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
+from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.registry import SINKS, open_into, open_sink
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.routed import RoutedSink
@@ -20,6 +21,7 @@ __all__ = [
     "Callback",
     "EagerHub",
     "Hub",
+    "HubPlace",
     "Latency",
     "OutputRequest",
     "RoutedSink",
