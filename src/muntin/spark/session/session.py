@@ -164,7 +164,7 @@ def prepare_session(spark: SparkSession) -> None:
 
 def weigh_rows(spark: SparkSession, streams: Iterable[Stream]) -> None:
     """Let Spark weigh every row on its way to Python only where rows can be long: it takes half a microsecond each."""
-    long = any(field.type in LONG_TYPES for stream in streams for field in stream.schema)
+    long = any(stream.value or field.type in LONG_TYPES for stream in streams for field in stream.schema)
     spark.conf.set(BATCH_BYTES, WEIGHED if long else UNWEIGHED)
 
 
