@@ -1,5 +1,6 @@
 """Plain values that every other layer speaks in: no I/O, no clock, no third-party import."""
 
+from muntin.model.destination import Destination
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
     AUTO,
@@ -24,6 +25,7 @@ from muntin.model.job import (
 )
 from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.types import Field, Schema, common_type, is_numeric
+from muntin.model.values import ValueFormat
 
 __all__ = [
     "AUTO",
@@ -34,6 +36,7 @@ __all__ = [
     "Call",
     "Change",
     "Comparison",
+    "Destination",
     "Expr",
     "Field",
     "JobSpec",
@@ -52,6 +55,7 @@ __all__ = [
     "SqlError",
     "Stream",
     "UsageError",
+    "ValueFormat",
     "Window",
     "common_type",
     "is_numeric",

@@ -1,11 +1,11 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column | expression
-      [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
+    CREATE STREAM name (column type [METADATA [FROM 'name']], ..., [UNIQUE (column, ...)])
+      TIMESTAMP BY column | expression [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
       [PUNCTUATION WHEN condition [FOR * | FOR column [BETWEEN x AND y | IN ([x, ...])]]] [BINDING d]
-      WITH (option = 'value', ...)
-    CREATE [OR REPLACE] QUERY name AS
+      [VALUE FORMAT name [(option = 'value', ...)]] WITH (option = 'value', ...)
+    CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]] AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
       FROM item, item | item join item ON condition | item join item USING (column, ...) | item
@@ -51,12 +51,12 @@ from muntin.sql.tree import (
     Duration,
     Emit,
     EventTime,
-    Option,
     PunctuationClause,
     RowCount,
     SetOption,
     StreamRef,
     Unique,
+    ValueFormatClause,
 )
 from muntin.sql.values import ValueParser
 
@@ -146,6 +146,7 @@ class MuntinParser(ValueParser):
         if self._is_word("IF") and self._next and self._next.text.upper() == "NOT":
             self._refuse("IF NOT EXISTS")
         name = self._parse_name("the query's name")
+        into = self._parse_destination() if self._match(TokenType.INTO) else None
         if not self._match(TokenType.ALIAS):
             self._fail("expected AS after the query's name", f"write CREATE QUERY {name.name} AS SELECT ...")
         start = self._curr
@@ -153,7 +154,7 @@ class MuntinParser(ValueParser):
         if select is None:
             self._fail("expected SELECT", f"write CREATE QUERY {name.name} AS SELECT ...")
         mark(select, start.start, self._prev.end + 1)
-        node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, replace=replace))
+        node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, replace=replace, into=into))
         return node
 
     def _parse_create_stream(self) -> CreateStream:
@@ -188,8 +189,17 @@ class MuntinParser(ValueParser):
             if self._curr and self._curr.token_type == TokenType.VAR:
                 self._fail(f"the type {self._curr.text} is not known", TYPES_HINT)
             self._fail(f"expected the type of column {name.name}", hint)
-        node: ColumnType = self.expression(ColumnType(this=name, type=kind))
+        metadata = self._parse_metadata(name) if self._match_text_seq("METADATA") else None
+        node: ColumnType = self.expression(ColumnType(this=name, type=kind, metadata=metadata))
         return node
+
+    def _parse_metadata(self, name: exp.Identifier) -> exp.Expr:
+        """What the source calls a column that does not come out of the value."""
+        if not self._match(TokenType.FROM):
+            return name.copy()
+        if not self._curr or self._curr.token_type != TokenType.STRING:
+            self._fail("expected a name in quotes after FROM", f"write {name.name} STRING METADATA FROM 'key'")
+        return self._parse_plain_value()
 
     def _parse_unique_columns(self) -> Unique:
         start = self._curr
@@ -236,11 +246,13 @@ class MuntinParser(ValueParser):
             return "punctuation", self._parse_punctuation()
         if self._match_text_seq("BINDING"):
             return "binding", self._parse_duration()
+        if self._match_text_seq("VALUE", "FORMAT"):
+            return "value", self._parse_value_format()
         if self._match(TokenType.WITH):
             return "options", self._parse_wrapped_csv(self._parse_option)
         hint = (
             "after the columns come TIMESTAMP BY column, LATENESS d, IDLE AFTER d, RATE n PER SECOND, PUNCTUATION WHEN "
-            "condition, BINDING d and WITH (...)"
+            "condition, BINDING d, VALUE FORMAT name and WITH (...)"
         )
         self._fail(f"unexpected {self._curr.text}", hint)
 
@@ -254,20 +266,14 @@ class MuntinParser(ValueParser):
             self._fail("expected the event time's column", "write TIMESTAMP BY ts, or TIMESTAMP BY timestamp_millis(t)")
         return self._marked(start, EventTime(this=node))
 
-    def _parse_option(self) -> Option:
-        start = self._curr
-        if self._match(TokenType.STRING):
-            key = self._prev.text
-        else:
-            key = self._parse_name("an option's name").name
-            while self._match(TokenType.DOT):
-                key += "." + self._parse_name("an option's name").name
-        node = exp.Literal.string(key)
-        mark(node, start.start, self._prev.end + 1)
-        if not self._match(TokenType.EQ):
-            self._fail("expected = after the option's name", f"write {key} = 'value'")
-        option: Option = self.expression(Option(this=node, expression=self._parse_plain_value()))
-        return option
+    def _parse_value_format(self) -> ValueFormatClause:
+        start = self._prev
+        if not self._curr or self._curr.token_type == TokenType.WITH:
+            self._fail("expected a format after VALUE FORMAT", "write VALUE FORMAT JSON")
+        name = self._parse_name("a format after VALUE FORMAT")
+        has_options = self._curr and self._curr.token_type == TokenType.L_PAREN
+        options = self._parse_wrapped_csv(self._parse_option) if has_options else []
+        return self._marked(start, ValueFormatClause(this=name, expressions=options))
 
     # aggregates
 

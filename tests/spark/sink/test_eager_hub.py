@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.core.results import OUTPUT_TS
+from muntin.formats import json_lines
 from muntin.model import MuntinError
 from muntin.plan import share
 from muntin.spark.shard.eager_sender import ARRIVED, Attempt, EagerSender
 from muntin.spark.sink.eager_hub import EagerHub, Merge, Refused
 from muntin.spark.sink.hub_place import HubPlace
-from muntin.spark.sink.json_lines import json_lines
 from muntin.sql import parse_job
 
 PLAN = share(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from muntin.formats import json_lines
 from muntin.model import UsageError
-from muntin.spark.sink.json_lines import json_lines
 from muntin.spark.sink.sink import Sink
 
 
@@ -27,8 +27,7 @@ class SocketSink(Sink):
     def default_checkpoint(self) -> Path | None:
         raise UsageError("a run that sends its rows to a socket needs a checkpoint", hint="name one with `checkpoint=`")
 
-    def recover(self) -> None:
-        super().recover()
+    def begin(self) -> None:
         self._connection = self._connect()
 
     def _connect(self) -> socket.socket:
