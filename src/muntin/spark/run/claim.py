@@ -99,3 +99,11 @@ def check_sources(plan: Plan, frames: Collection[str]) -> None:
     for stream in plan.streams:
         if stream.name not in frames:
             sources.check_source(stream)
+
+
+def check_history(plan: Plan, frames: Collection[str]) -> None:
+    """Refuse queries that begin with their streams where these cannot be read from there once more."""
+    for query in (query for query in plan.queries.values() if query.from_beginning):
+        for stream in plan.streams:
+            if stream.name in (query.left, query.right):
+                sources.check_beginning(query.name, stream, stream.name in frames)

@@ -23,10 +23,11 @@ from muntin.spark.control import (
     assign_queries,
     plan_for,
     query_differences,
+    refuse_history,
     with_pending_changes,
 )
 from muntin.spark.ingest import sources
-from muntin.spark.run.claim import CheckpointClaim, check_sources, refuse_redivision
+from muntin.spark.run.claim import CheckpointClaim, check_history, check_sources, refuse_redivision
 from muntin.spark.run.doors import expect_text
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
@@ -170,6 +171,8 @@ class Run:
         pipelines, old = self._reopen()
         pending = [epoch for p in pipelines for epoch in p.changes.pending(p.publisher.last)]
         spec = with_pending_changes(self._spec, pending)
+        for name, query in spec.queries.items():
+            refuse_history(name, old.get(name), query)
         self.differences = query_differences(old, spec.queries)
         homes = assign_queries(spec, [(p.changes.sources, p.changes.plan.queries) for p in pipelines])
         kept = [pipeline for n, pipeline in enumerate(pipelines) if n in homes.values()]
@@ -234,6 +237,7 @@ class Run:
             checkpoint = self.place.checkpoint
             plan = plan_for(spec, checkpoint)
             check_sources(plan, self._frames)
+            check_history(plan, self._frames)
             number = max(identity.pipeline_numbers(checkpoint)) + 1
             folder = identity.pipeline_folder(checkpoint, number)
             try:
