@@ -47,7 +47,7 @@ from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.status import JobStatus, status_file
 from muntin.spark.run.verify import last_number, verify_checkpoint
-from muntin.spark.session import default_shards, java_process, prepare_session
+from muntin.spark.session import default_shards, java_process, prepare_session, weigh_frames
 from muntin.spark.shard import OldJoin, seed_frames
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
     if identity.stored_job(checkpoint) is None:
         raise UsageError(f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run")
     prepare_session(spark)
+    weigh_frames(spark)
     lock = Lock(checkpoint, java_process(spark))
     try:
         _finish(checkpoint)
