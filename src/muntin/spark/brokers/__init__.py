@@ -6,7 +6,7 @@
 """
 
 from muntin.spark.brokers.broker import Broker, BrokerError
-from muntin.spark.brokers.kafka import client_config
+from muntin.spark.brokers.kafka import OF_CONSUMERS, KafkaBroker, client_config
 from muntin.spark.brokers.nats import connect as nats_connection
 from muntin.spark.brokers.nats import refusal as nats_refusal
 from muntin.spark.brokers.nats import refuse_secret_in_address
@@ -16,10 +16,12 @@ from muntin.spark.brokers.secrets import resolved, scrubbed
 
 __all__ = [
     "BROKERS",
+    "OF_CONSUMERS",
     "PACE",
     "SLOW_ROWS",
     "Broker",
     "BrokerError",
+    "KafkaBroker",
     "broker_of",
     "client_config",
     "is_paced",

@@ -1,38 +1,40 @@
-"""Rows to topics of Kafka: `--output kafka:HOST:PORT/PREFIX`, a topic for each query, PREFIX and its name.
+"""Rows to topics of Kafka: `--output kafka:HOST:PORT/PREFIX`, a topic for each query, PREFIX and its name; or
+`CREATE QUERY q INTO KAFKA 'HOST:PORT/TOPIC'`.
 
-A micro-batch is one transaction. Within it the number of the micro-batch is committed as an offset of a consumer group
-that bears the checkpoint's id. So Kafka itself says after a crash whether it has a micro-batch, and readers that
-read committed messages get each row once. With `delivery=at_least_once` there is no transaction: a micro-batch that was
-not committed comes again.
+A micro-batch is one transaction. Within it the number of the micro-batch goes to a topic that has only such numbers of
+this writer. So Kafka itself says after a crash whether it has a micro-batch, and readers that read committed messages
+get each row once. With `delivery=at_least_once` there is no transaction: a micro-batch that was not committed comes
+again.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
 from muntin.core.results import output_schema
 from muntin.model import MuntinError, Query, Settings, UsageError
 from muntin.plan import Plan
-from muntin.spark.brokers import BrokerError, client_config, missing_package, scrubbed
-from muntin.spark.checkpoint import BatchOutcome, Manifest
+from muntin.spark.brokers import OF_CONSUMERS, BrokerError, KafkaBroker, client_config, missing_package, scrubbed
+from muntin.spark.checkpoint import BatchOutcome
 from muntin.spark.ingest import dead_letters
 from muntin.spark.sink.messages_out import (
     KIND,
     PUNCTUATION,
-    Address,
     Outgoing,
     StageMessages,
+    Target,
     check_columns,
-    keys_of,
     outgoing,
 )
+from muntin.spark.sink.record_keys import key_columns
 from muntin.spark.sink.sink import OutputRequest, Sink, Stager
 
 ANSWER_S = 30.0
-BATCHES = "_batches"
-"""The topic, without messages, whose offset in the writer's group is the number of the next micro-batch."""
+TAIL = 64
+"""Messages at the end of a topic in which the last number is looked for first."""
 OPTIONS = {
     "format": "json or avro",
     "delivery": "exactly_once or at_least_once",
@@ -43,39 +45,52 @@ OPTIONS = {
 DELIVERIES = ("exactly_once", "at_least_once")
 
 
+def batches_topic(prefix: str, writer: str, pipeline: int) -> str:
+    """The topic with the numbers of the micro-batches that a writer has sent."""
+    return f"{prefix}_batches.{writer}-{pipeline}"
+
+
+def writer_id(job: str | None, folder: Path) -> str:
+    """Who writes: a job by the id of its checkpoint, or by the folder of one that nobody has claimed."""
+    return job or f"{zlib.crc32(str(folder).encode()):08x}"
+
+
 class KafkaTopics(Sink):
     name = "kafka"
     spelling = "kafka:HOST:PORT/PREFIX"
     scheme = "kafka:"
+    into_word = "KAFKA"
     noun = "topics of Kafka"
     summary = "messages in the topic PREFIX<query>, a transaction for each micro-batch"
     exactly_once = True
     takes_eager = False
 
     _producer: Any = None
+    _sent: int | None = None
+    """The last micro-batch that Kafka has."""
 
     def __init__(self, request: OutputRequest):
         super().__init__(request)
         self._keys: dict[str, tuple[str, ...]] = {}
         """The columns of each query's rows that are its key."""
-        self.address = Address.parse(request.output or "", self.scheme, self.spelling, OPTIONS)
+        self.target = Target.of(request, self.scheme, self.spelling, OPTIONS)
         missing_package("kafka", "a run whose rows go to Kafka")
-        self.address.check_format()
+        self.target.check_format()
         self._refuse_other("delivery", DELIVERIES)
         self._refuse_other("punctuations", ("off", "on"))
-        if not self.address.options.get("partitions", "1").isdigit():
+        if not self.target.options.get("partitions", "1").isdigit():
             raise UsageError("partitions is not a number", hint="write partitions=4")
         self._config()
 
     def _refuse_other(self, name: str, known: tuple[str, ...]) -> None:
-        if self.address.options.get(name, known[0]) not in known:
+        if self.target.options.get(name, known[0]) not in known:
             raise UsageError(
-                f"{name} is {self.address.options[name]}", hint=f"write {name}={f' or {name}='.join(known)}"
+                f"{name} is {self.target.options[name]}", hint=f"write {name}={f' or {name}='.join(known)}"
             )
 
     def _config(self) -> dict[str, str]:
         """Settings of the client: the address, and those of the file, whose values may refer to secrets."""
-        file, given = self.address.options.get("config"), {}
+        file, given = self.target.options.get("config"), {}
         if file is not None:
             try:
                 given = {str(name): str(value) for name, value in json.loads(Path(file).read_text()).items()}
@@ -83,11 +98,11 @@ class KafkaTopics(Sink):
                 raise UsageError(f"cannot read the settings {file}: {error.strerror}") from error
             except (ValueError, AttributeError):
                 raise UsageError(f"{file} is not a JSON object of settings") from None
-        return {"kafka.bootstrap.servers": self.address.servers} | {f"kafka.{k}": v for k, v in given.items()}
+        return {"kafka.bootstrap.servers": self.target.servers} | {f"kafka.{k}": v for k, v in given.items()}
 
     @property
     def is_transactional(self) -> bool:
-        return self.address.options.get("delivery", DELIVERIES[0]) == DELIVERIES[0]
+        return self.target.options.get("delivery", DELIVERIES[0]) == DELIVERIES[0]
 
     def default_checkpoint(self) -> Path | None:
         raise UsageError("a run whose rows go to Kafka needs a checkpoint", hint="name one with `checkpoint=`")
@@ -97,33 +112,30 @@ class KafkaTopics(Sink):
 
     @property
     def _format(self) -> str:
-        return self.address.options.get("format", "json")
+        return self.target.options.get("format", "json")
 
     def _topic(self, query: str) -> str:
-        return self.address.prefix + query
+        return self.target.name(query)
 
     # -- connections --------------------------------------------------------------------------------------------------
 
     @property
-    def _writer_id(self) -> str:
-        """Who writes: the job by its checkpoint, and the pipeline."""
-        return f"muntin-{self.publisher.job or self.publisher.folder}-{self.pipeline}"
+    def _marks(self) -> str:
+        writer = writer_id(self.publisher.job, self.publisher.folder)
+        return batches_topic(self.target.prefix, writer, self.pipeline)
 
-    def _settings(self, *consumers: str) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         config = client_config(self._config())
-        for name in ("enable.auto.commit", "enable.partition.eof", "queued.max.messages.kbytes"):
-            if not consumers:
-                config.pop(name, None)
-        return config
+        return {name: value for name, value in config.items() if name not in OF_CONSUMERS}
 
-    def recover(self) -> None:
-        super().recover()
+    def begin(self) -> None:
         from confluent_kafka import KafkaException, Producer
 
-        more = {"transactional.id": self._writer_id} if self.is_transactional else {"enable.idempotence": True}
+        more = {"transactional.id": self._marks} if self.is_transactional else {"enable.idempotence": True}
         self._producer = Producer({"linger.ms": 20, **self._settings(), **more})
         try:
             if self.is_transactional:
+                self._make_topics({self._marks: 1}, {"cleanup.policy": "compact"})
                 self._producer.init_transactions(ANSWER_S)  # whoever wrote before can write no more
                 self._refuse_newer()
             else:
@@ -133,46 +145,52 @@ class KafkaTopics(Sink):
 
     def _refuse_newer(self) -> None:
         noted, last = self._last_noted(), self.publisher.last.batch
+        self._sent = noted
         if noted > last + 1:
             raise MuntinError(
-                f"Kafka at {self.address.servers} has rows up to micro-batch {noted}, but the checkpoint ends with "
+                f"Kafka at {self.target.servers} has rows up to micro-batch {noted}, but the checkpoint ends with "
                 f"{last}: the checkpoint is older than its output, and rows would come twice",
                 hint="restore the newest checkpoint, or begin anew with another checkpoint and another PREFIX",
             )
 
     def _last_noted(self) -> int:
         """The last micro-batch that Kafka has, -1 for none."""
-        from confluent_kafka import Consumer, TopicPartition
-
-        consumer = Consumer({**self._settings("consumer"), "group.id": self._writer_id})
-        try:
-            (found,) = consumer.committed([TopicPartition(self._topic(BATCHES), 0)], timeout=ANSWER_S)
-        finally:
-            consumer.close()
-        return int(found.offset) - 1 if found.offset >= 0 else -1
+        with KafkaBroker({**self._config(), "subscribe": self._marks}) as broker:
+            ((log, extent), *_) = sorted(broker.bounds().items())
+            tail = TAIL
+            while extent.high > extent.low:
+                start = max(extent.low, extent.high - tail)
+                found = [value for rows in broker.read(log, start, extent.high, ["value"]) for value in rows["value"]]
+                if found or start == extent.low:
+                    return int(found[-1]) if found else -1
+                tail *= 8
+        return -1
 
     def _refusal(self, error: Exception) -> BrokerError:
         found = error.args[0] if error.args else error
         said = scrubbed(found.str() if hasattr(found, "str") else str(found) or "no answer", self._config())
         return BrokerError(
-            f"Kafka at {self.address.servers} takes no rows: {said}",
+            f"Kafka at {self.target.servers} takes no rows: {said}",
             hint="what is committed stays; a run with the same checkpoint goes on when the broker is back",
         )
 
     def prepare(self, plan: Plan, settings: Settings) -> None:
         """Make the topics that there are not, so that readers can begin."""
+        mine = [query for query in plan.queries.values() if query.into == self.request.into]
+        self._keys = self._keys | {query.name: key_columns(query) for query in mine}
+        count = int(self.target.options.get("partitions", "1"))
+        beside = [dead_letters.NAME] if self.request.into is None else []
+        self._make_topics({self._topic(name): count for name in (*(query.name for query in mine), *beside)}, {})
+
+    def _make_topics(self, partitions: dict[str, int], config: dict[str, str]) -> None:
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        self._keys = self._keys | keys_of(plan)
         admin = AdminClient(self._settings())
-        count = int(self.address.options.get("partitions", "1"))
         try:
             there = admin.list_topics(timeout=ANSWER_S).topics
-            wanted = [self._topic(name) for name in (*plan.queries, dead_letters.NAME, BATCHES)]
-            missing = [topic for topic in wanted if topic not in there]
-            made = admin.create_topics([NewTopic(topic, count) for topic in missing]) if missing else {}
-            for future in made.values():
+            new = [NewTopic(name, count, config=config) for name, count in partitions.items() if name not in there]
+            for future in (admin.create_topics(new) if new else {}).values():
                 future.result(ANSWER_S)
         except (KafkaException, TimeoutError) as error:
             if getattr(error.args[0] if error.args else None, "code", int)() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -181,34 +199,22 @@ class KafkaTopics(Sink):
     # -- micro-batches ------------------------------------------------------------------------------------------------
 
     def stager(self, batch: int) -> Stager:
-        return StageMessages(self._format, self._keys, self.address.options.get("punctuations") == "on")
+        return StageMessages(self._format, self._keys, self.target.options.get("punctuations") == "on")
 
-    def commit(self, done: BatchOutcome) -> Manifest:
+    def hand_over(self, done: BatchOutcome) -> None:
         from confluent_kafka import KafkaException
 
-        if not self.publisher.is_committed(done.batch):
-            try:
-                if not self.is_transactional:
-                    self._send(done)
-                elif self._last_noted() < done.batch:
-                    self._transact(done)
-            except KafkaException as error:
-                raise self._refusal(error) from None
-        return super().commit(done)
-
-    def _transact(self, done: BatchOutcome) -> None:
-        """Rows and the number of their micro-batch, all of it or nothing."""
-        from confluent_kafka import Consumer, TopicPartition
-
-        self._producer.begin_transaction()
-        self._send(done)
-        reader = Consumer({**self._settings("consumer"), "group.id": self._writer_id})
         try:
-            noted = TopicPartition(self._topic(BATCHES), 0, done.batch + 1)
-            self._producer.send_offsets_to_transaction([noted], reader.consumer_group_metadata(), ANSWER_S)
-        finally:
-            reader.close()
-        self._producer.commit_transaction(ANSWER_S)
+            if not self.is_transactional:
+                self._send(done)
+            elif self._sent is None or self._sent < done.batch:
+                self._producer.begin_transaction()
+                self._producer.produce(self._marks, str(done.batch), key="last", partition=0)
+                self._send(done)
+                self._producer.commit_transaction(ANSWER_S)
+                self._sent = done.batch
+        except KafkaException as error:
+            raise self._refusal(error) from None
 
     def _send(self, done: BatchOutcome) -> None:
         faults: list[Any] = []

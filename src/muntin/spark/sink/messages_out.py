@@ -18,11 +18,9 @@ from muntin.core.results import OUTPUT_TS
 from muntin.core.storage import read_table, table_bytes
 from muntin.formats import FORMATS, json_texts
 from muntin.model import Query, UsageError
-from muntin.plan import Plan
 from muntin.spark.checkpoint import BatchOutcome, Staged
 from muntin.spark.sink.parquet import punctuations_of
-from muntin.spark.sink.record_keys import key_columns
-from muntin.spark.sink.sink import Stager
+from muntin.spark.sink.sink import OutputRequest, Stager
 
 MESSAGES = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("ts", pa.int64())])
 KIND = "muntin"
@@ -31,28 +29,38 @@ PUNCTUATION = "punctuation"
 
 
 @dataclass(frozen=True)
-class Address:
-    """An output as `scheme:HOST:PORT/PREFIX?option=value` spells it."""
+class Target:
+    """Where messages go: `scheme:HOST:PORT/PREFIX?option=value` for all queries, or `INTO kind 'HOST:PORT/NAME'`."""
 
     servers: str
     prefix: str
     options: Mapping[str, str]
+    is_one: bool
+    """Whether the name is that of one target, and not how those of all queries begin."""
 
     @classmethod
-    def parse(cls, text: str, scheme: str, spelling: str, known: Mapping[str, str]) -> Address:
+    def of(cls, request: OutputRequest, scheme: str, spelling: str, known: Mapping[str, str]) -> Target:
         """Refuses what is spelled otherwise, and options that there are not."""
-        place, _, asked = text.removeprefix(scheme).partition("?")
-        servers, found, prefix = place.partition("/")
-        if not servers or not found:
-            raise UsageError(f"{text} is not an output", hint=f"write {spelling}")
-        options = dict(parse_qsl(asked, keep_blank_values=True))
+        if request.into is not None:
+            text, options = request.into.place, dict(request.into.options)
+            spelling = f"INTO {request.into.kind} '{spelling.removeprefix(scheme).replace('PREFIX', 'NAME')}'"
+        else:
+            text, _, asked = (request.output or "").removeprefix(scheme).partition("?")
+            options = dict(parse_qsl(asked, keep_blank_values=True))
+        servers, found, prefix = text.partition("/")
+        if not servers or not found or (request.into is not None and not prefix):
+            raise UsageError(f"{text} is not a place for messages", hint=f"write {spelling}")
         for name in options:
             if name not in known:
                 raise UsageError(
                     f"{scheme.rstrip(':')} output has no option {name}",
                     hint="options are " + "; ".join(f"{option}: {said}" for option, said in known.items()),
                 )
-        return cls(servers, prefix, options)
+        return cls(servers, prefix, options, request.into is not None)
+
+    def name(self, query: str) -> str:
+        """The topic or subject of a query's messages."""
+        return self.prefix if self.is_one else self.prefix + query
 
     def check_format(self) -> None:
         name = self.options.get("format", "json")
@@ -120,10 +128,6 @@ def outgoing(done: BatchOutcome) -> Iterator[Outgoing]:
             numbers[query] = numbers.get(query, -1) + 1
             ts = None if message["ts"] is None else message["ts"] // 1000
             yield Outgoing(query, numbers[query], message["key"], message["value"], ts, is_punctuation)
-
-
-def keys_of(plan: Plan) -> dict[str, tuple[str, ...]]:
-    return {name: key_columns(query) for name, query in plan.queries.items()}
 
 
 def check_columns(query: Query, rows: pa.Schema, form: str) -> None:

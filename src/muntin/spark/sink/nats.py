@@ -14,17 +14,17 @@ from muntin.core.results import output_schema
 from muntin.model import Query, Settings, UsageError
 from muntin.plan import Plan
 from muntin.spark.brokers import missing_package, nats_connection, nats_refusal, refuse_secret_in_address
-from muntin.spark.checkpoint import BatchOutcome, Manifest
+from muntin.spark.checkpoint import BatchOutcome
 from muntin.spark.sink.messages_out import (
     KIND,
     PUNCTUATION,
-    Address,
     Outgoing,
     StageMessages,
+    Target,
     check_columns,
-    keys_of,
     outgoing,
 )
+from muntin.spark.sink.record_keys import key_columns
 from muntin.spark.sink.sink import OutputRequest, Sink, Stager
 
 ANSWER_S = 30.0
@@ -44,6 +44,7 @@ class NatsSubjects(Sink):
     name = "nats"
     spelling = "nats:HOST:PORT/PREFIX"
     scheme = "nats:"
+    into_word = "NATS"
     noun = "subjects of NATS"
     summary = "messages of JetStream with the subject PREFIX<query>, each with an id that drops what comes twice"
     exactly_once = False
@@ -56,33 +57,33 @@ class NatsSubjects(Sink):
         super().__init__(request)
         self._keys: dict[str, tuple[str, ...]] = {}
         """The columns of each query's rows that are its key."""
-        self.address = Address.parse(request.output or "", self.scheme, self.spelling, OPTIONS)
+        self.target = Target.of(request, self.scheme, self.spelling, OPTIONS)
         missing_package("nats", "a run whose rows go to NATS")
-        refuse_secret_in_address("output", self.address.servers)
+        refuse_secret_in_address("output", self.target.servers)
         for name in ("password", "token"):
-            if not self.address.options.get(name, "env:").startswith(("env:", "file:")):
+            if not self.target.options.get(name, "env:").startswith(("env:", "file:")):
                 raise UsageError(
                     f"the {name} of the output stands where others can read it", hint=f"write {name}=env:VARIABLE"
                 )
-        self.address.check_format()
-        if self.address.prefix and not self.address.prefix.endswith("."):
-            raise UsageError(f"the prefix {self.address.prefix} does not end with a dot", hint="write alerts.")
-        if self.address.options.get("punctuations", "off") not in ("on", "off"):
-            raise UsageError(f"punctuations is {self.address.options['punctuations']}", hint="write punctuations=on")
+        self.target.check_format()
+        if not self.target.is_one and self.target.prefix and not self.target.prefix.endswith("."):
+            raise UsageError(f"the prefix {self.target.prefix} does not end with a dot", hint="write alerts.")
+        if self.target.options.get("punctuations", "off") not in ("on", "off"):
+            raise UsageError(f"punctuations is {self.target.options['punctuations']}", hint="write punctuations=on")
 
     @property
     def _options(self) -> dict[str, str]:
-        servers = ",".join(f"nats://{server}" for server in self.address.servers.split(","))
-        who = {f"nats.{n}": v for n, v in self.address.options.items() if n in ("user", "password", "token")}
+        servers = ",".join(f"nats://{server}" for server in self.target.servers.split(","))
+        who = {f"nats.{n}": v for n, v in self.target.options.items() if n in ("user", "password", "token")}
         return {"nats.servers": servers} | who
 
     @property
     def _stream(self) -> str:
-        return self.address.options.get("stream", "MUNTIN")
+        return self.target.options.get("stream", "MUNTIN")
 
     @property
     def _format(self) -> str:
-        return self.address.options.get("format", "json")
+        return self.target.options.get("format", "json")
 
     def default_checkpoint(self) -> Path | None:
         raise UsageError("a run whose rows go to NATS needs a checkpoint", hint="name one with `checkpoint=`")
@@ -108,8 +109,7 @@ class NatsSubjects(Sink):
             self._connection = await nats_connection(self._options)
         return self._connection.jetstream(timeout=ANSWER_S, publish_async_max_pending=IN_FLIGHT)
 
-    def recover(self) -> None:
-        super().recover()
+    def begin(self) -> None:
         self._run(self._make_stream())
 
     async def _make_stream(self) -> None:
@@ -119,20 +119,20 @@ class NatsSubjects(Sink):
         try:
             await js.stream_info(self._stream)
         except NotFoundError:
-            await js.add_stream(name=self._stream, subjects=[f"{self.address.prefix}>"])
+            subjects = [self.target.prefix if self.target.is_one else f"{self.target.prefix}>"]
+            await js.add_stream(name=self._stream, subjects=subjects)
 
     def prepare(self, plan: Plan, settings: Settings) -> None:
-        self._keys = self._keys | keys_of(plan)
+        mine = [query for query in plan.queries.values() if query.into == self.request.into]
+        self._keys = self._keys | {query.name: key_columns(query) for query in mine}
 
     # -- micro-batches ------------------------------------------------------------------------------------------------
 
     def stager(self, batch: int) -> Stager:
-        return StageMessages(self._format, self._keys, self.address.options.get("punctuations") == "on")
+        return StageMessages(self._format, self._keys, self.target.options.get("punctuations") == "on")
 
-    def commit(self, done: BatchOutcome) -> Manifest:
-        if not self.publisher.is_committed(done.batch):
-            self._run(self._send(done))
-        return super().commit(done)
+    def hand_over(self, done: BatchOutcome) -> None:
+        self._run(self._send(done))
 
     async def _send(self, done: BatchOutcome) -> None:
         js, pending = await self._jetstream(), []
@@ -150,7 +150,7 @@ class NatsSubjects(Sink):
             headers["ts"] = str(message.ts_ms)
         if message.is_punctuation:
             headers[KIND] = PUNCTUATION
-        subject = f"{self.address.prefix}{message.query}"
+        subject = self.target.name(message.query)
         return await js.publish_async(subject, message.value, wait_stall=ANSWER_S, stream=self._stream, headers=headers)
 
     def close(self) -> None:
