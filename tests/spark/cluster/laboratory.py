@@ -97,8 +97,9 @@ class ClusterLab:
     # -- how far it is ------------------------------------------------------------------------------------------------
 
     def commits(self) -> int:
+        """Micro-batches of all runs."""
         with suppress(muntin.MuntinError, OSError):
-            return int(muntin.read_status(self.lab.checkpoint)["batches"])
+            return int(muntin.read_status(self.lab.checkpoint)["batch"]) + 1
         return 0
 
     def await_commits(self, wanted: int) -> None:
