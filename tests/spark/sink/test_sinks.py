@@ -6,6 +6,7 @@ import csv
 import json
 import socket
 import threading
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from muntin.cli.run import Spellings
 from muntin.core.results import OUTPUT_TS
@@ -23,6 +25,7 @@ from muntin.plan import share
 from muntin.spark.checkpoint import manifests
 from muntin.spark.checkpoint.manifests import STAGING, Publisher
 from muntin.spark.sink.callback import BATCH_BITS, CallbackSink
+from muntin.spark.sink.iceberg import CATALOGS, IcebergTables
 from muntin.spark.sink.lake import LakeSink
 from muntin.spark.sink.messages import TaskMessage, outcome_of
 from muntin.spark.sink.registry import SINKS, open_sink
@@ -55,6 +58,8 @@ class Reader:
 
     def __init__(self, root: Path):
         self.root = root
+        self.catalog = f"test{uuid.uuid4().hex}"
+        """The name of an Iceberg catalog in this folder."""
         self.calls: list[tuple[str, pa.Table, int]] = []
         self._lines: list[bytes] = []
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -63,6 +68,10 @@ class Reader:
     def request(self, kind: type[Sink], eager: bool) -> OutputRequest:
         port = self._server.getsockname()[1]
         output = kind.spelling.replace("HOST:PORT", f"127.0.0.1:{port}")
+        if kind is IcebergTables:
+            output = f"iceberg:{self.catalog}.space"
+            where = {"uri": f"sqlite:///{self.root}/catalog.db", "warehouse": f"file://{self.root}/out"}
+            CATALOGS[self.catalog] = load_catalog(self.catalog, **where)
         for folder in ("DIR", "URI"):
             output = output.replace(folder, str(self.root / "out"))
         if kind is CallbackSink:
@@ -86,6 +95,8 @@ class Reader:
         found += [k for name, table, _ in self.calls if name == "q" for k in table["k"].to_pylist()]
         if (self.root / "out" / "q" / "_delta_log").exists():
             return sorted(found + DeltaTable(self.root / "out" / "q").to_pyarrow_table()["k"].to_pylist())
+        if (self.root / "catalog.db").exists():
+            return sorted(found + CATALOGS[self.catalog].load_table("space.q").scan().to_arrow()["k"].to_pylist())
         for file in sorted((self.root / "out" / "q").glob("*b*")):
             found += READERS[file.suffix](file)
         return sorted(found)
@@ -270,7 +281,7 @@ def test_a_process_that_dies_while_tasks_stage_leaves_nothing_behind(tmp_path: P
     first.sink.close()
     again = Process(reader, kind, eager)
     assert not list(tmp_path.glob(f"out/{STAGING}/*")), "recovery sweeps it away"
-    assert not list(tmp_path.glob("out/q/b*/b0000000001-*")), "also from the place of a table"
+    assert not list(tmp_path.glob("out/**/b*/b0000000001-*")), "also from the place of a table"
     again.run(1)
     check(reader, again.sink, 2)
 
