@@ -9,6 +9,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from muntin.cli.run import Spellings
 from muntin.core.results import OUTPUT_TS
@@ -29,6 +31,7 @@ from muntin.spark.brokers.nats import NatsBroker
 from muntin.spark.checkpoint import manifests
 from muntin.spark.checkpoint.manifests import STAGING, Publisher
 from muntin.spark.sink.callback import BATCH_BITS, CallbackSink
+from muntin.spark.sink.iceberg import CATALOGS, IcebergTables
 from muntin.spark.sink.kafka import batches_topic, writer_id
 from muntin.spark.sink.lake import LakeSink
 from muntin.spark.sink.messages import TaskMessage, outcome_of
@@ -63,6 +66,8 @@ class Reader:
 
     def __init__(self, root: Path):
         self.root = root
+        self.catalog = f"test{uuid.uuid4().hex}"
+        """The name of an Iceberg catalog in this folder."""
         self.calls: list[tuple[str, pa.Table, int]] = []
         self.broker: KafkaReader | NatsReader | None = None
         self._lines: list[bytes] = []
@@ -72,6 +77,10 @@ class Reader:
     def request(self, kind: type[Sink], eager: bool) -> OutputRequest:
         port = self._server.getsockname()[1]
         output = kind.spelling.replace("HOST:PORT", f"127.0.0.1:{port}")
+        if kind is IcebergTables:
+            output = f"iceberg:{self.catalog}.space"
+            where = {"uri": f"sqlite:///{self.root}/catalog.db", "warehouse": f"file://{self.root}/out"}
+            CATALOGS[self.catalog] = load_catalog(self.catalog, **where)
         for folder in ("DIR", "URI"):
             output = output.replace(folder, str(self.root / "out"))
         if kind.scheme in BROKERS:
@@ -99,6 +108,8 @@ class Reader:
         found += self.broker.keys() if self.broker is not None else []
         if (self.root / "out" / "q" / "_delta_log").exists():
             return sorted(found + DeltaTable(self.root / "out" / "q").to_pyarrow_table()["k"].to_pylist())
+        if (self.root / "catalog.db").exists():
+            return sorted(found + CATALOGS[self.catalog].load_table("space.q").scan().to_arrow()["k"].to_pylist())
         for file in sorted((self.root / "out" / "q").glob("*b*")):
             found += READERS[file.suffix](file)
         return sorted(found)
@@ -334,7 +345,7 @@ def test_a_process_that_dies_while_tasks_stage_leaves_nothing_behind(tmp_path: P
     first.sink.close()
     again = Process(reader, kind, eager)
     assert not list(tmp_path.glob(f"out/{STAGING}/*")), "recovery sweeps it away"
-    assert not list(tmp_path.glob("out/q/b*/b0000000001-*")), "also from the place of a table"
+    assert not list(tmp_path.glob("out/**/b*/b0000000001-*")), "also from the place of a table"
     again.run(1)
     check(reader, again.sink, 2)
 

@@ -7,6 +7,7 @@ from muntin.spark.sink.callback import CallbackSink
 from muntin.spark.sink.counting import CountingSink
 from muntin.spark.sink.csv_files import CsvFiles
 from muntin.spark.sink.delta import DeltaTables
+from muntin.spark.sink.iceberg import IcebergTables
 from muntin.spark.sink.json_lines import JsonLines
 from muntin.spark.sink.kafka import KafkaTopics
 from muntin.spark.sink.nats import NatsSubjects
@@ -21,6 +22,7 @@ SINKS: tuple[type[Sink], ...] = (
     KafkaTopics,
     NatsSubjects,
     DeltaTables,
+    IcebergTables,
     CsvFiles,
     ParquetFolders,
     JsonLines,
