@@ -13,7 +13,9 @@ from muntin.studies.study import PAPER, Curve, Panel
 
 COLOURS = ("#1f6feb", "#d1542c", "#2f8f4e", "#8250df", "#b08800", "#57606a", "#c23a8a")
 MARKERS = "os^Dvx*"
-COLUMNS, WIDTH, HEIGHT, DPI = 3, 4.6, 3.4, 80
+COLUMNS, WIDTH, HEIGHT, DPI = 3, 4.6, 3.4, 110
+INK, DASHES = "#24292f", ((0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+"""What a paper prints or a formula says is drawn in ink, over what was measured."""
 LOOK: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -52,12 +54,15 @@ def draw(title: str, panels: Sequence[Panel], files: Sequence[Path]) -> None:
 
 def _panel(axis: Any, panel: Panel) -> None:
     named = any(isinstance(x, str) for curve in panel.curves for x in curve.x)
+    printed = 0
     for n, curve in enumerate(panel.curves):
-        colour = COLOURS[n % len(COLOURS)]
         if named:
-            _bars(axis, curve, n, len(panel.curves), colour)
+            _bars(axis, curve, n, len(panel.curves), COLOURS[n % len(COLOURS)])
+        elif curve.style == PAPER:
+            axis.plot(curve.x, curve.y, label=curve.name, color=INK, linestyle=DASHES[printed], linewidth=1.2, zorder=3)
+            printed += 1
         else:
-            _line(axis, curve, colour, MARKERS[n % len(MARKERS)])
+            _line(axis, curve, COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)])
     if named:
         names = list(panel.curves[0].x)
         long = sum(map(len, names)) > 40
@@ -103,8 +108,7 @@ def _bars(axis: Any, curve: Curve, place: int, of: int, colour: str) -> None:
 
 
 def _line(axis: Any, curve: Curve, colour: str, marker: str) -> None:
-    printed = curve.style == PAPER
-    if curve.low is not None and curve.high is not None and not printed:
+    if curve.low is not None and curve.high is not None:
         axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
-    axis.plot(curve.x, curve.y, label=curve.name, color=colour, linestyle=curve.style, linewidth=1.3,
-              marker=None if printed or len(curve.x) > 40 else marker, markersize=4)  # fmt: skip
+    axis.plot(curve.x, curve.y, label=curve.name, color=colour, linewidth=1.3,
+              marker=None if len(curve.x) > 40 else marker, markersize=4)  # fmt: skip
