@@ -154,7 +154,7 @@ def together(effort: Effort) -> Findings:
                 for found in each], lambda r: r < 1, "of the next quickest",
                "delivering in the order of the scheduler costs the time that is saved elsewhere: a unit of work and a "
                "delivery of its own for each level of windows. Joining rows ahead is ruled out by punctuations, which "
-               "take effect in one order over both streams", lambda r: r < 4),
+               "take effect in one order over both streams", lambda r: r < 4, timed=True),
     ]  # fmt: skip
     names = list(WAYS)
     panels = [Panel("36 queries, bursts, punctuations", "", y, [over_seeds(y, names,
@@ -191,7 +191,7 @@ def many(effort: Effort) -> Findings:
                "of the rows that one query looks at"),
         judged("they cost less than a tenth of a thousand joins", "wang2006 9", "open",
                [b.seconds / a.seconds for a, b in pairs], lambda r: r < 100, "times the time of one query",
-               f"they deliver {grown:,.0f} times as many rows, and these are what takes the time"),
+               f"they deliver {grown:,.0f} times as many rows, and these are what takes the time", timed=True),
     ]  # fmt: skip
     counts = list(runs)
     of_row = [[1e6 * runs[n][i].seconds / runs[n][i].delivered for n in counts] for i in range(len(seeds))]

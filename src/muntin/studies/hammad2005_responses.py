@@ -38,6 +38,7 @@ READINGS: dict[str, tuple[Side | None, float]] = {
     "fast rows, 1.4 c": (Side.LEFT, 1.4),
 }
 """The side whose rows are free, and what a comparison takes in c."""
+MILLI = [1000 * c for c in COSTS]
 BELOW, AT, BEYOND = (1e-4, 2.5e-4), 5e-4, 7.5e-4
 """Costs at which Adaptive is run: c w l1 l2 is alpha at the middle one."""
 
@@ -98,8 +99,8 @@ def _analytic(paces: Sequence[Pace], x: Sequence[float], label: str, title: str)
 
 
 def figure_5(_: Effort) -> Findings:
-    costs = [1e-8 * 2**n for n in range(8)]
-    return _analytic([Pace(c, 86_400, SLOW, FAST) for c in costs], costs, "cost of a comparison (seconds)", "a day")
+    micro = [0.01 * 2**n for n in range(8)]
+    return _analytic([Pace(1e-6 * c, 86_400, SLOW, FAST) for c in micro], micro, "cost of a comparison (us)", "a day")
 
 
 def figure_6(_: Effort) -> Findings:
@@ -176,14 +177,16 @@ def figure_7(effort: Effort) -> Findings:
         counted("it goes over at 0.5 ms already", "7.2.1", "at 0.5 ms", [adaptive[s, AT][1] for s in seeds], "seeds",
                 "c w l1 l2 is just alpha there, 0.3, so whether it is reached depends on the rates that come"),
     ]  # fmt: skip
-    curves = [over_seeds(o, COSTS, [f[o] for f in one]) for o in ORDERS]
+    curves = [over_seeds(o, MILLI, [f[o] for f in one]) for o in ORDERS]
     tried = (*BELOW, AT, BEYOND)
-    curves.append(over_seeds("adaptive", tried, [[adaptive[s, c][0] for c in tried] for s in seeds]))
+    curves.append(
+        over_seeds("adaptive", [1000 * c for c in tried], [[adaptive[s, c][0] for c in tried] for s in seeds])
+    )
     for o, ordering in zip(ORDERS, (SYNC_FILTER, FILTER_ORDER), strict=True):
         printed = [ordering.response_s(Pace(c, WINDOW_S, SLOW, FAST)) or 0.0 for c in COSTS]
-        curves.append(Curve(f"{o}, by its equation", COSTS, printed, style=PAPER))
-    panel = Panel("1 and 10 rows/s, a minute", "cost of a comparison (seconds)", "mean response time (seconds)", curves,
-                  log_x=True)  # fmt: skip
+        curves.append(Curve(f"{o}, by its equation", MILLI, printed, style=PAPER))
+    panel = Panel("1 and 10 rows/s, a minute", "cost of a comparison (ms)", "mean response time (seconds)", curves,
+                  log_x=True, log_y=True)  # fmt: skip
     return Findings(rows, claims, [panel])
 
 
@@ -222,11 +225,9 @@ def figure_8(effort: Effort) -> Findings:
                "a comparison of 1.8 c would make it 45%, but then both orderings are past saturation at 1 ms",
                lambda g: g > 0.25),
     ]  # fmt: skip
-    curves = [over_seeds(r, COSTS, each) for r, each in gains.items()]
-    curves.append(Curve("equation 7", COSTS, [gain(Pace(c, WINDOW_S, SLOW, FAST).load) for c in COSTS], style=PAPER))
-    panel = Panel(
-        "by reading of the cost", "cost of a comparison (seconds)", "gain of Filter-Order", curves, log_x=True
-    )
+    curves = [over_seeds(r, MILLI, each) for r, each in gains.items()]
+    curves.append(Curve("equation 7", MILLI, [gain(Pace(c, WINDOW_S, SLOW, FAST).load) for c in COSTS], style=PAPER))
+    panel = Panel("by reading of the cost", "cost of a comparison (ms)", "gain of Filter-Order", curves, log_x=True)
     return Findings(rows, claims, [panel])
 
 

@@ -34,7 +34,8 @@ def lines_of(found: Sequence[Ran], effort: Effort, folder: str) -> list[str]:
         f"{counts[Verdict.HOLDS]} hold, {counts[Verdict.PARTLY]} hold partly, and {counts[Verdict.DOES_NOT]} do not. "
         "Every study drives the operator that ships. Where time is measured, the clock is a virtual one whose costs "
         "are parameters, unless a study says otherwise. Values are means; in brackets are the least and the most over "
-        f"the seeds. All took {sum(ran.core_s for ran in found) / 60:.0f} minutes of a core."
+        "the seeds, or rounds where seconds of this machine were measured. "
+        f"All took {sum(ran.core_s for ran in found) / 60:.0f} minutes of a core."
     )
     lines += ["", "```bash", command, "muntin study run hammad2003-figure-5", "```", ""]
     for verdict in ORDER:

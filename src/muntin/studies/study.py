@@ -37,6 +37,8 @@ class Claim:
     ours: str
     verdict: Verdict
     why: str
+    timed: bool = False
+    """Whether it is about seconds of the machine that runs the study."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ def judged(
     why: str = "",
     partly: Callable[[float], bool] | None = None,
     over: str = "seeds",
+    timed: bool = False,
 ) -> Claim:
     """A claim about one number of each seed, or of each of other places that `over` names.
 
@@ -161,7 +164,7 @@ def judged(
     ours = spread(values, unit, over)
     if any(found) and not all(found):
         ours += f", so with {sum(found)} of {len(found)}"
-    return Claim(says, section, paper_value, ours, verdict, why)
+    return Claim(says, section, paper_value, ours, verdict, why, timed)
 
 
 def counted(says: str, section: str, paper_value: str, found: Sequence[bool], what: str, why: str = "") -> Claim:

@@ -309,10 +309,11 @@ def section_5_3(effort: Effort) -> Findings:
         judged("splitting a slice suspends the system for a negligible time", "5.3", "negligible", split,
                lambda r: r < 0.1, "micro-batches of 800 rows", "no row moves, but the plan is made anew and rows get "
                "new classes. Negligible would be a tenth of a micro-batch; partly is less than one of them, which the "
-               "next rows wait for anyway", lambda r: r < 1),
+               "next rows wait for anyway", lambda r: r < 1, timed=True),
         judged("merging two slices waits until the queue between them is empty", "5.3", "bounded by the queue", merge,
                lambda r: r <= 1, "micro-batches of 800 rows", "there is no queue: a cut is a number. What takes time "
-               "is making the plan anew; a queue would hold the rows of a micro-batch at most, so that is the bound"),
+               "is making the plan anew; a queue would hold the rows of a micro-batch at most, so that is the bound",
+               timed=True),
         judged("neither costs extra processing", "5.3", "none", moved, lambda n: n == 0, "rows looked at"),
     ]  # fmt: skip
     names = {"split": "split_s", "merge": "merge_s", "a micro-batch": "micro_batch_s"}

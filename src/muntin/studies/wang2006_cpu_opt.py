@@ -132,17 +132,17 @@ def figure_19(effort: Effort) -> Findings:
               "takes more pairs, and higher rates"),
         judged("CPU-Opt improves the service rate by 20% to 30% for skewed windows", "7.3, figure 19(b) to (e)",
                "0.2 to 0.3", gains("b", "c", "d", "e"), lambda g: g >= 0.15, "more rows a second, on average", cheap,
-               lambda g: g > 0, over="rounds"),
+               lambda g: g > 0, over="rounds", timed=True),
         judged("the more skewed the windows, the more it improves", "7.3, figure 19(b) and (c)", "more in (c)",
                [c - b for b, c in zip(gains("b"), gains("c"), strict=True)], lambda d: d > 0,
-               "more in (c) than in (b)", cheap, over="rounds"),
+               "more in (c) than in (b)", cheap, over="rounds", timed=True),
         judged("the more queries, the more it improves", "7.3, figure 19(c) to (e)", "more in (e)",
                [e - c for c, e in zip(gains("c"), gains("e"), strict=True)], lambda d: d > 0,
-               "more with 36 queries than with 12", cheap, over="rounds"),
+               "more with 36 queries than with 12", cheap, over="rounds", timed=True),
     ]  # fmt: skip
     panels = []
     for part, name, queries in PARTS:
-        curves = [over_seeds(which, [f"{r} rows/s" for r in rates], [[speed[part, r, turn, which] for r in rates]
+        curves = [over_seeds(which, [str(r) for r in rates], [[speed[part, r, turn, which] for r in rates]
                                                                      for turn in rounds])
                   for which in (MEM_OPT.name, CPU_OPT.name)]  # fmt: skip
         panels.append(Panel(f"({part}) {name}, {queries} queries", "rows a second and stream",
