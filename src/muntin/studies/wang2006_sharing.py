@@ -72,6 +72,7 @@ def measured(
     streams = {name: stream(2 * seed + n, join_selectivity, rate) for n, name in enumerate("AB")}
     times = {name: table["ts"].cast(pa.int64()).to_numpy() for name, table in streams.items()}
     local, kept, before, delivered = LocalJob(spec, plan=share(spec, strategy)), list[int](), 0, 0
+    full_s = -(-WARM_S // batch_s) * batch_s
     counters = [c for join in local.plan.joins for c in local.counters(join.index)]
     began = time.process_time()
     for start in range(0, SECONDS, batch_s):
@@ -81,13 +82,13 @@ def measured(
             low, high = np.searchsorted(times[name], ends)
             batch[name] = table.slice(low, high - low)
         delivered += sum(table.num_rows for table in local.push(batch).values())
-        if start >= WARM_S:
+        if start >= full_s:
             kept.append(sum(sum(c.state_rows) for c in counters))
         else:
             before = sum(c.comparisons for c in counters)
     spent = time.process_time() - began
-    steady = SECONDS - WARM_S - batch_s
-    return SharingRun(float(np.mean(kept)), (sum(c.comparisons for c in counters) - before) / steady, delivered, spent)
+    looked = (sum(c.comparisons for c in counters) - before) / (SECONDS - full_s)
+    return SharingRun(float(np.mean(kept)), looked, delivered, spent)
 
 
 # -- figure 11: equation 4 -------------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def figure_17(effort: Effort) -> Findings:
         windows = WINDOWS[name]
         spec = three_queries(windows, selectivity)
         setting = two_queries.TwoQueries(rate, windows[0], windows[2], selectivity, join)
-        found = {s: measured(spec, s, join, rate, seed).kept for s in STRATEGIES}
+        found = {s: measured(spec, s, join, rate, seed, effort.pick(6, BATCH_S)).kept for s in STRATEGIES}
         for strategy, value in found.items():
             printed = EQUATIONS[strategy](setting).memory
             rows.append({"seed": seed, "windows": name, "s_sigma": selectivity, "s_join": join, "rate": rate,
