@@ -27,14 +27,15 @@ from muntin.testing.local_job import LocalJob
 SECOND_US = 1_000_000
 WINDOWS, THRESHOLDS = 12, 3
 """36 queries: each window with each selection."""
-COMPARISON_S = 5e-3
+COMPARISON_S = 1e-3
 """What Adaptive takes a comparison to cost, so that the loads of the 36 joins lie on both sides of its alpha."""
 WAYS: Mapping[str, Mapping[str, str]] = {
     "each alone": {"strategy": "isolated", "punctuations": "off", "ordering": "sync-filter"},
     "slices": {"strategy": "state-slice", "punctuations": "off", "ordering": "sync-filter"},
     "punctuations": {"strategy": "isolated", "punctuations": "pwjoin", "ordering": "sync-filter"},
     "adaptive order": {"strategy": "isolated", "punctuations": "off", "ordering": "adaptive"},
-    "scheduler": {"strategy": "isolated", "punctuations": "off", "delivery": "eager", "scheduler": "mqt"},
+    "scheduler": {"strategy": "isolated", "punctuations": "off", "ordering": "sync-filter", "delivery": "eager",
+                  "scheduler": "mqt"},
     "all together": {"strategy": "state-slice", "punctuations": "pwjoin", "ordering": "adaptive",
                      "delivery": "eager", "scheduler": "mqt"},
 }  # fmt: skip
