@@ -16,8 +16,8 @@ MARKERS = "os^Dvx*"
 COLUMNS, WIDTH, HEIGHT, DPI = 3, 4.6, 3.4, 110
 INK, DASHES = "#24292f", ((0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 """What a paper prints or a formula says is drawn in ink, over what was measured."""
-LEGEND_WIDTH, FEW = 4.4, 9
-"""Inches that a legend may be wide; places on a logarithmic axis that are all written out."""
+FEW = 9
+"""Places on a logarithmic axis that are all written out."""
 LOOK: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -67,7 +67,7 @@ def _panel(axis: Any, panel: Panel) -> None:
             _line(axis, curve, COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)])
     if named:
         names = list(panel.curves[0].x)
-        long = sum(map(len, names)) > 40
+        long = sum(map(len, names)) > 44
         axis.set_xticks(range(len(names)), names, rotation=25 if long else 0, ha="right" if long else "center")
         axis.grid(axis="x", visible=False)
     else:
@@ -85,7 +85,8 @@ def _head(axis: Any, panel: Panel) -> None:
     lines = 0
     if len(panel.curves) > 1:
         longest = max(len(curve.name) for curve in panel.curves)
-        in_a_row = max(1, min(len(panel.curves), int(LEGEND_WIDTH / (0.6 + 0.065 * longest))))
+        width = axis.figure.get_size_inches()[0] / axis.get_subplotspec().get_gridspec().ncols - 0.2
+        in_a_row = max(1, min(len(panel.curves), int(width / (0.6 + 0.065 * longest))))
         lines = -(-len(panel.curves) // in_a_row)
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=in_a_row, columnspacing=1.2, borderaxespad=0)
     axis.set_title(panel.title, fontsize=9, pad=4 + 14 * lines)
@@ -97,13 +98,13 @@ def _numbers(axis: Any, log: bool, values: Sequence[float]) -> None:
 
     if log:
         (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
-        places = _apart(values) if axis.axis_name == "x" else []
-        if 1 < len(places) <= FEW:
-            axis.set_major_locator(ticker.FixedLocator(places))
+        if axis.axis_name == "x" and 1 < len({*values}) <= FEW:
+            axis.set_major_locator(ticker.FixedLocator(_apart(values)))
         else:
-            positive = [value for value in values if value > 0]
-            wide = max(positive, default=1) > 1000 * min(positive, default=1)
-            axis.set_major_locator(ticker.LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+            positive = [value for value in values if value > 0] or [1.0]
+            span = max(positive) / min(positive)
+            subs = (1.0,) if span > 500 else (1.0, 2.0, 5.0) if span > 8 else (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+            axis.set_major_locator(ticker.LogLocator(subs=subs))
         axis.set_minor_formatter(ticker.NullFormatter())
     elif all(value == round(value) for value in values):
         axis.get_major_locator().set_params(integer=True)
@@ -113,8 +114,9 @@ def _numbers(axis: Any, log: bool, values: Sequence[float]) -> None:
 def _apart(values: Sequence[float]) -> list[float]:
     """The places of a logarithmic axis, without those that would be written over others."""
     found: list[float] = []
+    least = max(1.3, (max(values) / min(values)) ** (1 / FEW))
     for value in sorted({*values}, reverse=True):
-        if not found or found[-1] >= 1.3 * value:
+        if not found or found[-1] >= least * value:
             found.append(value)
     return found
 
