@@ -131,7 +131,7 @@ def _adapt(local: LocalJob, join: int, monitor: Monitor, at_s: float) -> bool:
 
 
 def together(effort: Effort) -> Findings:
-    seconds = effort.pick(24, 60)
+    seconds = effort.pick(24, 36)
     runs: dict[int, dict[str, WayRun]] = {seed: {} for seed in effort.seeds[: effort.pick(2, 3)]}
     for seed, found in runs.items():
         streams = bursty(seed, seconds)
@@ -206,7 +206,7 @@ def many(effort: Effort) -> Findings:
 
 def shards(effort: Effort) -> Findings:
     """The slices of all queries, divided by key over shards."""
-    numbers, seconds = (1, 2, 4, 8), effort.pick(24, 60)
+    numbers, seconds = (1, 2, 4, 8), effort.pick(24, 36)
     rows, same, even = [], [], []
     parts: list[list[float]] = []
     for seed in effort.seeds:

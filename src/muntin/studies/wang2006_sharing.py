@@ -25,7 +25,7 @@ from muntin.studies.two_queries import ComparisonCost
 from muntin.studies.wang2006_chains import queries_of
 from muntin.testing.local_job import LocalJob
 
-SECONDS, BATCH_S, WARM_S = 90, 2, 32
+SECONDS, BATCH_S, WARM_S = 90, 6, 30
 WINDOWS = {"Mostly-Small": (5, 10, 30), "Uniform": (10, 20, 30), "Mostly-Large": (20, 25, 30)}
 SELECTIVITIES = (0.2, 0.5, 0.8)
 KEYS = {0.025: [1 / 40] * 40, 0.1: [1 / 10] * 10, 0.4: [0.544, 0.228, 0.228]}
@@ -177,7 +177,7 @@ def figure_17(effort: Effort) -> Findings:
         windows = WINDOWS[name]
         spec = three_queries(windows, selectivity)
         setting = two_queries.TwoQueries(rate, windows[0], windows[2], selectivity, join)
-        found = {s: measured(spec, s, join, rate, seed, effort.pick(6, BATCH_S)).kept for s in STRATEGIES}
+        found = {s: measured(spec, s, join, rate, seed).kept for s in STRATEGIES}
         for strategy, value in found.items():
             printed = EQUATIONS[strategy](setting).memory
             rows.append({"seed": seed, "windows": name, "s_sigma": selectivity, "s_join": join, "rate": rate,
