@@ -10,6 +10,7 @@ import pytest
 from muntin.cli import main
 from muntin.model import UsageError
 from muntin.studies.page import lines_of
+from muntin.studies.picture import plain
 from muntin.studies.record import run_all, told
 from muntin.studies.registry import STUDIES, chosen
 from muntin.studies.study import Curve, Effort, Findings, Panel, Ran, Study, Verdict, counted, judged, spread
@@ -79,6 +80,17 @@ def test_the_command_lists_and_runs(capsys, tmp_path):
     assert f"studies/{CHEAP}.svg" in page.read_text() and (tmp_path / "studies" / f"{CHEAP}.svg").exists()
     assert main.main(["study", "run", CHEAP, "--quick"]) == 0
     assert "3 claims of 1 studies" in capsys.readouterr().out
+
+
+def test_numbers_along_an_axis_are_plain():
+    assert [plain(value) for value in (20e6, 15_000, 999, 0.25, 1e-4, 0)] == [
+        "20M",
+        "15,000",
+        "999",
+        "0.25",
+        "0.0001",
+        "0",
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "nobody"], ["list", CHEAP], ["run", CHEAP, "--seeds", "0"],
