@@ -18,22 +18,22 @@ from muntin.studies.study import Effort, Study
 
 CLAIMS = json.loads((Path(__file__).parent / "verdicts.json").read_text())
 EFFORT = Effort.of(2, quick=True)
-CHEAP = {
-    "hammad2003-figure-2a", "hammad2003-figure-3a", "hammad2003-figure-4", "hammad2003-figure-3b",
-    "wang2006-table-2", "wang2006-figure-9", "wang2006-figure-11", "kostowski-section-3.1", "kostowski-figure-5",
-    "kostowski-figure-8", "hammad2005-figure-1", "hammad2005-figure-3", "hammad2005-figure-4", "hammad2005-section-6",
-    "hammad2005-figure-5", "hammad2005-figure-6", "ding2004-figure-1",
-}  # fmt: skip
 SLOW = {
-    "hammad2003-figure-5", "hammad2003-figure-6", "kostowski-figure-4", "kostowski-figure-6",
-    "kostowski-figure-7", "ding2004-figure-8", "ding2004-figure-9", "ding2004-figure-10",
-    "ding2004-figure-12",
+    "hammad2003-figure-2b", "hammad2003-figure-5", "hammad2003-figure-6", "hammad2003-figure-7",
+    "hammad2003-figure-8", "hammad2003-figure-9", "hammad2003-section-5.4", "wang2006-figure-12", "wang2006-figure-13",
+    "wang2006-figure-15", "wang2006-figure-16", "hammad2005-figure-7", "hammad2005-figure-8", "hammad2005-figure-9",
+    "hammad2005-figure-10", "ding2004-figure-1", "ding2004-figure-7", "ding2004-figure-8", "ding2004-figure-9",
+    "ding2004-figure-10", "ding2004-figure-11", "ding2004-figure-12", "beyond-shards",
 }  # fmt: skip
-"""More than a second or two of a core; all others are run with the benches."""
+"""More than a second or two of a core, or of what one of these has run."""
+BENCH = {"wang2006-figure-17", "wang2006-figure-18", "wang2006-figure-19", "beyond-all-together", "beyond-many-queries"}
+"""Run with the benches: mostly about seconds, or asserted elsewhere in a smaller form."""
 
 
 def marked(study: Study) -> object:
-    marks = [] if study.name in CHEAP else [pytest.mark.slow] if study.name in SLOW else [pytest.mark.bench]
+    """Studies of one file share what they have run, so they are run by one process."""
+    marks = [pytest.mark.xdist_group(study.run.__module__)]
+    marks += [pytest.mark.slow] if study.name in SLOW else [pytest.mark.bench] if study.name in BENCH else []
     return pytest.param(study, marks=marks, id=study.name)
 
 
@@ -47,6 +47,7 @@ def test_the_verdicts_of_a_study_are_those_that_were_recorded(study):
 
 
 def test_every_study_and_claim_is_on_the_page():
+    assert {study.name for study in STUDIES} >= SLOW | BENCH
     page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
     assert {c["study"] for c in CLAIMS} == {study.name for study in STUDIES}
     for study in STUDIES:

@@ -49,7 +49,7 @@ def by_lag(pattern: str, window_s: int, seed: int) -> float:
 
 
 def figure_7(effort: Effort) -> Findings:
-    rows, patterns = list[dict[str, Any]](), effort.pick(PATTERNS[:3], PATTERNS)
+    rows, patterns = list[dict[str, Any]](), effort.pick(PATTERNS[1:3], PATTERNS)
     by_equation: list[float] = []
     lags: dict[str, list[float]] = {pattern: [] for pattern in patterns}
     for seed in effort.seeds:

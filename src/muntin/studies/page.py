@@ -27,7 +27,9 @@ def lines_of(found: Sequence[Ran], effort: Effort, folder: str) -> list[str]:
     claims = told(found)
     counts = {v: sum(c["verdict"] == v for c in claims) for v in Verdict}
     how = "quick" if effort.quick else "full"
-    command = f"muntin study run all{' --quick' if effort.quick else ''} --page docs/{folder}.md"
+    usual = effort.seeds == Effort.of(quick=effort.quick).seeds
+    options = (" --quick" if effort.quick else "") + ("" if usual else f" --seeds {len(effort.seeds)}")
+    command = f"muntin study run all{options} --page docs/{folder}.md"
     lines = ["# The papers' figures, run again", ""]
     lines += _folded(
         f"Made by a {how} run with {len(effort.seeds)} seeds. Of {len(claims)} claims in {len(found)} studies "
