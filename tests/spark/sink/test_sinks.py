@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import json
+import shutil
 import socket
+import tempfile
 import threading
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +26,19 @@ from muntin.cli.run import Spellings
 from muntin.core.results import OUTPUT_TS
 from muntin.model import Settings, UsageError
 from muntin.plan import share
+from muntin.spark.brokers.kafka import KafkaBroker
+from muntin.spark.brokers.nats import NatsBroker
 from muntin.spark.checkpoint import manifests
 from muntin.spark.checkpoint.manifests import STAGING, Publisher
 from muntin.spark.sink.callback import BATCH_BITS, CallbackSink
 from muntin.spark.sink.iceberg import CATALOGS, IcebergTables
+from muntin.spark.sink.kafka import batches_topic, writer_id
 from muntin.spark.sink.lake import LakeSink
 from muntin.spark.sink.messages import TaskMessage, outcome_of
 from muntin.spark.sink.registry import SINKS, open_sink
 from muntin.spark.sink.sink import OutputRequest, Sink
 from muntin.sql import parse_job
+from servers import MockKafka, Nats
 
 PLAN = share(
     parse_job(
@@ -61,6 +69,7 @@ class Reader:
         self.catalog = f"test{uuid.uuid4().hex}"
         """The name of an Iceberg catalog in this folder."""
         self.calls: list[tuple[str, pa.Table, int]] = []
+        self.broker: KafkaReader | NatsReader | None = None
         self._lines: list[bytes] = []
         self._server = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
@@ -74,6 +83,9 @@ class Reader:
             CATALOGS[self.catalog] = load_catalog(self.catalog, **where)
         for folder in ("DIR", "URI"):
             output = output.replace(folder, str(self.root / "out"))
+        if kind.scheme in BROKERS:
+            self.broker = BROKERS[kind.scheme](self.root)
+            return OutputRequest(self.broker.output, eager=eager)
         if kind is CallbackSink:
             return OutputRequest(callback=lambda *call: self.calls.append(call), eager=eager)
         if kind.scheme == "tcp://":
@@ -93,6 +105,7 @@ class Reader:
         sent = [json.loads(line) for line in self._lines]
         found = [row["k"] for row in sent if row["_query"] == "q"]
         found += [k for name, table, _ in self.calls if name == "q" for k in table["k"].to_pylist()]
+        found += self.broker.keys() if self.broker is not None else []
         if (self.root / "out" / "q" / "_delta_log").exists():
             return sorted(found + DeltaTable(self.root / "out" / "q").to_pyarrow_table()["k"].to_pylist())
         if (self.root / "catalog.db").exists():
@@ -125,6 +138,57 @@ def rows_of(batch: int, part: int) -> list[int]:
 def table(batch: int, part: int) -> pa.Table:
     keys = rows_of(batch, part)
     return pa.table({"k": pa.array(keys, pa.int64()), OUTPUT_TS.name: pa.array(keys, OUTPUT_TS.type)})
+
+
+@cache
+def kafka() -> MockKafka:
+    return MockKafka()
+
+
+@cache
+def nats() -> Nats:
+    server = Nats(Path(tempfile.mkdtemp(prefix="muntin-nats-")))
+    atexit.register(shutil.rmtree, server.folder, ignore_errors=True)
+    atexit.register(server.stop)
+    return server
+
+
+class KafkaReader:
+    """Reads the committed messages of a query's topic; their keys are the join key."""
+
+    def __init__(self, root: Path):
+        self.prefix = f"{root.name}."
+        self.output = f"kafka:{kafka().address}/{self.prefix}"
+        folders = [Publisher(root / f"ckpt{pipeline}", None).folder for pipeline in (0, 1)]
+        marks = [batches_topic(self.prefix, writer_id(None, folder), n) for n, folder in enumerate(folders)]
+        kafka().make(f"{self.prefix}q", f"{self.prefix}_dead_letters", *marks)
+
+    def keys(self) -> list[int]:
+        with KafkaBroker({"kafka.bootstrap.servers": kafka().address, "subscribe": f"{self.prefix}q"}) as broker:
+            spans = [(log, *extent) for log, extent in broker.bounds().items()]
+            rows = [rows for span in spans for rows in broker.read(*span, ["key", "value"])]
+        values = [json.loads(value)["k"] for found in rows for value in found["value"]]
+        assert [int(key) for found in rows for key in found["key"]] == values
+        return values
+
+
+class NatsReader:
+    """Reads the messages of a query's subject."""
+
+    def __init__(self, root: Path):
+        self.stream = root.name.replace(".", "-")
+        address = nats().address.removeprefix("nats://")
+        self.output = f"nats:{address}/{self.stream}.?stream={self.stream}"
+
+    def keys(self) -> list[int]:
+        options = {"nats.servers": nats().address, "stream": self.stream, "subject": f"{self.stream}.q"}
+        with NatsBroker(options) as broker:
+            ((log, extent),) = broker.bounds().items()
+            found = [value for rows in broker.read(log, *extent, ["value"]) for value in rows["value"]]
+        return [json.loads(value)["k"] for value in found]
+
+
+BROKERS: dict[str, Any] = {"kafka:": KafkaReader, "nats:": NatsReader}
 
 
 class Process:
