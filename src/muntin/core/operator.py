@@ -95,7 +95,9 @@ class Operator(OperatorParts):
         rows = self._take_heeded(self.progress.passed)
         self._joined_until(self.progress.passed)
         self._relieve(NO_PAIRS)
-        return ScheduledWork(self.state, rows, self.counters, self.policy.scheduler, self._judge, run_length)
+        granularity = self.density.granularity(self.join, rows, self.policy.constants, run_length)
+        self.density.begin(self.counters)
+        return ScheduledWork(self.state, rows, self.counters, self.policy.scheduler, granularity, self._judge)
 
     def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
         """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
@@ -105,6 +107,7 @@ class Operator(OperatorParts):
         for side in Side:
             self.state.forget(side, self.progress.now(side), self.counters)
         step, before = self._step, self._step.before
+        self.density.end(self.counters)
         self.chunks.expire(self.progress.stale_before, self.release)
         ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
         punctuations = self.promises.tell(self.view, before, self.counters)

@@ -14,6 +14,7 @@ from muntin.core.operator_state import OperatorImage, OperatorMeta
 from muntin.core.order import HoldBuffer
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
 from muntin.core.punctuations import JoinView, open_promises
+from muntin.core.schedule import Density
 from muntin.core.selections import Selections
 from muntin.core.storage import ChunkLog, Heap, Memory, StoredRows
 from muntin.model import Side
@@ -53,6 +54,7 @@ class OperatorParts:
         self.filter_order = policy.ordering.joins_ahead(meta.filter_order)
         """Whether rows are joined as soon as their own stream has passed them, and results wait."""
         self.counters = deepcopy(meta.counters)
+        self.density = Density(meta.density)
         self.chunks = ChunkLog(meta.chunks)
         self.requirements = QueryRequirements(join, meta.classes, image.classes if image else ())
         numberings = image.row_numberings if image else (None, None)
@@ -137,6 +139,7 @@ class OperatorParts:
             chunks=self.chunks.live,
             classes=self.requirements.tallies,
             counters=self.counters,
+            density=self.density.measured,
             matches=self.matches.meta,
             promises=self.promises.meta,
             finals=self.finals.meta,

@@ -22,13 +22,10 @@ from muntin.core.schedule.outbox import Delivery, Outbox
 from muntin.core.selections import query_bits
 from muntin.kernels.arrays import Int64s, UInt64s
 from muntin.kernels.join import LATE, Rows, Scan
-from muntin.model import AUTO, Side
-from muntin.plan.levels import levels_of
-from muntin.plan.response_times import best_scheduler
-from muntin.plan.schedulers import SCHEDULERS, RunQueues, Unit
+from muntin.model import Side
+from muntin.plan.granularity import Granularity
+from muntin.plan.schedulers import RunQueues, Unit
 
-RUNS, SHORTEST = 64, 256
-"""Runs that a micro-batch is cut into, where each then has so many rows: a unit has a cost of its own."""
 BEYOND = np.array([LATE, LATE], np.int64)
 
 
@@ -49,19 +46,15 @@ class ScheduledWork:
         rows: Rows,
         counters: Counters,
         scheduler: str,
+        granularity: Granularity,
         judge: Judge | None = None,
-        run_length: int | None = None,
     ):
         self.state = state
         self.rows = rows
         self.counters = counters
-        self.levels = levels_of(state.join, coarse=run_length is None)
-        self.run_length = run_length or max(SHORTEST, -(-len(rows.ts) // RUNS))
-        bursts = len(rows.ts) // self.run_length
-        if scheduler == AUTO:
-            self.scheduler = best_scheduler(self.levels.sizes, self.levels.queries, bursts)
-        else:
-            self.scheduler = SCHEDULERS[scheduler]
+        self.levels = granularity.levels
+        self.run_length = granularity.run_length
+        self.scheduler = granularity.scheduler(scheduler, len(rows.ts))
         self.queues = RunQueues(self.scheduler, self.levels)
         self.outbox = Outbox(self.scheduler, len(self.levels))
         of_query = np.array(self.levels.of_query)

@@ -119,7 +119,7 @@ class Pipeline:
         """Put the streaming query together, without starting it; `joins` is how many the whole job has."""
         context, first = self._context, self.changes.log.read(0).plan
         settings = context.spec.settings
-        policy = Policy.of(settings, context.shards * max(1, joins))
+        policy = Policy.of(settings, context.shards * max(1, joins), context.board.constants)
         in_order, ahead_us = settings.in_global_order, None
         if context.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
             ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
