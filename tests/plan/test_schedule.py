@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from muntin.generate.windows import TABLE_1
 from muntin.model import Axis
 from muntin.plan import share
-from muntin.plan.explain import explain, explain_json
-from muntin.plan.levels import MOST, Levels, levels_of
 from muntin.plan.cost import DEFAULT
+from muntin.plan.explain import explain, explain_json
 from muntin.plan.granularity import SHARE, best_scheduler, granularity_for, row_ns
+from muntin.plan.levels import MOST, Levels, levels_of
 from muntin.plan.response_times import alone
 from muntin.plan.schedulers import SCHEDULERS, RunQueues, stretches, throughputs
 from muntin.plan.traffic import Knowledge

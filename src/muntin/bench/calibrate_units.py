@@ -14,6 +14,7 @@ from muntin.core.schedule import ScheduledWork
 from muntin.plan.cost import Constants, Load
 from muntin.plan.granularity import Granularity
 from muntin.plan.levels import Levels, levels_of
+from muntin.plan.schedulers import SCHEDULERS
 from muntin.testing.steady import SteadyJoin
 
 LOAD, WINDOWS = Load(20_000, 20_000, 10, 10, 20_000), 6
@@ -44,7 +45,7 @@ def _run(by_windows: bool, run_length: int) -> tuple[float, int, int]:
     rows, levels = join.draw(RUN_S), levels_of(join.state.join)
     if not by_windows:
         levels = Levels((levels.ends[0][-1:], levels.ends[1][-1:]), (0,) * len(levels.of_query))
-    work = ScheduledWork(join.state, rows, Counters(), "swf", Granularity(levels, run_length))
+    work = ScheduledWork(join.state, rows, Counters(), SCHEDULERS["swf"], Granularity(levels, run_length))
     start, units = time.perf_counter(), 0
     work.arrive()
     while work.step() is not None:

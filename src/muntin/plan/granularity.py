@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from muntin.model import AUTO
-from muntin.plan.cost import Constants
+from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.joins import SharedJoin
 from muntin.plan.levels import MOST, Levels, levels_of
 from muntin.plan.schedulers import SCHEDULERS, Scheduler
@@ -29,6 +29,20 @@ SHARE = 0.03
 class Granularity:
     levels: Levels
     run_length: int
+    scan_ns: float = 0.0
+    """What a row costs that scans the largest window, beside being stored."""
+    constants: Constants = DEFAULT
+
+    def part(self, first: int, last: int) -> float:
+        """The levels from `first` to before `last` as a part of the whole scan."""
+        sizes = self.levels.sizes
+        return sizes[last - 1] - (sizes[first - 1] if first else 0.0)
+
+    def unit_ns(self, first: int, last: int, rows: int) -> float:
+        """What a unit of so many rows is foretold to take."""
+        c = self.constants
+        each = (c.pass_ns if first else c.insert_ns) + self.part(first, last) * self.scan_ns
+        return c.unit_ns + rows * each
 
     def scheduler(self, name: str, rows: float) -> Scheduler:
         """The scheduler of a name; what `auto` stands for depends on how many rows come at once."""
@@ -42,11 +56,12 @@ def row_ns(comparisons: float, pairs: float, constants: Constants) -> float:
     return constants.insert_ns + comparisons * constants.scan_ns + pairs * constants.deliver_ns
 
 
-def granularity_for(join: SharedJoin, ns: float, constants: Constants) -> Granularity:
-    """The levels and runs of a join whose rows cost so many nanoseconds each."""
+def granularity_for(join: SharedJoin, ns: float, constants: Constants, levels: int | None = None) -> Granularity:
+    """The levels and runs of a join whose rows cost so many nanoseconds each; `levels` where their number is fixed."""
     affordable = SHARE * max(ns, 1.0)
-    levels = levels_of(join, min(MOST, 1 + int(affordable / constants.pass_ns)))
-    return Granularity(levels, max(1, ceil(len(levels) * constants.unit_ns / affordable)))
+    found = levels_of(join, levels or min(MOST, 1 + int(affordable / constants.pass_ns)))
+    run_length = max(1, ceil(len(found) * constants.unit_ns / affordable))
+    return Granularity(found, run_length, max(0.0, ns - constants.insert_ns), constants)
 
 
 def mean_response(

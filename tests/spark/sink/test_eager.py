@@ -55,8 +55,8 @@ def test_files_have_the_oracles_rows_in_order_and_once_also_after_a_replay(lab: 
 
 
 def test_a_callable_gets_small_windows_while_large_ones_are_still_joined(lab: Any, rows: Any):
-    lab.add_files("A", rows(33, 1200, keys=3), 1)
-    lab.add_files("B", rows(34, 1200, keys=3), 1)
+    lab.add_files("A", rows(33, 1000, keys=1), 1)
+    lab.add_files("B", rows(34, 1000, keys=1), 1)
     with pytest.raises(UsageError, match="only as they come"):
         Job(lab.spark, lab.spec()).start(output="tcp://localhost:1", checkpoint=lab.root / "other")
     lab.settings = "SET delivery = 'eager';\nSET scheduler = 'swf';\nSET shards = 1;\n"

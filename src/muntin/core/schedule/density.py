@@ -36,33 +36,39 @@ class Density:
     def __init__(self, measured: MeasuredRows):
         self.measured = measured
         self._since: tuple[int, int] | None = None
-        self._rows = 0
 
     def granularity(
-        self, join: SharedJoin, rows: Rows, constants: Constants, run_length: int | None = None
+        self,
+        join: SharedJoin,
+        rows: Rows,
+        constants: Constants,
+        run_length: int | None = None,
+        levels: int | None = None,
     ) -> Granularity:
-        """How finely the work of rows is cut: by what they cost, or all windows and runs of a given length."""
-        self._rows = len(rows.ts)
-        if run_length is not None:
-            return Granularity(levels_of(join), run_length)
+        """How finely the work of rows is cut: by what they cost, or all windows and runs of a given length.
+
+        `levels`: into so many, since work was left that was cut so.
+        """
         found = self.measured
         if found.rows:
             ns = row_ns(found.comparisons / found.rows, found.pairs / found.rows, constants)
         else:
             partners = partners_among(join, rows)
             ns = row_ns(partners, partners, constants)
-        return granularity_for(join, ns, constants)
+        if run_length is not None:
+            return Granularity(levels_of(join), run_length, ns, constants)
+        return granularity_for(join, ns, constants, levels)
 
     def begin(self, counters: Counters) -> None:
         """The work of a micro-batch begins."""
         self._since = counters.comparisons, counters.pairs
 
-    def end(self, counters: Counters) -> None:
-        """It is over."""
-        if self._since is not None and self._rows:
+    def end(self, counters: Counters, rows: float) -> None:
+        """It is over; so many rows have scanned the largest window."""
+        if self._since is not None and rows:
             before, (comparisons, pairs) = self.measured, self._since
             self.measured = MeasuredRows(
-                before.rows / 2 + self._rows,
+                before.rows / 2 + rows,
                 before.comparisons / 2 + counters.comparisons - comparisons,
                 before.pairs / 2 + counters.pairs - pairs,
             )
