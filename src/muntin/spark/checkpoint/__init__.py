@@ -7,6 +7,7 @@ the plan of every epoch. `manifests` commits micro-batches. `requests` is the ma
 """
 
 from muntin.spark.checkpoint import identity, requests
+from muntin.spark.checkpoint.compatibility import changed_rules, differences
 from muntin.spark.checkpoint.durable import (
     WHAT_TO_DO,
     DamageError,
@@ -70,7 +71,9 @@ __all__ = [
     "TopKey",
     "answers",
     "as_record",
+    "changed_rules",
     "check_names",
+    "differences",
     "from_line",
     "id_if_claimed",
     "identity",

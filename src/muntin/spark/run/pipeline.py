@@ -141,21 +141,22 @@ class Pipeline:
             topology = dataclasses.replace(topology, hub=eager.address)
         self._writer = BatchWriter(topology, self._sink, hub)
         self._topology = topology
-        self._admission = Admission(first.streams)
+        self._streams = [context.spec.streams[stream.name] for stream in first.streams]
+        self._admission = Admission(self._streams)
         self._frame = self._read()
-        names = [*(s.name for s in first.streams), control_stream.NAME]
+        names = [*(s.name for s in self._streams), control_stream.NAME]
         self.status = context.board.add(self.number, topology, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
-        self._watch = Watch(self.folder, first.streams, settings, context.mode == "endless")
+        self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
 
     def _read(self) -> DataFrame:
         """The streaming query over its sources, as fast as they are to be read."""
-        context, streams = self._context, self._topology.plan.streams
-        frames = {stream.name: context.source(self._admission.source(stream)) for stream in streams}
+        context = self._context
+        read = [(stream, context.source(self._admission.source(stream))) for stream in self._streams]
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.shards))
-        return dataflow.build(context.spark, self._topology, frames, self.folder)
+        return dataflow.build(context.spark, self._topology, read, self.folder)
 
     def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
@@ -185,7 +186,7 @@ class Pipeline:
 
         def launch() -> None:
             self._begun.clear()
-            weigh_rows(self._context.spark, self._topology.plan.streams)
+            weigh_rows(self._context.spark, self._streams)
             self._query = dataflow.start(frame, self._write, self.folder, name, available_now)
 
         self._context.start_queue.start(launch, self._has_begun)
