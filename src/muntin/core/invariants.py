@@ -275,7 +275,7 @@ def _reached(parts: OperatorParts, side: Side) -> int:
 def _held_pairs(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
     """Pairs are held whose later row lies beyond R; both rows have been joined."""
     ts, numbers = parts.held_pairs.pairs
-    if parts.counters.held_pairs != len(ts) or parts.counters.keys != parts.state.keys:
+    if parts.counters.held_pairs != len(ts) + parts.left_work.held_pairs or parts.counters.keys != parts.state.keys:
         yield f"{parts.counters.held_pairs} held pairs and {parts.counters.keys} keys are counted, not as they are"
     if (ts <= parts.release).any():
         yield f"a pair is held that the release point {parts.release} has passed"

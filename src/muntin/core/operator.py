@@ -162,8 +162,8 @@ class Operator(OperatorWork):
         for side in Side:
             self.counters.state_rows[side] = self.state.rows(side)
             self.counters.held_rows[side] = self.intake.held(side)
-        self.counters.held_pairs = len(self.held_pairs)
-        self.counters.held_bytes = self.held_bytes
+        self.counters.held_pairs = len(self.held_pairs) + self.left_work.held_pairs
+        self.counters.held_bytes = self.held_bytes + self.left_work.nbytes
 
     def tidy(self) -> None:
         """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""

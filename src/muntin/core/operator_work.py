@@ -26,6 +26,10 @@ class OperatorWork(OperatorParts):
     """The micro-batch at hand."""
     _work: ScheduledWork | None = None
     """Its work, where that is done in the order of a scheduler."""
+    work_ns = 0
+    """What the work of the last micro-batch was foretold to take."""
+    left_rows = 0
+    """Rows that it has left work for."""
 
     # -- rows go to the join --------------------------------------------------------------------------------------
 
@@ -82,6 +86,7 @@ class OperatorWork(OperatorParts):
     def _settle(self, work: ScheduledWork) -> None:
         """What has been joined has been; what has not is left to the next micro-batch."""
         self.density.end(self.counters, work.row_scans)
+        self.work_ns, self.left_rows = int(work.work_ns), work.left_rows
         work.leave(self.left_work)
         if self.left_work:
             joined, settled = self.left_work.joined, self.left_work.settled

@@ -70,6 +70,10 @@ class LeftWork:
         return len(self._pairs) if self._pairs else 0
 
     @property
+    def nbytes(self) -> int:
+        return self._pairs.nbytes if self._pairs else 0
+
+    @property
     def joined(self) -> int:
         """Rows up to here are in the index."""
         return self.meta.cursors[0].ts

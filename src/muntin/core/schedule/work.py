@@ -200,6 +200,11 @@ class ScheduledWork:
         return self.outbox.flush() if self._span and self.is_left else []
 
     @property
+    def left_rows(self) -> int:
+        """Rows that have something left to scan, also those that have not arrived."""
+        return self.waiting + len(self.rows.ts) - self.arrived
+
+    @property
     def is_left(self) -> bool:
         """Whether rows have something left to scan."""
         return self.arrived < len(self.rows.ts) or any(self.queues.queues)

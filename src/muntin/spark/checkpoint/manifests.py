@@ -61,6 +61,8 @@ class BatchOutcome:
     unmatched: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     reports: list[ShardReport] = field(default_factory=list)
+    held: int = 0
+    """Rows that one shard has delivered and another has not come to."""
 
 
 class Fingerprint(NamedTuple):
@@ -104,6 +106,8 @@ class Manifest:
     """The last micro-batch that published files, this one or an earlier one."""
     published_before: int = -1
     """The one before that."""
+    held: int = 0
+    """Rows that wait for a shard that has left work to the next micro-batch, in a file of their own."""
 
     @property
     def epoch(self) -> int:
@@ -173,6 +177,7 @@ class Publisher:
             files=files,
             published=done.batch if files else last.published,
             published_before=last.published if files else last.published_before,
+            held=done.held,
         )
 
     def _target(self, batch: int, staged: Staged) -> str:

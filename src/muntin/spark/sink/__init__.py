@@ -2,11 +2,12 @@
 
 A sink is an object with four verbs: prepare, stage, commit, recover (`sink.py`). Each kind is one file, and `SINKS`
 lists them. `SinkTask` is what Spark's tasks run, `BatchWriter` what the driver does with a micro-batch, `EagerHub`
-takes results while the tasks are still at work.
+takes results while the tasks are still at work, `HeldResults` keeps those that wait for the next micro-batch.
 """
 
 from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
+from muntin.spark.sink.held_results import HeldResults
 from muntin.spark.sink.registry import SINKS, open_sink
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
@@ -17,6 +18,7 @@ __all__ = [
     "BatchWriter",
     "Callback",
     "EagerHub",
+    "HeldResults",
     "Hub",
     "Latency",
     "OutputRequest",
