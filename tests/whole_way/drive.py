@@ -183,7 +183,11 @@ class Driver:
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
         """A process that is killed leaves its hot state behind."""
-        return mock.patch.object(pipeline, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
+        return (
+            mock.patch.object(pipeline, "forget_everywhere", lambda *_: None)
+            if step.keeps_hot
+            else contextlib.nullcontext()
+        )
 
     def _forgive(self, error: MuntinError) -> None:
         """Only a death that was planned is none of the engine's faults."""

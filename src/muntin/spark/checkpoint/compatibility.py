@@ -15,8 +15,10 @@ from muntin.model.duration import format_us
 if TYPE_CHECKING:
     from muntin.spark.checkpoint.identity import JobIdentity, StreamIdentity
 
-WHAT_IS_READ = ("path", "subscribe", "subscribepattern", "assign", "dbtable", "table", "topic")
+WHAT_IS_READ = ("path", "subscribe", "subscribepattern", "assign", "dbtable", "table", "topic", "stream", "subject")
 """Options that say what a source reads: Spark's offsets are about that."""
+VALUES = "VALUE FORMAT"
+"""How columns come out of values, among the options."""
 
 
 def refusals(stored: JobIdentity, wanted: JobIdentity) -> list[str]:
@@ -51,6 +53,9 @@ def _refused_of_stream(stream: str, old: StreamIdentity, new: StreamIdentity) ->
     yield from _line(f"{stream}, format", old.format, new.format, why)
     why = "rows that promises have turned away or freed are gone"
     yield from _line(f"{stream}, promises", old.promises or "none", new.promises or "none", why)
+    why = "a micro-batch that is brought to its end would have other rows"
+    was, now = (identity.options.get(VALUES, "none") for identity in (old, new))
+    yield from _line(f"{stream}, {VALUES}", was, now, why)
     theirs, ours = _what_is_read(old), _what_is_read(new)
     for name in dict.fromkeys([*theirs, *ours]):
         why = "rows that were read there could come a second time, or never"
@@ -73,7 +78,7 @@ def differences(stored: JobIdentity, wanted: JobIdentity) -> list[str]:
         found += _line(f"stream {name}, binding", old.binding_us, new.binding_us, show=_duration)
         fixed = _what_is_read(new)
         for option in dict.fromkeys([*old.options, *new.options]):
-            if option not in fixed:
+            if option not in fixed and option != VALUES:
                 was, now = old.options.get(option, "not set"), new.options.get(option, "not set")
                 found += _line(f"stream {name}, {option}", was, now)
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muntin.model import Settings, Stream, UsageError
-from muntin.spark.checkpoint.compatibility import refusals
+from muntin.spark.checkpoint.compatibility import VALUES, refusals
 from muntin.spark.checkpoint.durable import (
     OTHER_FORMAT,
     FileKind,
@@ -51,13 +51,14 @@ class StreamIdentity:
     @classmethod
     def of(cls, stream: Stream) -> StreamIdentity:
         return cls(
-            columns={f.name: f.type for f in stream.schema},
+            columns={f.name: f.type + _metadata(stream, f.name) for f in stream.schema},
             time=stream.time,
             lateness_us=stream.lateness_us,
             binding_us=stream.binding_us,
             format=stream.format,
             promises=_promises(stream),
-            options={k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
+            options={k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS}
+            | ({VALUES: stream.value.text} if stream.value is not None else {}),
         )
 
 
@@ -104,6 +105,10 @@ class JobIdentity:
         """Whether a pipeline has ended for good: it reads nothing any more. Its folder stays, so that no number comes
         twice."""
         return not self.streams
+
+
+def _metadata(stream: Stream, name: str) -> str:
+    return f" metadata from {stream.metadata[name]}" if name in stream.metadata else ""
 
 
 def _promises(stream: Stream) -> str:

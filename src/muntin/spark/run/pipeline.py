@@ -24,12 +24,12 @@ from muntin.spark.checkpoint import KEPT_MANIFESTS, PlanLog, Publisher, identity
 from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, traffic_of_pipeline
 from muntin.spark.exchange import Topology
 from muntin.spark.run import dataflow
+from muntin.spark.run.executors import forget_everywhere
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
-from muntin.spark.shard import forget_hot
-from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub
+from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -166,7 +166,7 @@ class Pipeline:
     def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
         return EagerHub(
-            host=self._context.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"),
+            HubPlace.of(self._context.spark.sparkContext.getConf()),
             in_order=topology.global_order,
             shards=topology.shards,
             deliver=self._sink.deliver,
@@ -312,10 +312,10 @@ class Pipeline:
                 raise explain_failure(error) from error
 
     def remove_local_files(self) -> None:
-        """Remove what lies on this machine only."""
+        """Remove what lies on single machines only."""
         if self._writer is not None:
             self._writer.close()
-        forget_hot(self.id)
+        forget_everywhere(self._context.spark, self.id)
 
     def discard(self) -> None:
         """Leave no trace: it has published nothing."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from muntin.core.batch import Counters
 from muntin.model import Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
+from muntin.plan.orderings import DecisionFigures
 from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, read_record
 from muntin.spark.control import OrderingSwitch
 
@@ -104,7 +106,7 @@ class OrderingStatus:
     in_force: str
     out_of_order: int
     setting: str = ""
-    decision: dict[str, Any] | None = None
+    decision: DecisionFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class JoinStatus:
     held_pairs: int
     idle: list[bool]
     ordering: OrderingStatus
-    counters: dict[str, Any]
+    counters: Counters
     rebuilt: int
     left_rows: int = 0
     """Rows that later micro-batches have work to do for, where delivery is eager."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from muntin.model import MuntinError, Stream, UsageError
 from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, quieten_end, start_java
 from muntin.spark.session.java import ensure_java
 from muntin.spark.session.local_files import without_processes
+from muntin.spark.session.pythons import executors_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +72,8 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 _LONGEST_SOCKET_DIR = 61
+COME_S, SETTLED_S = 120.0, 4.0
+"""How long the first executor of a cluster may take to come, and each further one after it."""
 _BRIEF = " -XX:TieredStopAtLevel=1"
 _COLLECTOR = "-XX:+UseParallelGC"
 """Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
@@ -89,20 +94,22 @@ def open_session(
     well; it saves a quarter of the work up to the first result.
     """
     ensure_java()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     master = master or f"local[{cores},4]"
-    own = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level, brief)}
+    alone, folder = is_one_process(master), _private_folder()
+    own = {**_OWN_CONFS, **STREAM_CONFS, **_java_confs(folder, log_level, brief)}
     own["spark.sql.shuffle.partitions"] = str(shards or cores)
     own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
-    if master.startswith("local"):
+    if alone:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **_socket_confs(folder)}
     settings = {**own, **(confs or {})}
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = sys.executable if alone else executors_python(settings, folder)
     try:
-        if master.startswith("local"):
+        if alone:
             settings = without_processes(settings)
         start_java(settings)
         builder = SparkSession.builder.master(master).appName(app)
@@ -116,6 +123,11 @@ def open_session(
         quieten_end(spark)
     prepare_session(spark)
     return spark
+
+
+def is_one_process(master: str) -> bool:
+    """Whether driver and executor are one process; `local-cluster` has executors of their own."""
+    return re.fullmatch(r"local(\[[^]]*\])?", master) is not None
 
 
 def _unstarted(error: Exception, settings: Mapping[str, str]) -> MuntinError:
@@ -152,27 +164,61 @@ def prepare_session(spark: SparkSession) -> None:
 
 def weigh_rows(spark: SparkSession, streams: Iterable[Stream]) -> None:
     """Let Spark weigh every row on its way to Python only where rows can be long: it takes half a microsecond each."""
-    long = any(field.type in LONG_TYPES for stream in streams for field in stream.schema)
+    long = any(stream.value or field.type in LONG_TYPES for stream in streams for field in stream.schema)
     spark.conf.set(BATCH_BYTES, WEIGHED if long else UNWEIGHED)
 
 
+def is_alone(spark: SparkSession) -> bool:
+    """Whether a session has no executors elsewhere."""
+    return is_one_process(spark.sparkContext.getConf().get("spark.master", "local"))
+
+
 def default_shards(spark: SparkSession) -> int:
-    """As many shards as the cluster has cores."""
+    """As many shards as the cluster has cores, once its executors have come: a checkpoint keeps the number."""
+    if not is_alone(spark):
+        _await_executors(spark)
     return max(1, spark.sparkContext.defaultParallelism)
 
 
-def _private_confs(log_level: str, brief: bool) -> dict[str, str]:
-    """Confs that point into a folder of this process alone, removed when it ends."""
+def _await_executors(spark: SparkSession) -> None:
+    """Wait until no more of them come."""
+    known: Any = spark.sparkContext._jsc.sc()
+    began = changed = time.monotonic()
+    before = 0
+    while not before or time.monotonic() - changed < SETTLED_S:
+        executors = known.getExecutorMemoryStatus().size() - 1  # the driver is among them
+        if executors != before:
+            before, changed = executors, time.monotonic()
+        if not executors and time.monotonic() - began > COME_S:
+            raise MuntinError(
+                f"no executor has come within {COME_S:.0f} s, so the number of shards cannot be settled",
+                hint="look at the cores and memory that the cluster has free (spark.executor.memory), "
+                "or say it: SET shards = 8",
+            )
+        time.sleep(0.1)
+
+
+def _private_folder() -> Path:
+    """A folder of this process alone, removed when it ends. Nothing in it is there for executors elsewhere."""
     folder = Path(tempfile.mkdtemp(prefix="muntin-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _java_confs(folder: Path, log_level: str, brief: bool) -> dict[str, str]:
+    """Of the driver's Java."""
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.format(level=log_level))
     java = f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR}{_BRIEF if brief else ''}"
-    confs = {"spark.driver.extraJavaOptions": java}
-    if len(str(folder)) <= _LONGEST_SOCKET_DIR and sys.platform != "win32":
-        confs["spark.python.unix.domain.socket.enabled"] = "true"
-        confs["spark.python.unix.domain.socket.dir"] = str(folder)
-    return confs
+    return {"spark.driver.extraJavaOptions": java}
+
+
+def _socket_confs(folder: Path) -> dict[str, str]:
+    """Unix sockets in a folder of this user alone, where it is the same for driver and executor: on one machine. On
+    others Spark talks to its Python processes over loopback, with a secret."""
+    if len(str(folder)) > _LONGEST_SOCKET_DIR or sys.platform == "win32":
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 
 
 def _driver_memory_mb() -> int:

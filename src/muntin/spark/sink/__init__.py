@@ -8,6 +8,7 @@ takes results while the tasks are still at work, `HeldResults` keeps those that 
 from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
 from muntin.spark.sink.held_results import HeldResults
+from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.registry import SINKS, open_sink
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
@@ -20,6 +21,7 @@ __all__ = [
     "EagerHub",
     "HeldResults",
     "Hub",
+    "HubPlace",
     "Latency",
     "OutputRequest",
     "Sink",

@@ -37,6 +37,7 @@ from muntin.plan import Plan
 from muntin.spark.exchange import Address, Frame, FrameError
 from muntin.spark.shard import ARRIVED, receive_frame, send_frame
 from muntin.spark.sink.held_results import Held, HeldResults, Source
+from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Callback
 
@@ -202,7 +203,7 @@ class EagerHub(Hub):
 
     def __init__(
         self,
-        host: str,
+        at: HubPlace,
         in_order: bool,
         shards: int,
         deliver: Callback,
@@ -215,8 +216,8 @@ class EagerHub(Hub):
         self._shards = shards
         self._deliver = deliver
         self._plan_of = plan_of
-        self._server = socket.create_server((host, 0), backlog=256)
-        self.address = Address(host, self._server.getsockname()[1], secrets.token_hex(32))
+        self._server = at.listen()
+        self.address = Address(at.host, self._server.getsockname()[1], secrets.token_hex(32))
         self._lock = threading.Lock()
         self._merge: Merge | None = None
         self._muted = False
