@@ -14,7 +14,7 @@ import numpy as np
 from muntin.core.arrivals import NumberedRows
 from muntin.core.join import Judge
 from muntin.core.operator_parts import OperatorParts
-from muntin.core.schedule import HELD_BYTES, ScheduledWork, Span, find_again, why_at_once
+from muntin.core.schedule import HELD_BYTES, ScheduledWork, WorkSpan, find_again, why_at_once
 from muntin.core.step import StepInProgress
 from muntin.kernels.join import Rows
 from muntin.model import Side
@@ -73,15 +73,15 @@ class OperatorWork(OperatorParts):
         made = self.state, rows, self.counters, scheduler, granularity, self._judge
         return ScheduledWork(*made, span=self._work_span(rows))
 
-    def _work_span(self, rows: Rows) -> Span | None:
+    def _work_span(self, rows: Rows) -> WorkSpan | None:
         """How far the work of a micro-batch may be left to the next; None where all of it is to be done at once."""
         told, ended = self.work_limit, all(self.progress.streams.ended)
         if not self.left_work and (told.limit_ns is None or ended or why_at_once(self.join, self.promises.frees_rows)):
             return None
         if told.limit_ns is None or ended:
-            return Span(self.left_work, len(rows.ts), float("inf"))
+            return WorkSpan(self.left_work, len(rows.ts), float("inf"))
         complete = int(np.searchsorted(rows.ts, self.release))
-        return Span(self.left_work, complete, told.limit_ns, told.until, self.policy.held_bytes or HELD_BYTES)
+        return WorkSpan(self.left_work, complete, told.limit_ns, told.until, self.policy.held_bytes or HELD_BYTES)
 
     def _settle(self, work: ScheduledWork) -> None:
         """What has been joined has been; what has not is left to the next micro-batch."""

@@ -11,7 +11,7 @@ from muntin.core.schedule.density import Density, MeasuredRows
 from muntin.core.schedule.left_work import LeftWork, LeftWorkMeta
 from muntin.core.schedule.limits import HELD_BYTES, WorkLimit, why_at_once
 from muntin.core.schedule.outbox import Delivery, merged
-from muntin.core.schedule.work import Done, ScheduledWork, Span, find_again
+from muntin.core.schedule.work import Done, ScheduledWork, WorkSpan, find_again
 
 __all__ = [
     "HELD_BYTES",
@@ -22,8 +22,8 @@ __all__ = [
     "LeftWorkMeta",
     "MeasuredRows",
     "ScheduledWork",
-    "Span",
     "WorkLimit",
+    "WorkSpan",
     "find_again",
     "merged",
     "why_at_once",

@@ -46,7 +46,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Span:
+class WorkSpan:
     """How work may be left to the next micro-batch, and what earlier ones have left.
 
     Rows before `complete` are of times that nothing more comes of. Rows up to `until` are done in any case.
@@ -68,7 +68,7 @@ class ScheduledWork:
         scheduler: Scheduler,
         granularity: Granularity,
         judge: Judge | None = None,
-        span: Span | None = None,
+        span: WorkSpan | None = None,
     ):
         self.state = state
         self.rows = rows
