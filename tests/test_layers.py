@@ -34,6 +34,8 @@ HOME = {
     "starlette": ["web"],
     "uvicorn": ["web"],
     "prometheus_client": ["web"],
+    "deltalake": ["spark"],
+    "pyiceberg": ["spark"],
     "fastavro": ["formats"],
     "google": ["formats"],
     "confluent_kafka": ["spark"],

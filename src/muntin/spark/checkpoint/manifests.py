@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from muntin.model import Destination
 from muntin.model.records import from_json, to_json
 from muntin.spark.checkpoint.durable import FileKind, read_json, write_json
 from muntin.spark.checkpoint.identity import id_if_claimed
@@ -38,8 +39,23 @@ SAMPLE = 1 << 14
 
 
 @dataclass(frozen=True)
+class TableFile:
+    """A file of rows that a task wrote into the place of a lake table, for a commit of the table to adopt."""
+
+    path: str
+    """Relative to the table."""
+    size: int
+    rows: int
+    date: str | None = None
+    """The day of all its rows' output timestamps; None where they have none."""
+    span_us: tuple[int, int] | None = None
+    """The least and the greatest of them."""
+
+
+@dataclass(frozen=True)
 class Staged:
-    """A table that a task has staged for the commit: as a file below the output, or as bytes for the driver."""
+    """Rows that a task has staged for the commit: as a file below the output, as files of a lake table, or as bytes
+    for the driver."""
 
     name: str
     part: int
@@ -47,6 +63,9 @@ class Staged:
     path: str | None = None
     """Relative to the output."""
     table: bytes | None = None
+    files: list[TableFile] = field(default_factory=list)
+    into: Destination | None = None
+    """Where they go that go not to the job's output."""
 
 
 @dataclass
@@ -57,6 +76,8 @@ class BatchOutcome:
     staged: list[Staged] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     """Files of the output that have their names already."""
+    adopted: dict[str, list[TableFile]] = field(default_factory=dict)
+    """Files that lake tables are to adopt, by table."""
     rows: Counter[str] = field(default_factory=Counter)
     unmatched: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
@@ -106,6 +127,10 @@ class Manifest:
     """The last micro-batch that published files, this one or an earlier one."""
     published_before: int = -1
     """The one before that."""
+    adopted: dict[str, list[TableFile]] = field(default_factory=dict)
+    """The files that this micro-batch brings to lake tables, by table."""
+    tables: dict[str, int] = field(default_factory=dict)
+    """The last micro-batch that brought files to each lake table."""
     held: int = 0
     """Rows that wait for a shard that has left work to the next micro-batch, in a file of their own."""
 
@@ -177,6 +202,8 @@ class Publisher:
             files=files,
             published=done.batch if files else last.published,
             published_before=last.published if files else last.published_before,
+            adopted=done.adopted,
+            tables=last.tables | dict.fromkeys(done.adopted, done.batch),
             held=done.held,
         )
 

@@ -42,6 +42,7 @@ class CheckpointClaim:
         each. With `truncate_output` what is newer than the checkpoint is removed from the output."""
         checkpoint, output = self.place.checkpoint, self.place.sink.folder
         checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
+        self.place.sink.belongs_to(checkpoint_id)
         verify.verify_checkpoint(checkpoint)
         if output is None:
             return []

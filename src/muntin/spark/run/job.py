@@ -26,7 +26,7 @@ from muntin.spark.run.doors import (
 )
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.run import Progress, Run, check_sources
-from muntin.spark.sink import Callback, OutputRequest, open_sink
+from muntin.spark.sink import Callback, OutputRequest, RoutedSink, open_into
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,9 +171,9 @@ class Job:
             output=None if output is None else os.fspath(output),
             callback=sink,
             eager=self.spec.settings.eager,
-            aggregates=any(query.aggregation for query in self.spec.queries.values()),
+            makes_rows=any(query.aggregation or query.into for query in self.spec.queries.values()),
         )
-        place = OutputPlace.of(open_sink(request), checkpoint)
+        place = OutputPlace.of(RoutedSink(request), checkpoint)
         plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self.spark, self.spec, plan, place, mode, progress, dict(self._frames), on_change)
         run._begin(truncate_output)
@@ -188,6 +188,8 @@ def check_job(spec: JobSpec, frames: Collection[str] = (), checkpoint: Path | No
     if not spec.queries:
         raise UsageError("the job has no queries", hint="add CREATE QUERY name AS SELECT ...")
     check_names(spec.queries)
+    for into in {query.into for query in spec.queries.values() if query.into is not None}:
+        open_into(OutputRequest(into=into, eager=spec.settings.eager))
     plan = plan_for(spec, checkpoint)
     check_sources(plan, frames)
     return plan

@@ -7,18 +7,18 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from muntin.spark.sink import Sink
+from muntin.spark.sink import RoutedSink
 
 
 @dataclass(frozen=True)
 class OutputPlace:
     checkpoint: Path
-    sink: Sink
+    sink: RoutedSink
     temporary: bool
     """Nobody named the checkpoint; it goes when the run ends."""
 
     @classmethod
-    def of(cls, sink: Sink, checkpoint: str | os.PathLike[str] | None) -> OutputPlace:
+    def of(cls, sink: RoutedSink, checkpoint: str | os.PathLike[str] | None) -> OutputPlace:
         """The checkpoint that a user names, or else the one that goes with the sink."""
         place = sink.default_checkpoint() if checkpoint is None else Path(checkpoint).absolute()
         if place is not None:

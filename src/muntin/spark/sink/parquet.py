@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from muntin.core.punctuations import punctuation_schema
 from muntin.core.results import output_schema
-from muntin.model import Query, Settings, UsageError
+from muntin.model import Destination, Query, Settings, UsageError
 from muntin.plan import Plan
 from muntin.plan.punctuation_modes import are_used
 from muntin.spark.checkpoint import WHAT_TO_DO, DamageError, FileKind, from_line, to_line
@@ -51,7 +51,7 @@ class FolderSink(Sink):
 
     def schemas(self, plan: Plan, settings: Settings) -> dict[str, pa.Schema]:
         """The folders of a plan, and the columns of their files."""
-        return {name: output_schema(query) for name, query in plan.queries.items()} | beside_rows(plan, settings)
+        return rows_of(plan, None) | beside_rows(plan, settings)
 
 
 class ParquetFolders(FolderSink):
@@ -84,6 +84,11 @@ class ParquetFolders(FolderSink):
         return StageFiles(str(self.publisher.staging_folder(batch)), ".parquet", write_parquet)
 
 
+def rows_of(plan: Plan, into: Destination | None) -> dict[str, pa.Schema]:
+    """The columns of the queries whose rows go to a place, None for the output of the job."""
+    return {name: output_schema(query) for name, query in plan.queries.items() if query.into == into}
+
+
 def beside_rows(plan: Plan, settings: Settings) -> dict[str, pa.Schema]:
     """The tables beside those of the queries' rows: punctuations of their outputs, and dead letters."""
     schemas = {dead_letters.NAME: dead_letters.SCHEMA}
@@ -98,7 +103,7 @@ def punctuations_of(query: str) -> str:
     return f"{query}/_punctuations"
 
 
-def write_parquet(table: pa.Table, file: Path) -> None:
+def write_parquet(table: pa.Table, file: Path | pa.NativeFile) -> None:
     """Dictionaries for texts only: for numbers they took six times as long to write and more room. Pages have
     checksums, so that readers can tell a damaged one."""
     texts = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
