@@ -164,6 +164,8 @@ SETTINGS = (
     Setting("alpha", "research", Fraction(), "the load from which on ordering = 'adaptive' joins rows ahead"),
     Setting("punctuations", "research", _policies(PUNCTUATION_MODES), "what the promises of streams are used for"),
 )
+AHEAD = "what rows ahead of the other stream find may not leave yet, and takes time from what may"
+"""Why eager delivery does not join rows ahead."""
 GROUPS = {"everyday": "settings that jobs need", "research": "settings of research"}
 """What each group is called."""
 
@@ -215,7 +217,7 @@ def conflicts(settings: Settings, given: Collection[str]) -> Iterator[Conflict]:
         for name, clashes in (("ordering", ordering.joins_ahead()), ("on_held_limit", settings.releases_at_held_limit)):
             if clashes:
                 value = getattr(settings, name)
-                message = f"{name} = '{value}' does not go with delivery = 'eager', which joins rows in order"
+                message = f"{name} = '{value}' does not go with delivery = 'eager', which joins rows in order: {AHEAD}"
                 yield Conflict(name, message, "set delivery = 'batch'")
 
 

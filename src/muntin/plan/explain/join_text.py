@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from muntin.model import Axis, Settings
+from muntin.model import AUTO, Axis, Settings
 from muntin.model.duration import format_us
 from muntin.plan.explain.description import (
     AggregatesUse,
@@ -70,7 +70,8 @@ def _scheduling_lines(found: SchedulingForecast) -> list[str]:
     cut = f"runs of {count(found.run_rows, 'row')} go through {count(found.levels, 'level')} of windows"
     why = ", so that every scheduler does the same" if found.levels == 1 else ", by what a row costs"
     lines.append(cut + why)
-    lines.append(f"mean response after {count(found.burst_rows, 'row')} at once, in ms of one core")
+    taken = "; auto takes the lowest mean" if found.scheduler_by == AUTO else ""
+    lines.append(f"mean response after {count(found.burst_rows, 'row')} at once, in ms of one core{taken}")
     cells = [("query", *SCHEDULERS.names)]
     for query, times in list(found.response_ms.items())[:LINES]:
         cells.append((query, *(number(times[scheduler]) for scheduler in SCHEDULERS.names)))
