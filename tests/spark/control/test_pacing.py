@@ -79,5 +79,7 @@ def test_a_run_with_an_end_does_all_work_at_once_also_what_an_earlier_one_has_le
     left = Manifest(3, reports={"0/0": ShardReport(join=0, shard=0, epoch=0, left_rows=7)})
     told.pacing.begin(left)
     assert [m.limit_ns for m in told.messages] == [None]
+    told.pacing.begin(Manifest(4, reports={"0/0": ShardReport(join=0, shard=0, epoch=0, limited=True)}))
+    assert [m.limit_ns for m in told.messages] == [None, None], "no work is left, but the shards would leave some"
     with pytest.raises(UsageError, match="7 rows of a run with delivery = 'eager' have work left"):
         Told(tmp_path, Settings(), endless=False).pacing.begin(left)

@@ -46,7 +46,7 @@ class Pacing:
         """At which time results of each join could leave up to where."""
 
     def begin(self, last: Manifest) -> None:
-        """Tell the limit of this run: before its first micro-batch, and where a run before has left work."""
+        """Tell the limit of this run, or that there is none where a run before had one."""
         reports = [*last.reports.values()]
         left = sum(report.left_rows for report in reports)
         if left and not self._settings.eager:
@@ -55,7 +55,7 @@ class Pacing:
             )
             hint = "run it once more with delivery = 'eager' and --available-now, which does all of it"
             raise UsageError(message, hint=hint)
-        if self._limited or left:
+        if self._limited or left or any(report.limited for report in reports):
             self._tell(reports)
 
     def committed(self, manifest: Manifest) -> None:
