@@ -80,8 +80,10 @@ class OperatorWork(OperatorParts):
             return None
         if told.limit_ns is None or ended:
             return WorkSpan(self.left_work, len(rows.ts), float("inf"))
-        complete = int(np.searchsorted(rows.ts, self.release))
-        return WorkSpan(self.left_work, complete, told.limit_ns, told.until, self.policy.held_bytes or HELD_BYTES)
+        complete, until = int(np.searchsorted(rows.ts, self.release)), told.until
+        if not self.left_work:  # what ties with rows that are done must be done, too: a time is left as a whole
+            until = max(self._step.before, self._step.before if until is None else until)
+        return WorkSpan(self.left_work, complete, told.limit_ns, until, self.policy.held_bytes or HELD_BYTES)
 
     def _settle(self, work: ScheduledWork) -> None:
         """What has been joined has been; what has not is left to the next micro-batch."""

@@ -125,6 +125,15 @@ def test_an_attempt_from_the_chunks_does_what_one_from_memory_did_row_by_row(wor
     assert run({**world, "restarts": [True] * 9}, True)[0] == hot
 
 
+def test_rows_that_tie_with_rows_that_are_done_are_not_left():
+    """After a restart, what is left is told from what is done by its time alone."""
+    limits = [WorkLimit(), WorkLimit(limit_ns=1, scheduler="swf"), WorkLimit()]
+    batches = [[("A", 0, 1), ("A", 6, 1), ("A", 11, 1), ("B", 10, 1)], [("B", 10, 1), ("B", 12, 1)], [("A", 15, 1)]]
+    world = {"batches": batches, "limits": limits, "restarts": [True] * 3, "windows": [11, 4, 9], "run_length": 5}
+    world |= {"keyed": True, "lateness": 0, "changes": 9}
+    assert run(world, True)[0] == run(world, False)[0]
+
+
 def burst(keys: int = 1) -> list[Row]:
     return [(stream, ts, ts % keys) for ts in range(60) for stream in "AB"]
 
