@@ -355,6 +355,7 @@ class Settings:
     held_limit_bytes: int | None = None
     on_held_limit: str = "fail"
     punctuations: str = "pwjoin"
+    min_file_size_bytes: int | None = None
 
     @property
     def eager(self) -> bool:

@@ -28,6 +28,7 @@ from muntin.spark.run import dataflow
 from muntin.spark.run.executors import forget_everywhere
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.quiet_moments import QuietMoments
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
 from muntin.spark.sink import BatchWriter, EagerHub, Hub, HubPlace
@@ -154,6 +155,7 @@ class Pipeline:
         self.status = context.board.add(self.number, topology, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
         self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
+        self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
 
@@ -238,6 +240,7 @@ class Pipeline:
             try:
                 self._note_progress()
                 self._watch.report_idle(self.status.rows_read())
+                self._quiet.look(self.changes.plan.queries)
             finally:
                 self._writing.release()
             if self._restarts.is_set() and self._query is not None and self._query.isActive:
