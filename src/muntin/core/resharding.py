@@ -39,11 +39,12 @@ from muntin.core.batch import H1, H2, TS, Counters
 from muntin.core.matches import ROW, MatchesMeta
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.punctuations import NUMBER, PROMISED, PromiseLogMeta, PromisesMeta
+from muntin.core.schedule import LeftWorkMeta
 from muntin.core.selections import ClassTally
 from muntin.core.storage import RANGE_BITS, ChunkKind, ChunkLog
 from muntin.kernels.arrays import Int64s
 from muntin.kernels.hashing import shard_of
-from muntin.model import MuntinError, Side
+from muntin.model import MuntinError, Side, UsageError
 from muntin.plan.promise_lags import LagCounts
 
 WAS = "_was"
@@ -63,8 +64,13 @@ def refuse_unfit(metas: Iterable[OperatorMeta]) -> None:
     moments = {(meta.progress.release, tuple(meta.progress.streams.max_ts)) for meta in metas}
     if len(moments) > 1:
         raise MuntinError("the shards of a join are not of one moment", hint="run the job once with --available-now")
+    if any(meta.progress.settled is not None for meta in metas):
+        raise UsageError(
+            "work of a micro-batch is left to later ones (delivery = 'eager')",
+            hint="run the job once with --available-now",
+        )
     if any(meta.early_release is not None for meta in metas):
-        raise MuntinError(
+        raise UsageError(
             "results have left before their time (on_held_limit = 'release'), and some are still to come",
             hint="run the job until the stream that is behind has caught up",
         )
@@ -285,6 +291,7 @@ class Union:
             chunks=self.chunks.live,
             classes=[_tallied(meta.classes[side] for meta in every) for side in Side] if self._is_first else [[], []],
             counters=added_up([meta.counters for meta in every]) if self._is_first else Counters(),
+            left_work=LeftWorkMeta(),
             matches=MatchesMeta(first.matches.since, self._logged),
             promises=promises,
             finals=finals,

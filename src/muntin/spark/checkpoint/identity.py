@@ -20,7 +20,7 @@ from muntin.spark.checkpoint.durable import (
     write_record,
 )
 
-STATE_FORMAT = 9
+STATE_FORMAT = 10
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 FOLDER = "muntin"
 PIPELINES = "pipelines"
