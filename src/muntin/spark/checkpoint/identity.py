@@ -147,6 +147,11 @@ def claim_checkpoint(checkpoint: Path, job: JobIdentity) -> str:
     return checkpoint_id(checkpoint)
 
 
+def begin(folder: Path, job: JobIdentity, checkpoint_id: str) -> None:
+    """Let a folder be a pipeline, with an id that its files bear already."""
+    write_record(_job_file(folder), FileKind.JOB, job, checkpoint_id)
+
+
 def note_start(checkpoint: Path, job: JobIdentity) -> None:
     """Remember the job as it is started now."""
     file = _job_file(checkpoint)

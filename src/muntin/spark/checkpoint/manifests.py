@@ -250,6 +250,14 @@ def _changes(reports: Iterable[ShardReport]) -> dict[str, list[ShardChange]]:
     return found
 
 
+def write_manifest(checkpoint: Path, manifest: Manifest, job: str) -> None:
+    """Commit a micro-batch of a job that publishes nothing."""
+    folder = _commits(checkpoint)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{manifest.batch:010d}.json"
+    write_json(file, FileKind.MANIFEST, to_json(manifest), job)
+
+
 def last_manifest(checkpoint: Path) -> Manifest:
     """The last micro-batch that a checkpoint has committed; number -1 where there is none."""
     return next(read_manifests(checkpoint), Manifest(-1))
