@@ -99,7 +99,7 @@ class Operator(OperatorWork):
 
     def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
         """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
-        self.completed()
+        self._close_work()
         # What promises free is taken out first: a row whose window has ended meanwhile still tells how long it waited.
         self.promises.free(self.view, self._step.new_promises, self.chunks, self.counters)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.

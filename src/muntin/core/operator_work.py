@@ -110,7 +110,14 @@ class OperatorWork(OperatorParts):
         return self._work
 
     def completed(self) -> None:
-        """What was left has been done."""
+        """What was left has been done: forget what the queries that are there can need no more."""
+        self._close_work()
+        for side in Side:
+            self.state.forget(side, self.progress.now(side), self.counters)
+        self.chunks.expire(self.progress.stale_before, self.progress.settled)
+
+    def _close_work(self) -> None:
+        """The work of a micro-batch is over."""
         work, self._work = self._work, None
         if work is not None:
             self._settle(work)

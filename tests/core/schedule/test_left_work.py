@@ -96,6 +96,7 @@ def run(world: dict, limited: bool, shards: int = 1, change: bool = False) -> tu
     return got, job
 
 
+@pytest.mark.slow
 @settings(max_examples=4 * EXAMPLES, deadline=None)
 @given(worlds(), st.booleans())
 def test_work_that_spans_micro_batches_gives_every_query_its_rows_in_order_and_once(world, change):
@@ -110,6 +111,7 @@ def test_work_that_spans_micro_batches_gives_every_query_its_rows_in_order_and_o
     assert not job.shards[0][0].log and not job.shards[0][0].operator.left_work
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_shards_leave_work_each_for_itself(world):
@@ -117,6 +119,7 @@ def test_shards_leave_work_each_for_itself(world):
     assert {name: sorted(rows) for name, rows in got.items()} == {name: sorted(rows) for name, rows in want.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_an_attempt_from_the_chunks_does_what_one_from_memory_did_row_by_row(world):
