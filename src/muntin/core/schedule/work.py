@@ -191,7 +191,8 @@ class ScheduledWork:
             return BEYOND
         rows, row = self.rows, self._starts[run]
         side, places = int(rows.side[row]), (rows.at[row], rows.now[row])
-        return np.array([places[side], places[1 - side]], np.int64)
+        early = self._span is not None  # what is left begins after the time before: only that is settled
+        return np.array([places[side], places[1 - side]], np.int64) - early
 
     # -- the end of the micro-batch -------------------------------------------------------------------------------
 
@@ -236,7 +237,7 @@ def find_again(state: JoinState, rows: Rows, levels: Levels, left: LeftWork, jud
     """
     parts: list[FoundPart] = []
     scanned, counters = left.scanned(rows.ts), Counters()
-    stale = np.full(2, left.settled + 1, np.int64)
+    stale = np.full(2, left.settled, np.int64)
     for count in sorted(set(scanned.tolist()), reverse=True):
         own = Rows._make([a[scanned == count] for a in rows])
         for level in range(count):
