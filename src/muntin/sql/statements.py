@@ -84,7 +84,8 @@ def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
 def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> None:
     """Refuse aggregates where results are delivered before they are final, or shards do not hear of each other."""
     if spec.settings.eager and query.aggregation is not None:
-        message = f"{query.name} has aggregates, which do not go with delivery = 'eager'"
+        why = "a value is final only when all shards have all pairs up to its time, which no single pair tells"
+        message = f"{query.name} has aggregates, which do not go with delivery = 'eager': {why}"
         raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
     if spec.settings.eager and not query.is_inner:
         message = f"{query.name} asks for rows by their matches, which does not go with delivery = 'eager'"
@@ -109,12 +110,13 @@ def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None 
     """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
     name = old or check_name(sql, "query", statement.this)
     select, into = statement.expression, _destination(sql, statement.args.get("into"))
-    where = f"{into.text} " if into is not None else ""
+    history = bool(statement.args.get("history"))
+    where = (f"{into.text} " if into is not None else "") + "FROM BEGINNING " * history
     try:
         query = bind_query(sql, spec, name, select, f"CREATE QUERY {name} {where}AS {sql.slice(select)}")
     except RecursionError as error:
         raise too_deep(sql) from error
-    return replace(query, into=into)
+    return replace(query, into=into, from_beginning=history)
 
 
 def _destination(sql: SqlText, node: Into | None) -> Destination | None:

@@ -17,6 +17,7 @@ from muntin.spark.checkpoint.durable import (
     from_line,
     read_json,
     read_record,
+    sync_folder,
     to_line,
     write_json,
     write_record,
@@ -44,8 +45,9 @@ from muntin.spark.checkpoint.manifests import (
     mark_file,
     published,
     read_manifests,
+    write_manifest,
 )
-from muntin.spark.checkpoint.plans import Epoch, PlanLog, plan_log
+from muntin.spark.checkpoint.plans import Epoch, PlanLog, copy_plans, plan_log
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
 
@@ -75,6 +77,7 @@ __all__ = [
     "as_record",
     "changed_rules",
     "check_names",
+    "copy_plans",
     "differences",
     "from_line",
     "id_if_claimed",
@@ -91,8 +94,10 @@ __all__ = [
     "read_record",
     "requests",
     "stored_job",
+    "sync_folder",
     "to_line",
     "waiting",
     "write_json",
+    "write_manifest",
     "write_record",
 ]

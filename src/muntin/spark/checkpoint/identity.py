@@ -20,7 +20,7 @@ from muntin.spark.checkpoint.durable import (
     write_record,
 )
 
-STATE_FORMAT = 9
+STATE_FORMAT = 10
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 FOLDER = "muntin"
 PIPELINES = "pipelines"
@@ -145,6 +145,11 @@ def claim_checkpoint(checkpoint: Path, job: JobIdentity) -> str:
             hint="run the job it belongs to, or start anew with another `checkpoint=` and `output=`",
         )
     return checkpoint_id(checkpoint)
+
+
+def begin(folder: Path, job: JobIdentity, checkpoint_id: str) -> None:
+    """Let a folder be a pipeline, with an id that its files bear already."""
+    write_record(_job_file(folder), FileKind.JOB, job, checkpoint_id)
 
 
 def note_start(checkpoint: Path, job: JobIdentity) -> None:

@@ -82,6 +82,8 @@ class BatchOutcome:
     unmatched: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     reports: list[ShardReport] = field(default_factory=list)
+    held: int = 0
+    """Rows that one shard has delivered and another has not come to."""
 
 
 class Fingerprint(NamedTuple):
@@ -129,6 +131,8 @@ class Manifest:
     """The files that this micro-batch brings to lake tables, by table."""
     tables: dict[str, int] = field(default_factory=dict)
     """The last micro-batch that brought files to each lake table."""
+    held: int = 0
+    """Rows that wait for a shard that has left work to the next micro-batch, in a file of their own."""
 
     @property
     def epoch(self) -> int:
@@ -200,6 +204,7 @@ class Publisher:
             published_before=last.published if files else last.published_before,
             adopted=done.adopted,
             tables=last.tables | dict.fromkeys(done.adopted, done.batch),
+            held=done.held,
         )
 
     def _target(self, batch: int, staged: Staged) -> str:
@@ -243,6 +248,14 @@ def _changes(reports: Iterable[ShardReport]) -> dict[str, list[ShardChange]]:
     for change in (change for report in reports for change in report.changes):
         found.setdefault(str(change.epoch), []).append(change)
     return found
+
+
+def write_manifest(checkpoint: Path, manifest: Manifest, job: str) -> None:
+    """Commit a micro-batch of a job that publishes nothing."""
+    folder = _commits(checkpoint)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{manifest.batch:010d}.json"
+    write_json(file, FileKind.MANIFEST, to_json(manifest), job)
 
 
 def last_manifest(checkpoint: Path) -> Manifest:

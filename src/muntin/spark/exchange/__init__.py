@@ -8,7 +8,7 @@ where the driver listens.
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.build import BUILD, PACKAGE
 from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, decode, encode
-from muntin.spark.exchange.partitions import partition_id, place_of
+from muntin.spark.exchange.partitions import group_id, partition_id, place_of
 from muntin.spark.exchange.topology import Topology
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Topology",
     "decode",
     "encode",
+    "group_id",
     "partition_id",
     "place_of",
 ]

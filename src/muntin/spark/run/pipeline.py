@@ -22,7 +22,7 @@ from muntin.model import JobSpec, MuntinError, Stream
 from muntin.plan.traffic import Knowledge
 from muntin.spark.brokers import is_paced
 from muntin.spark.checkpoint import KEPT_MANIFESTS, PlanLog, Publisher, identity
-from muntin.spark.control import Adapter, Admission, Changes, Tell, Watch, control_stream, traffic_of_pipeline
+from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, traffic_of_pipeline
 from muntin.spark.exchange import Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.executors import forget_everywhere
@@ -31,7 +31,7 @@ from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.quiet_moments import QuietMoments
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
-from muntin.spark.sink import BatchWriter, EagerHub, Hub, HubPlace
+from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 """What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
+OWN_FOLDERS = f"{identity.FOLDER}/plans", f"{identity.FOLDER}/held"
+"""Those of ours that a pipeline needs only while it runs."""
 TURN_S = 60.0
 """How long at most one streaming query waits for another to begin."""
 
@@ -123,7 +125,7 @@ class Pipeline:
         """Put the streaming query together, without starting it; `joins` is how many the whole job has."""
         context, first = self._context, self.changes.log.read(0).plan
         settings = context.spec.settings
-        policy = Policy.of(settings, context.shards * max(1, joins))
+        policy = Policy.of(settings, context.shards * max(1, joins), context.board.constants)
         in_order, ahead_us = settings.in_global_order, None
         if context.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
             ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
@@ -155,6 +157,9 @@ class Pipeline:
         self.status = context.board.add(self.number, topology, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
         self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
+        endless = context.mode == "endless"
+        self._pacing = Pacing(self.folder, settings, context.board.constants, endless)
+        self._pacing.begin(self.publisher.last)
         self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
@@ -174,6 +179,7 @@ class Pipeline:
             shards=topology.shards,
             deliver=self._sink.deliver,
             plan_of=lambda epoch: topology.epoch(epoch).plan,
+            kept=HeldResults(self.folder),
         )
 
     def prepare_output(self) -> None:
@@ -225,6 +231,7 @@ class Pipeline:
                 if self._context.mode == "endless" and self._admission.look(plan, manifest):
                     self._restarts.set()
                 self.status.slowed(self._admission.slowed)
+                self._pacing.committed(manifest)
                 if self._watch.committed(plan, manifest):
                     self.status.ordered(self._watch.orderings)
                 self._watch.exclude(time.monotonic() - began)
@@ -336,7 +343,7 @@ class Pipeline:
 
 def remove_state(folder: Path) -> None:
     """Remove what a pipeline that has ended for good needs no more."""
-    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER, f"{identity.FOLDER}/plans"):
+    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER, *OWN_FOLDERS):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in ("metadata", ".metadata.crc"):
         (folder / name).unlink(missing_ok=True)
