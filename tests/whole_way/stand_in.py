@@ -63,6 +63,10 @@ class Session:
         self.settings[name] = value
 
     @property
+    def getAll(self) -> dict[str, str]:
+        return dict(self.settings)
+
+    @property
     def partitions(self) -> int:
         return int(self.settings["spark.sql.shuffle.partitions"])
 

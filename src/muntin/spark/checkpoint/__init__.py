@@ -22,6 +22,7 @@ from muntin.spark.checkpoint.durable import (
     write_json,
     write_record,
 )
+from muntin.spark.checkpoint.folders import folder_of
 from muntin.spark.checkpoint.identity import (
     FOLDER,
     STATE_FORMAT,
@@ -79,6 +80,7 @@ __all__ = [
     "check_names",
     "copy_plans",
     "differences",
+    "folder_of",
     "from_line",
     "id_if_claimed",
     "identity",

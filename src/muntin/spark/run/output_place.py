@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from muntin.spark.checkpoint import folder_of
 from muntin.spark.sink import RoutedSink
 
 
@@ -20,7 +21,7 @@ class OutputPlace:
     @classmethod
     def of(cls, sink: RoutedSink, checkpoint: str | os.PathLike[str] | None) -> OutputPlace:
         """The checkpoint that a user names, or else the one that goes with the sink."""
-        place = sink.default_checkpoint() if checkpoint is None else Path(checkpoint).absolute()
+        place = sink.default_checkpoint() if checkpoint is None else folder_of(checkpoint)
         if place is not None:
             return cls(place, sink, temporary=False)
         return cls(Path(tempfile.mkdtemp(prefix="muntin-")), sink, temporary=True)

@@ -154,7 +154,10 @@ def prepare_session(spark: SparkSession) -> None:
             "Muntin needs a classic Spark session, this one is a Spark Connect session",
             hint="start the job where the driver runs, with SparkSession.builder.master(...)",
         )
+    given = spark.conf.getAll
     for name, value in STREAM_CONFS.items():
+        if name in given and name not in ESSENTIAL:
+            continue  # the user's own
         try:
             spark.conf.set(name, value)
         except Exception as error:

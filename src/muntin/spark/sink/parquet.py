@@ -24,6 +24,7 @@ from muntin.spark.checkpoint import (
     DamageError,
     FileKind,
     Lock,
+    folder_of,
     from_line,
     identity,
     read_manifests,
@@ -47,7 +48,7 @@ class FolderSink(Sink):
 
     def __init__(self, request: OutputRequest):
         super().__init__(request)
-        self.folder = Path((request.output or "").removeprefix(self.scheme)).absolute()
+        self.folder = folder_of((request.output or "").removeprefix(self.scheme))
 
     @property
     def description(self) -> str:
