@@ -53,6 +53,8 @@ class Session:
         """The text files that have come so far, by folder and name."""
         self.queries: list[StreamingQuery] = []
         """All that were ever started."""
+        self.properties: dict[str, str] = {}
+        """What the driver tells its tasks."""
 
     @property
     def conf(self) -> Session:
@@ -68,6 +70,9 @@ class Session:
     @property
     def sparkContext(self) -> Session:
         return self
+
+    def setLocalProperty(self, name: str, value: str) -> None:
+        self.properties[name] = value
 
     def getConf(self) -> dict[str, str]:
         return {"spark.driver.host": "127.0.0.1"}

@@ -43,7 +43,7 @@ from muntin.spark.checkpoint.manifests import (
     published,
     read_manifests,
 )
-from muntin.spark.checkpoint.plans import Epoch, PlanLog, plan_log
+from muntin.spark.checkpoint.plans import Epoch, PlanLog
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
 
@@ -78,7 +78,6 @@ __all__ = [
     "mark_file",
     "pipeline_folder",
     "pipeline_numbers",
-    "plan_log",
     "published",
     "read_answer",
     "read_json",

@@ -118,6 +118,7 @@ class Publisher:
     """
 
     def __init__(self, checkpoint: Path, output: Path | None, prefix: str = ""):
+        self.checkpoint = checkpoint
         self.folder = _commits(checkpoint)
         self.job = id_if_claimed(checkpoint)
         self.output = output
@@ -134,6 +135,12 @@ class Publisher:
 
     def is_committed(self, batch: int) -> bool:
         return batch <= self.last.batch
+
+    def before(self, batch: int) -> Manifest:
+        """The last commit before a micro-batch, which may be committed itself: Spark runs it again then."""
+        if self.last.batch < batch:
+            return self.last
+        return next((found for found in read_manifests(self.checkpoint) if found.batch < batch), Manifest(-1))
 
     def staging_folder(self, batch: int) -> Path:
         """A fresh folder for the tasks of one attempt at a batch."""

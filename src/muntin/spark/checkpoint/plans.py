@@ -1,9 +1,8 @@
-"""The plans of a job over its life: one immutable file per epoch, that driver and workers read.
+"""The plans of a job over its life: one immutable file per epoch, that the driver reads and hands to its tasks.
 
     CHECKPOINT/muntin/plans/0000000003.json   strategy, chain, the joins with their cuts, the queries
 
-Queries stand there as they were understood, not as text: a worker that had to parse SQL in the middle of a micro-batch
-would take as long for that as for the micro-batch.
+Queries stand there as they were understood, not as text: what they mean stays the same whatever parses SQL later.
 
 Epoch 0 is what the job began with; a change of queries or chains writes the next epoch and then a message in the
 control stream that names it. Each shard goes over to it in the micro-batch that brings the message, and remembers its
@@ -179,13 +178,3 @@ def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]
     if stored is None:
         return None
     return Partition(tuple(predicates[n] for n, _ in stored), tuple(truth for _, truth in stored))
-
-
-_LOGS: dict[str, PlanLog] = {}
-
-
-def plan_log(checkpoint: str, checkpoint_id: str, spec: JobSpec) -> PlanLog:
-    """The log of a checkpoint, one per process, so that what was read once stays read."""
-    if checkpoint_id not in _LOGS:
-        _LOGS[checkpoint_id] = PlanLog(Path(checkpoint), spec)
-    return _LOGS[checkpoint_id]

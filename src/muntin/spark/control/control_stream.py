@@ -19,14 +19,14 @@ from muntin.core.arrivals import StreamsReached
 from muntin.model.records import to_json
 from muntin.spark.checkpoint import (
     FileKind,
+    Manifest,
     as_record,
     from_line,
     id_if_claimed,
     read_json,
-    read_manifests,
     write_json,
 )
-from muntin.spark.exchange import FrameKind, Topology, encode
+from muntin.spark.exchange import FrameKind, Topology, briefing, encode
 from muntin.spark.ingest import Packed, as_batches
 
 FOLDER = "control"
@@ -95,22 +95,17 @@ def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
         message, epoch = _message(header, where), topology.latest()
         if isinstance(message, PlanMessage):
             epoch = message.epoch
-            if topology.checkpoint is not None:
-                header["seen"] = to_json(seen_before(Path(topology.checkpoint), epoch))
+            header["seen"] = to_json(briefing().reached)
         frame = encode(FrameKind.CONTROL, header)
         for group in topology.groups({max(0, epoch - 1), epoch}):
             yield group, frame
 
 
-def seen_before(checkpoint: Path, epoch: int) -> list[StreamsReached]:
-    """How far the streams of each join had come when an epoch began, for joins that begin with it: what is late for
-    others is late for them. The last commit says so, unless it is that of this very micro-batch, a replay then."""
-    for manifest in read_manifests(checkpoint):
-        reports = [report for report in manifest.reports.values() if report.epoch < epoch]
-        if len(reports) == len(manifest.reports):
-            joins = {r.join: r for r in reports}.values()
-            return [StreamsReached(r.streams, r.max_ts, r.frontiers) for r in joins]
-    return []
+def streams_reached(manifest: Manifest) -> tuple[StreamsReached, ...]:
+    """How far the streams of each join have come with a commit, for joins that begin after it: what is late for others
+    is late for them."""
+    joins = {report.join: report for report in manifest.reports.values()}.values()
+    return tuple(StreamsReached(report.streams, report.max_ts, report.frontiers) for report in joins)
 
 
 def folder(checkpoint: Path) -> Path:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
+from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
-from muntin.spark.checkpoint import KEPT_MANIFESTS, PlanLog, Publisher, identity
+from muntin.spark.checkpoint import KEPT_MANIFESTS, Epoch, Manifest, PlanLog, Publisher, identity
 from muntin.spark.control import Adapter, Admission, Changes, Tell, Watch, control_stream, traffic_of_pipeline
-from muntin.spark.exchange import Topology
+from muntin.spark.exchange import Briefing, Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
@@ -129,8 +130,7 @@ class Pipeline:
             global_order=in_order,
             checkpoint_id=self.id,
             policy=policy,
-            checkpoint=str(self.folder),
-            spec=context.spec,
+            epochs=self._epochs_from(self.publisher.before(self.publisher.last.batch)),
             counting=self._sink.counts_in_shards,
             ahead_of_clock_us=ahead_us,
         )
@@ -144,7 +144,7 @@ class Pipeline:
         self._admission = Admission(first.streams)
         self._frame = self._read()
         names = [*(s.name for s in first.streams), control_stream.NAME]
-        self.status = context.board.add(self.number, topology, names, self.publisher.last)
+        self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
         self._watch = Watch(self.folder, first.streams, settings, context.mode == "endless")
         self._was_ended = control_stream.is_ended(self.folder)
@@ -157,6 +157,24 @@ class Pipeline:
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.shards))
         return dataflow.build(context.spark, self._topology, frames, self.folder)
 
+    def _plan_of(self, epoch: int) -> Plan:
+        return self.changes.log.read(epoch).plan
+
+    def _epochs_from(self, reached: Manifest) -> tuple[Epoch, ...]:
+        """The plans that tasks need after a commit, but for the first: what shards are at, and all that come. A message
+        goes to the joins of the last plan and of the one before."""
+        log = self.changes.log
+        return tuple(log.read(number) for number in log.numbers() if number and number >= reached.epoch - 1)
+
+    def _brief(self, batch: int) -> None:
+        """Tell the tasks of a micro-batch the plans that came after the streaming query began."""
+        before, known = self.publisher.before(batch), {epoch.number for epoch in self._topology.epochs}
+        epochs = self._epochs_from(before)
+        changing = bool(epochs) and epochs[-1].number > before.epoch
+        reached = control_stream.streams_reached(before) if changing else ()
+        new = tuple(epoch for epoch in epochs if epoch.number not in known)
+        Briefing(new, reached).give(self._context.spark)
+
     def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
         return EagerHub(
@@ -164,7 +182,7 @@ class Pipeline:
             in_order=topology.global_order,
             shards=topology.shards,
             deliver=self._sink.deliver,
-            plan_of=lambda epoch: topology.epoch(epoch).plan,
+            plan_of=self._plan_of,
         )
 
     def prepare_output(self) -> None:
@@ -205,6 +223,7 @@ class Pipeline:
             try:
                 self._note_progress()
                 assert self._writer is not None
+                self._brief(batch)
                 manifest = self._writer.write(frame, batch)
                 self.status.committed(manifest, self._writer.latency)
                 self.changes.committed(manifest)
