@@ -63,6 +63,13 @@ class Session:
     def set(self, name: str, value: str) -> None:
         self.settings[name] = value
 
+    def get(self, name: str, default: str) -> str:
+        return self.settings.get(name, default)
+
+    @property
+    def getAll(self) -> dict[str, str]:
+        return dict(self.settings)
+
     @property
     def partitions(self) -> int:
         return int(self.settings["spark.sql.shuffle.partitions"])

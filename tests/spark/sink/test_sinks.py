@@ -19,8 +19,9 @@ from muntin.cli.run import Spellings
 from muntin.core.results import OUTPUT_TS
 from muntin.model import Settings, UsageError
 from muntin.plan import share
-from muntin.spark.checkpoint import manifests
-from muntin.spark.checkpoint.manifests import STAGING, Publisher
+from muntin.spark.checkpoint import FileKind, Manifest, commit_log
+from muntin.spark.checkpoint import publisher as publishing
+from muntin.spark.checkpoint.publisher import STAGING, Publisher
 from muntin.spark.sink.callback import BATCH_BITS, CallbackSink
 from muntin.spark.sink.messages import TaskMessage, outcome_of
 from muntin.spark.sink.registry import SINKS, open_sink
@@ -134,7 +135,7 @@ class Process:
                 messages.append(TaskMessage(staged=stager.stage("q", part, rows)))
         return [TaskMessage.from_row(*message.to_row()) for message in messages]
 
-    def run(self, batch: int) -> manifests.Manifest:
+    def run(self, batch: int) -> Manifest:
         return self.sink.commit(outcome_of(batch, self.stage(batch)))
 
 
@@ -164,25 +165,25 @@ def test_rows_of_micro_batches_are_delivered(tmp_path: Path, kind: type[Sink], e
 
 
 def die_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
-    write = manifests.write_json
+    write = commit_log.write_json
 
     def dies(file: Path, kind: Any, *rest: Any) -> None:
-        if kind is manifests.FileKind.MANIFEST:
+        if kind is FileKind.MANIFEST:
             raise Died
         write(file, kind, *rest)
 
-    patch.setattr(manifests, "write_json", dies)
+    patch.setattr(commit_log, "write_json", dies)
 
 
 def die_between_manifest_and_renames(patch: pytest.MonkeyPatch) -> None:
     def dies(*_: Any) -> None:
         raise Died
 
-    patch.setattr(manifests.Publisher, "_complete", dies)
+    patch.setattr(publishing.Publisher, "_complete", dies)
 
 
 def die_between_two_renames(patch: pytest.MonkeyPatch) -> None:
-    replace, done = manifests.os.replace, Counter[str]()
+    replace, done = publishing.os.replace, Counter[str]()
 
     def dies(source: Path, target: Path) -> None:
         if Path(target).parent.name == "q":
@@ -191,7 +192,7 @@ def die_between_two_renames(patch: pytest.MonkeyPatch) -> None:
             done["renames"] += 1
         replace(source, target)
 
-    patch.setattr(manifests.os, "replace", dies)
+    patch.setattr(publishing.os, "replace", dies)
 
 
 def die_after_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -200,7 +201,7 @@ def die_after_the_commit(patch: pytest.MonkeyPatch) -> None:
     def dies(*_: Any) -> None:
         raise Died
 
-    patch.setattr(manifests.Publisher, "forget", dies)
+    patch.setattr(commit_log.CommitLog, "forget", dies)
 
 
 CRASHES = [

@@ -1,12 +1,14 @@
 """Our own durable files under a checkpoint and an output folder.
 
-`identity` binds a checkpoint to a job and an output to a checkpoint. `lock` lets one process run on it. `plans` keeps
-the plan of every epoch. `manifests` commits micro-batches. `requests` is the mailbox for changes of queries.
+`opening` finds both halves of a checkpoint. `identity` binds it to a job, and an output to it. `lock`
+and `lease` let one process run on it. `plans` keeps the plan of every epoch. `manifests`, `commit_log` and `publisher`
+commit micro-batches. `requests` is the mailbox for changes of queries.
 `durable` writes and reads dataclasses as files of JSON, each whole, with kind and checksum. Nothing here needs Spark.
 `docs/state-format.md` shows every file.
 """
 
 from muntin.spark.checkpoint import identity, requests
+from muntin.spark.checkpoint.commit_log import CommitLog, FencedError, last_manifest, read_manifests
 from muntin.spark.checkpoint.durable import (
     WHAT_TO_DO,
     DamageError,
@@ -30,20 +32,14 @@ from muntin.spark.checkpoint.identity import (
     pipeline_numbers,
     stored_job,
 )
-from muntin.spark.checkpoint.lock import Lock
-from muntin.spark.checkpoint.manifests import (
-    KEPT_MANIFESTS,
-    BatchOutcome,
-    Fingerprint,
-    Manifest,
-    Publisher,
-    Staged,
-    last_manifest,
-    mark_file,
-    published,
-    read_manifests,
-)
+from muntin.spark.checkpoint.lease import Lease
+from muntin.spark.checkpoint.lock import Lock, take_checkpoint
+from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged
+from muntin.spark.checkpoint.object_publisher import ObjectPublisher
+from muntin.spark.checkpoint.opening import is_for_spark_to_find, open_checkpoint, remember_spark_half
+from muntin.spark.checkpoint.output_log import OutputLog, committed_files, spans
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
+from muntin.spark.checkpoint.publisher import KEPT_MANIFESTS, Publisher, mark_file, published
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
 
@@ -54,14 +50,19 @@ __all__ = [
     "WHAT_TO_DO",
     "Answer",
     "BatchOutcome",
+    "CommitLog",
     "DamageError",
     "Epoch",
+    "FencedError",
     "FileKind",
     "Fingerprint",
     "JobIdentity",
+    "Lease",
     "Lock",
     "Manifest",
     "MissingError",
+    "ObjectPublisher",
+    "OutputLog",
     "PlanLog",
     "Publisher",
     "ShardChange",
@@ -71,11 +72,14 @@ __all__ = [
     "answers",
     "as_record",
     "check_names",
+    "committed_files",
     "from_line",
     "id_if_claimed",
     "identity",
+    "is_for_spark_to_find",
     "last_manifest",
     "mark_file",
+    "open_checkpoint",
     "pipeline_folder",
     "pipeline_numbers",
     "published",
@@ -83,8 +87,11 @@ __all__ = [
     "read_json",
     "read_manifests",
     "read_record",
+    "remember_spark_half",
     "requests",
+    "spans",
     "stored_job",
+    "take_checkpoint",
     "to_line",
     "waiting",
     "write_json",

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 from muntin.model import Expr, JobSpec, Query, Side
 from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
 from muntin.spark.checkpoint.durable import FileKind, read_record, write_record
-from muntin.spark.checkpoint.identity import id_if_claimed
+from muntin.spark.checkpoint.identity import FOLDER, id_if_claimed
+from muntin.spark.store import Location, store_of
 
 
 @dataclass(frozen=True)
@@ -100,18 +101,27 @@ class StoredPlan:
 
 
 class PlanLog:
-    """The epochs of one checkpoint; `spec` has the streams that their queries are over."""
+    """The epochs of one checkpoint as they are found, and as they are written here; `spec` has the streams that their
+    queries are over."""
 
-    def __init__(self, checkpoint: Path, spec: JobSpec):
-        self.folder = checkpoint / "muntin" / "plans"
+    def __init__(self, checkpoint: Location, spec: JobSpec):
+        self.folder = checkpoint / FOLDER / "plans"
         self._checkpoint = checkpoint
         self._spec = replace(spec, queries={})
         self._read: dict[int, Epoch] = {}
         self._known: dict[tuple[str, str], Query] = {}
 
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return sorted(int(file.stem) for file in store_of(self.folder).files(self.folder) if file.stem.isdigit())
+
+    @cached_property
+    def _job(self) -> str | None:
+        return id_if_claimed(self._checkpoint)
+
     def numbers(self) -> list[int]:
-        """The epochs that are kept."""
-        return sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit())
+        """The epochs that are kept; listed once, since nobody but the one log of a run writes them."""
+        return list(self._numbers)
 
     def check(self, number: int) -> None:
         """Refuse a file that is not what was written, also where its streams are declared no more."""
@@ -122,12 +132,12 @@ class PlanLog:
         return max(self.numbers(), default=None)
 
     def write(self, epoch: Epoch) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         stored = StoredPlan.of(epoch)
-        write_record(self._file(epoch.number), FileKind.PLAN, stored, id_if_claimed(self._checkpoint))
+        write_record(self._file(epoch.number), FileKind.PLAN, stored, self._job)
         self._read[epoch.number] = epoch
+        self._numbers = sorted({*self._numbers, epoch.number})
 
-    def _file(self, number: int) -> Path:
+    def _file(self, number: int) -> Location:
         return self.folder / f"{number:010d}.json"
 
     def names(self) -> list[str]:
@@ -140,7 +150,8 @@ class PlanLog:
         for number in self.numbers():
             if 0 < number < before:
                 self._read.pop(number, None)
-                self._file(number).unlink(missing_ok=True)
+                store_of(self.folder).remove(self._file(number))
+                self._numbers.remove(number)
 
     def read(self, number: int) -> Epoch:
         """An epoch; each is read once, and each query made once, in a process."""
@@ -149,7 +160,7 @@ class PlanLog:
         return self._read[number]
 
     def _stored(self, number: int) -> StoredPlan:
-        return read_record(self._file(number), FileKind.PLAN, StoredPlan, id_if_claimed(self._checkpoint))
+        return read_record(self._file(number), FileKind.PLAN, StoredPlan, self._job)
 
     def _epoch(self, number: int, stored: StoredPlan) -> Epoch:
         queries = {name: self._query(name, query) for name, query in stored.queries.items()}

@@ -6,7 +6,6 @@ number as `sequence`, the `type` of the message, and the fields of the dataclass
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from muntin.spark.checkpoint import (
 )
 from muntin.spark.exchange import FrameKind, Topology, briefing, encode
 from muntin.spark.ingest import Packed, as_batches
+from muntin.spark.store import Location, spark_half, store_of
 
 FOLDER = "control"
 NAME = "_control"
@@ -108,16 +108,16 @@ def streams_reached(manifest: Manifest) -> tuple[StreamsReached, ...]:
     return tuple(StreamsReached(report.streams, report.max_ts, report.frontiers) for report in joins)
 
 
-def folder(checkpoint: Path) -> Path:
-    return checkpoint / FOLDER
+def folder(checkpoint: Location) -> Location:
+    return spark_half(checkpoint) / FOLDER
 
 
-def messages(checkpoint: Path) -> list[Message]:
+def messages(checkpoint: Location) -> list[Message]:
     """All messages sent so far, in order; none where there is no control stream."""
     return [_read(checkpoint, file) for file in _files(checkpoint)]
 
 
-def _read(checkpoint: Path, file: Path) -> Message:
+def _read(checkpoint: Location, file: Location) -> Message:
     return _message(read_json(file, FileKind.CONTROL, id_if_claimed(checkpoint)), str(file))
 
 
@@ -125,39 +125,48 @@ def _message(content: dict[str, Any], where: str) -> Message:
     return as_record(content, FileKind.CONTROL, TYPES[content["type"]], where)
 
 
-def _files(checkpoint: Path) -> list[Path]:
-    return sorted(p for p in folder(checkpoint).glob("*.json") if not p.name.startswith((".", "_")))
+def _files(checkpoint: Location) -> list[Location]:
+    place = folder(checkpoint)
+    return [file for file in store_of(place).files(place) if file.name.endswith(".json") and file.name[0] != "_"]
 
 
-def send(checkpoint: Path, message: Message) -> None:
+def send(checkpoint: Location, message: Message) -> None:
     """Append a message; it gets the next sequence number."""
     with _SENDING:
-        sequence = max((int(p.stem) for p in _files(checkpoint)), default=0) + 1
+        sequence = last_number(checkpoint) + 1
         name = next(name for name, made in TYPES.items() if isinstance(message, made))
         content = {"sequence": sequence, "type": name, **to_json(message)}
         target = folder(checkpoint) / f"{sequence:010d}.json"
         write_json(target, FileKind.CONTROL, content, id_if_claimed(checkpoint))
 
 
-def forget(checkpoint: Path, before: float) -> None:
-    """Remove the messages sent before a time. An `end` stays, since a start looks for it, and the last one, since the
+def last_number(checkpoint: Location) -> int:
+    """The number of the last message; 0 where there is none."""
+    return max((int(file.stem) for file in _files(checkpoint)), default=0)
+
+
+def forget(checkpoint: Location, last: int) -> None:
+    """Remove the messages up to a number. An `end` stays, since a start looks for it, and the very last one, since the
     next one's number follows from it."""
     with _SENDING:
         for file in _files(checkpoint)[:-1]:
-            if file.stat().st_mtime < before and not isinstance(_read(checkpoint, file), EndMessage):
-                file.unlink()
+            if int(file.stem) <= last and not isinstance(_read(checkpoint, file), EndMessage):
+                store_of(file).remove(file)
 
 
-def sent_epochs(checkpoint: Path) -> list[int]:
+def sent_epochs(checkpoint: Location) -> list[int]:
     """The epochs that messages name."""
     return [message.epoch for message in messages(checkpoint) if isinstance(message, PlanMessage)]
 
 
-def is_ended(checkpoint: Path) -> bool:
+def is_ended(checkpoint: Location) -> bool:
     """Whether an `end` was sent, processed or not."""
     return any(isinstance(message, EndMessage) for message in messages(checkpoint))
 
 
-def make_folder(checkpoint: Path) -> Path:
-    os.makedirs(folder(checkpoint), exist_ok=True)
-    return folder(checkpoint)
+def make_folder(checkpoint: Location) -> Location:
+    """The folder, there for Spark to look into where there are folders."""
+    place = folder(checkpoint)
+    if isinstance(place, Path):
+        place.mkdir(parents=True, exist_ok=True)
+    return place

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from muntin.model import Settings, Stream
-from muntin.spark.checkpoint import JobIdentity, identity, stored_job
+from muntin.spark.checkpoint import JobIdentity, identity, remember_spark_half, stored_job
 from muntin.spark.run import verify
 from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.verify_objects import take_objects
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,11 @@ class CheckpointClaim:
         """Bind checkpoint and output to the job, and refuse what is damaged or not of one moment; warnings, one line
         each. With `truncate_output` what is newer than the checkpoint is removed from the output."""
         checkpoint, output = self.place.checkpoint, self.place.sink.folder
+        remember_spark_half(checkpoint)
         checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
         verify.verify_checkpoint(checkpoint)
+        if self.place.sink.objects is not None:
+            return take_objects(checkpoint, self.place.sink.objects, checkpoint_id, truncate_output)
         if output is None:
             return []
         identity.check_output(output, checkpoint_id)

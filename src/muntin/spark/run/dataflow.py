@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.spark.control import control_stream
 from muntin.spark.exchange import Topology
 from muntin.spark.ingest import packing
 from muntin.spark.shard import processor
+from muntin.spark.store import Location, for_spark, spark_half
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,14 +25,14 @@ IDLE_POLL = "200 milliseconds"
 """How often an endless job looks for new input; a job that is behind does not wait."""
 
 
-def build(spark: SparkSession, topology: Topology, frames: Mapping[str, DataFrame], checkpoint: Path) -> DataFrame:
+def build(spark: SparkSession, topology: Topology, frames: Mapping[str, DataFrame], checkpoint: Location) -> DataFrame:
     """From the streams' DataFrames (in the plan's order) to the frames for the sink."""
     packed = [
         _clocked(frames[stream.name], topology).mapInArrow(packing.Ingest(topology, stream).run, packing.DDL)
         for stream in topology.plan.streams
     ]
     folder = control_stream.make_folder(checkpoint)
-    messages = spark.readStream.format("text").load(str(folder))
+    messages = spark.readStream.format("text").load(for_spark(folder))
     packed.append(messages.mapInArrow(control_stream.ControlIngest(topology).run, packing.DDL))
     joined = (
         reduce(lambda a, b: a.union(b), packed)
@@ -53,9 +53,9 @@ def _clocked(frame: DataFrame, topology: Topology) -> DataFrame:
 
 
 def start(
-    frame: DataFrame, write: Callable[[Any, int], None], checkpoint: Path, name: str, available_now: bool
+    frame: DataFrame, write: Callable[[Any, int], None], checkpoint: Location, name: str, available_now: bool
 ) -> StreamingQuery:
     writer = frame.writeStream.foreachBatch(write).outputMode("append").queryName(name)
-    writer = writer.option("checkpointLocation", str(checkpoint))
+    writer = writer.option("checkpointLocation", for_spark(spark_half(checkpoint)))
     triggered = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=IDLE_POLL)
     return triggered.start()

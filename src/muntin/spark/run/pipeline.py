@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
 from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
-from muntin.spark.checkpoint import KEPT_MANIFESTS, Epoch, Manifest, PlanLog, Publisher, identity
-from muntin.spark.control import Adapter, Admission, Changes, Tell, Watch, control_stream, traffic_of_pipeline
+from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, identity
+from muntin.spark.control import Adapter, Admission, Changes, Tell, Watch, control_stream, measured_by
 from muntin.spark.exchange import Briefing, Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.failure import explain_failure
@@ -31,6 +29,7 @@ from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
 from muntin.spark.shard import forget_hot
 from muntin.spark.sink import BatchWriter, EagerHub, Hub
+from muntin.spark.store import Location, spark_half, store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +85,7 @@ class Pipeline:
         self.number = number
         self.folder = identity.pipeline_folder(checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
-        self.publisher = Publisher(self.folder, context.place.sink.folder, identity.pipeline_prefix(number))
+        self.publisher = context.place.sink.open_publisher(self.folder, identity.pipeline_prefix(number))
         self._sink = context.place.sink.attached(number, self.publisher)
         self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge, context.tell)
         self.state = "stopped"
@@ -101,13 +100,15 @@ class Pipeline:
         self._failure: MuntinError | None = None
         self._writer: BatchWriter | None = None
         self._prepared: int | None = None
+        self._replayable: tuple[int, int] | None = None
+        """The epoch of a commit, and the last message before it."""
 
     state: str
     """"stopped", "ended" or "failed", once it is over."""
     error: MuntinError | None
 
     def _knowledge(self) -> Knowledge:
-        measured = traffic_of_pipeline(self.folder, self.changes.log, self._context.spec)
+        measured = measured_by(self.changes.log, self.publisher.last)
         return Knowledge(measured=measured, constants=self._context.board.constants)
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -227,8 +228,8 @@ class Pipeline:
                 manifest = self._writer.write(frame, batch)
                 self.status.committed(manifest, self._writer.latency)
                 self.changes.committed(manifest)
-                if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
-                    self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
+                if batch % KEPT_MANIFESTS == 0:
+                    self._forget(manifest)
                 self._adapter.committed(manifest)
                 plan = self.changes.log.read(manifest.epoch).plan
                 if self._context.mode == "endless" and self._admission.look(plan, manifest):
@@ -242,6 +243,12 @@ class Pipeline:
                 if isinstance(error, Exception):
                     raise
                 raise self._failure from error  # Spark hears of ordinary exceptions only, and waits for others
+
+    def _forget(self, manifest: Manifest) -> None:
+        """Remove what no replay can need any more: what was there one look ago. No clock says when that was."""
+        if self._replayable is not None:
+            self.changes.forget(*self._replayable)
+        self._replayable = manifest.epoch, control_stream.last_number(self.folder)
 
     def note_progress(self) -> None:
         """Report a micro-batch that is over also if none follows."""
@@ -332,7 +339,7 @@ class Pipeline:
         """Leave no trace: it has published nothing."""
         self.remove_local_files()
         self.publisher.recover()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder)
 
     def retire(self) -> None:
         """End for good: mark the folder, and remove all but the mark and the totals."""
@@ -341,10 +348,18 @@ class Pipeline:
         remove_state(self.folder)
 
 
-def remove_state(folder: Path) -> None:
+def remove_folder(folder: Location) -> None:
+    """Remove a pipeline's folder, and Spark's half of it."""
+    for half in (folder, spark_half(folder)):
+        store_of(half).remove_all(half)
+
+
+def remove_state(folder: Location) -> None:
     """Remove what a pipeline that has ended for good needs no more."""
-    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER, f"{identity.FOLDER}/plans"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    half = spark_half(folder)
+    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER):
+        store_of(half).remove_all(half / name)
     for name in ("metadata", ".metadata.crc"):
-        (folder / name).unlink(missing_ok=True)
-    Publisher(folder, None).forget(1)
+        store_of(half).remove(half / name)
+    store_of(folder).remove_all(folder / identity.FOLDER / "plans")
+    CommitLog(folder).forget(1)

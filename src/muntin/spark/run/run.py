@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
 from muntin.page import StatusReport
 from muntin.plan import Plan, reporting
-from muntin.spark.checkpoint import Answer, Epoch, Lock, PlanLog, Publisher, identity, last_manifest, stored_job
+from muntin.spark.checkpoint import (
+    Answer,
+    Epoch,
+    PlanLog,
+    identity,
+    last_manifest,
+    stored_job,
+    take_checkpoint,
+)
 from muntin.spark.control import (
     ChangeRequest,
     Changes,
@@ -33,10 +39,11 @@ from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.picture import plans_in_force
-from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
+from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_folder, remove_state
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
+from muntin.spark.store import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,12 +102,12 @@ class Run:
 
     def _begin(self, truncate_output: bool) -> None:
         spec, checkpoint = self._spec, self.place.checkpoint
-        prepare_session(self._spark)
+        prepare_session(self._spark, checkpoint)
         for stream in self._plan.streams:
             self._source(stream)  # what Spark cannot read is refused before the checkpoint is this job's
         self._claim = CheckpointClaim(self.place, spec.streams, self._plan.strategy, spec.settings, self._shards())
         wanted = self._claim.check(self._plan.streams)
-        self._lock = Lock(checkpoint, java_process(self._spark))
+        self._lock = take_checkpoint(checkpoint, java_process(self._spark))
         try:
             self.warnings += self._claim.take(wanted, truncate_output)
             refuse_ended(checkpoint, self.mode)
@@ -200,7 +207,7 @@ class Run:
             folder = identity.pipeline_folder(checkpoint, number)
             stored, log = stored_job(folder), PlanLog(folder, self._spec)
             if stored is None or (log.latest() is None and not stored.is_over):
-                shutil.rmtree(folder, ignore_errors=True)  # its process died before it began
+                remove_folder(folder)  # its process died before it began
             elif stored.is_over:
                 self.board.close(last_manifest(folder))
                 remove_state(folder)
@@ -212,9 +219,9 @@ class Run:
                 queries |= pipelines[-1].changes.plan.queries
         return pipelines, queries
 
-    def _retire(self, folder: Path) -> None:
+    def _retire(self, folder: Location) -> None:
         """End a pipeline that cannot even be opened."""
-        publisher = Publisher(folder, self.place.sink.folder)
+        publisher = self.place.sink.open_publisher(folder)
         publisher.recover()
         self.board.close(publisher.last)
         identity.retire(folder)
@@ -242,7 +249,7 @@ class Run:
                 if self._running:
                     self._start(pipeline)
             except BaseException as error:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(folder)
                 raise error if isinstance(error, MuntinError) else explain_failure(error) from error
             self._pipelines.append(pipeline)
             return pipeline.changes
@@ -269,7 +276,7 @@ class Run:
             pipeline.note_progress()
             if pipeline.changes.has_ended:
                 pipeline.stop()
-        self._router.poll()
+        self._router.poll_in_time()
         self._prepare_output()
         self._history.look(self.board.status, self._router.spec)
 
@@ -313,7 +320,7 @@ class Run:
         finally:
             self._lock.release()
             if self.place.temporary:
-                shutil.rmtree(self.place.checkpoint, ignore_errors=True)
+                remove_folder(self.place.checkpoint)
             self._done.set()
 
     # -- for users ------------------------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from muntin.model import Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
 from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, read_record
 from muntin.spark.control import OrderingSwitch
+from muntin.spark.store import Location, ObjectPath, locate
 
 FILE = "status.json"
 
@@ -227,19 +227,20 @@ class JobStatus:
     delivery: str = "batch"
 
 
-def status_file(checkpoint: Path) -> Path:
+def status_file(checkpoint: Location) -> Location:
     return checkpoint / FOLDER / FILE
 
 
-def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+def read_status(checkpoint: str | os.PathLike[str] | Location) -> dict[str, Any]:
     """The status of a job, running or not, from its checkpoint, as JSON has it."""
     return dict(to_json(status_now(checkpoint)))
 
 
-def status_now(checkpoint: str | os.PathLike[str]) -> JobStatus:
+def status_now(checkpoint: str | os.PathLike[str] | Location) -> JobStatus:
     """The same as a record. A job whose process is gone has failed, whatever it wrote last."""
     try:
-        found = read_record(status_file(Path(checkpoint)), FileKind.STATUS, JobStatus)
+        place = checkpoint if isinstance(checkpoint, ObjectPath) else locate(checkpoint)
+        found = read_record(status_file(place), FileKind.STATUS, JobStatus)
     except MissingError:
         raise UsageError(
             f"{checkpoint} is not the checkpoint of a job that has run", hint="name the `checkpoint=` of a run"

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from muntin.core.arrivals import is_event_time
@@ -34,6 +33,7 @@ from muntin.spark.run.status import (
     status_file,
 )
 from muntin.spark.sink import Latency
+from muntin.spark.store import Location
 
 PlanOf = Callable[[int], Plan]
 """The plan of an epoch."""
@@ -46,7 +46,7 @@ SECOND_US = 1_000_000
 class StatusBoard:
     """The status of a running job, made of that of its pipelines."""
 
-    def __init__(self, checkpoint: Path, settings: Settings, mode: str, streams: Iterable[Stream] = ()):
+    def __init__(self, checkpoint: Location, settings: Settings, mode: str, streams: Iterable[Stream] = ()):
         self.file = status_file(checkpoint)
         self.invalidation = settings.invalidation
         self.ordering = settings.ordering
@@ -123,7 +123,7 @@ class StatusBoard:
         )
 
 
-def _read_before(file: Path) -> JobStatus | None:
+def _read_before(file: Location) -> JobStatus | None:
     """The status of the run before. It is a report: where it is damaged, nothing is known of that run."""
     try:
         return read_record(file, FileKind.STATUS, JobStatus)

@@ -8,6 +8,7 @@ from muntin.spark.sink.counting import CountingSink
 from muntin.spark.sink.csv_files import CsvFiles
 from muntin.spark.sink.json_lines import JsonLines
 from muntin.spark.sink.parquet import ParquetFolders
+from muntin.spark.sink.parquet_objects import ParquetObjects
 from muntin.spark.sink.sink import OutputRequest, Sink
 from muntin.spark.sink.tcp_socket import SocketSink
 
@@ -16,6 +17,7 @@ SINKS: tuple[type[Sink], ...] = (
     CountingSink,
     SocketSink,
     CsvFiles,
+    ParquetObjects,
     ParquetFolders,
     JsonLines,
 )

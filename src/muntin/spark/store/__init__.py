@@ -4,8 +4,8 @@
 reads, lists, puts and removes. Nothing here knows what the files mean.
 """
 
-from muntin.spark.store.locate import is_uri, locate, locate_checkpoint
-from muntin.spark.store.location import Location, ObjectPath, spark_half
+from muntin.spark.store.locate import is_uri, locate
+from muntin.spark.store.location import Location, ObjectPath, for_spark, spark_half
 from muntin.spark.store.objects import ObjectStore
 from muntin.spark.store.store import Store, store_of
 
@@ -14,9 +14,9 @@ __all__ = [
     "ObjectPath",
     "ObjectStore",
     "Store",
+    "for_spark",
     "is_uri",
     "locate",
-    "locate_checkpoint",
     "spark_half",
     "store_of",
 ]

@@ -76,31 +76,13 @@ def locate(place: str | os.PathLike[str]) -> Location:
     return ObjectPath(bucket(f"{scheme}://{parts.netloc}"), key)
 
 
-def locate_checkpoint(place: str | os.PathLike[str], spark: str | os.PathLike[str] | None = None) -> Location:
-    """A checkpoint, with the place of Spark's half of it where that is another."""
-    found = locate(place)
-    if isinstance(found, Path):
-        if spark is not None and Path(os.path.abspath(os.fspath(spark))) != found.absolute():
-            raise UsageError(
-                f"the checkpoint {found} is a folder: Spark's half is in it",
-                hint="leave `spark_checkpoint=` out; it is for a checkpoint on an object store",
-            )
-        return found.absolute()
-    if spark is None:
-        return found
-    half = locate(spark)
-    return ObjectPath(found.store, found.key, half.absolute() if isinstance(half, Path) else half)
-
-
 @cache
 def bucket(root: str) -> ObjectStore:
     """The store of a bucket, the same for a whole process."""
     try:
         import obstore  # noqa: F401
     except ImportError:
-        raise UsageError(
-            f"{root} needs the package obstore", hint="pip install 'muntin[s3]' everywhere"
-        ) from None
+        raise UsageError(f"{root} needs the package obstore", hint="pip install 'muntin[s3]' everywhere") from None
     try:
         return ObjectStore(BACKENDS[root.partition(":")[0]](root), root)
     except Exception as error:

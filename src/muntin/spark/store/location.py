@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -60,3 +61,8 @@ def spark_half(checkpoint: Location) -> Location:
             hint="name the folder with --spark-checkpoint (`spark_checkpoint=`)",
         )
     return checkpoint.spark
+
+
+def for_spark(place: Location) -> str:
+    """A location as Spark's file systems spell it."""
+    return str(place) if isinstance(place, Path) else re.sub("^s3:", "s3a:", str(place))

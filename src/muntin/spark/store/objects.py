@@ -24,9 +24,10 @@ class ObjectStore(Store[ObjectPath]):
     It goes to tasks as its URI, and is opened there anew.
     """
 
-    poll_s = 2.0
+    patience_s = 2.0
 
     def __init__(self, backend: Any, root: str):
+        super().__init__()
         self._backend = backend
         self.root = root
         self.calls: Counter[str] = Counter()
@@ -49,10 +50,8 @@ class ObjectStore(Store[ObjectPath]):
         return self._call("read", file, lambda: bytes(obstore.get(self._backend, file.key).bytes()))
 
     def exists(self, file: ObjectPath) -> bool:
-        import obstore
-
         try:
-            self._call("exists", file, lambda: obstore.head(self._backend, file.key))
+            self._head(file)
         except FileNotFoundError:
             return False
         return True
@@ -77,11 +76,13 @@ class ObjectStore(Store[ObjectPath]):
     def put(self, file: ObjectPath, data: bytes) -> None:
         import obstore
 
+        self.ask(file)
         self._call("put", file, lambda: obstore.put(self._backend, file.key, data))
 
     def put_new(self, file: ObjectPath, data: bytes) -> bool:
         import obstore
 
+        self.ask(file)
         try:
             self._call("put", file, lambda: obstore.put(self._backend, file.key, data, mode="create"))
         except FileExistsError:
@@ -96,6 +97,7 @@ class ObjectStore(Store[ObjectPath]):
         import obstore
 
         if files:
+            self.ask(files[0])
             try:
                 self._call("delete", files[0], lambda: obstore.delete(self._backend, [file.key for file in files]))
             except FileNotFoundError:
@@ -107,11 +109,19 @@ class ObjectStore(Store[ObjectPath]):
         keys = [entry["path"] for page in obstore.list(self._backend, f"{folder.key}/") for entry in page]
         self.remove_files([ObjectPath(self, key) for key in keys])
 
+    def stamp(self, file: ObjectPath) -> object:
+        try:
+            return self._head(file)["e_tag"]
+        except FileNotFoundError:
+            return None
+
     def written_at(self, file: ObjectPath) -> float:
+        return float(self._head(file)["last_modified"].timestamp())
+
+    def _head(self, file: ObjectPath) -> Any:
         import obstore
 
-        found = self._call("exists", file, lambda: obstore.head(self._backend, file.key))
-        return float(found["last_modified"].timestamp())
+        return self._call("head", file, lambda: obstore.head(self._backend, file.key))
 
     def _call(self, verb: str, place: ObjectPath, call: Callable[[], Found]) -> Found:
         """One call; what the storage refuses is said in a sentence."""

@@ -13,7 +13,7 @@ from muntin.spark.store.store import Store
 class PosixStore(Store[Path]):
     """Written aside under a name that Spark's file sources skip, synced, and given its name by a rename or a link."""
 
-    poll_s = 0.1
+    patience_s = 0.0
 
     def read(self, file: Path) -> bytes:
         return file.read_bytes()
@@ -35,6 +35,7 @@ class PosixStore(Store[Path]):
             return []
 
     def put(self, file: Path, data: bytes) -> None:
+        self.ask(file)
         aside = _written_aside(file, data)
         try:
             os.replace(aside, file)
@@ -44,6 +45,7 @@ class PosixStore(Store[Path]):
         sync_folder(file.parent)
 
     def put_new(self, file: Path, data: bytes) -> bool:
+        self.ask(file)
         aside = _written_aside(file, data)
         try:
             os.link(aside, file)
@@ -55,6 +57,7 @@ class PosixStore(Store[Path]):
         return True
 
     def remove(self, file: Path) -> None:
+        self.ask(file)
         try:
             file.unlink()
         except FileNotFoundError:
@@ -62,7 +65,15 @@ class PosixStore(Store[Path]):
         sync_folder(file.parent)
 
     def remove_all(self, folder: Path) -> None:
+        self.ask(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+    def stamp(self, file: Path) -> object:
+        try:
+            found = file.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_mtime_ns, found.st_ino
 
     def written_at(self, file: Path) -> float:
         return file.stat().st_mtime

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -20,10 +21,26 @@ Place = TypeVar("Place", Path, ObjectPath)
 
 
 class Store(ABC, Generic[Place]):
-    """Our files in one kind of storage."""
+    """Our files in one kind of storage. Each guard is asked before something below its folder is written."""
 
-    poll_s: float
-    """How often somebody who waits for a file may look."""
+    def __init__(self) -> None:
+        self._guards: list[tuple[Place, Callable[[Place], None]]] = []
+
+    def guard(self, folder: Place, check: Callable[[Place], None]) -> None:
+        """Ask before each write below a folder; a check that raises prevents it."""
+        self._guards.append((folder, check))
+
+    def unguard(self, check: Callable[[Place], None]) -> None:
+        self._guards = [guard for guard in self._guards if guard[1] != check]
+
+    def ask(self, file: Place) -> None:
+        """Whether a file may be written or removed."""
+        for folder, check in self._guards:
+            if f"{file}/".startswith(f"{folder}/"):
+                check(file)
+
+    patience_s: float
+    """How long what was looked at may be taken to be so still: a look at an object store has its price."""
 
     @abstractmethod
     def read(self, file: Place) -> bytes:
@@ -52,9 +69,18 @@ class Store(ABC, Generic[Place]):
     def remove(self, file: Place) -> None:
         """Remove a file if it is there."""
 
+    def remove_files(self, files: list[Place]) -> None:
+        """Remove several."""
+        for file in files:
+            self.remove(file)
+
     @abstractmethod
     def remove_all(self, folder: Place) -> None:
         """Remove a folder with all that is in it."""
+
+    @abstractmethod
+    def stamp(self, file: Place) -> object:
+        """What is another thing as soon as a file is written again; None where there is no file."""
 
     @abstractmethod
     def written_at(self, file: Place) -> float:
