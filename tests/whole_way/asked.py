@@ -13,7 +13,8 @@ from muntin.model import Axis, JoinKind, Side, Window
 from worlds import KEYS, RESIDUALS, SELECTIONS
 
 PLAIN, CHANGES, EVERY, TOP, FINAL = "plain", "changes", "every", "top", "final"
-FINAL_GROUPS = ("A.k", "A.k, B.g")
+EITHER = "COALESCE(A.k,B.k)"
+"""The key of whichever row is there."""
 INNER = "JOIN"
 JOINS = {
     "LEFT JOIN": JoinKind.PAIRS,
@@ -102,13 +103,23 @@ class Asked:
         return (self.about,) if self.join_kind is JoinKind.ANTI or "LEFT JOIN" in self.join else ()
 
     @property
+    def selections(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What must hold of a row of each stream for the query to want it, unless the stream is preserved."""
+        own = self.after if self.join != INNER and self._speaks_of_first(self.after) else "TRUE"
+        return tuple((where.replace("{}", name), own if name == self.first else "TRUE")
+                     for name, where in zip("AB", self.wheres, strict=True))  # fmt: skip
+
+    def _speaks_of_first(self, condition: str) -> bool:
+        return f"{self.second}." not in condition
+
+    @property
     def condition(self) -> str:
         selections = [f"({w.replace('{}', alias)})" for w, alias in zip(self.wheres, "AB", strict=True)]
         return " AND ".join([self.key, *selections, self.residual])
 
     @property
     def groups(self) -> list[str]:
-        return [g.strip() for g in self.group.split(",") if g]
+        return [g for g in self.group.split(", ") if g]
 
     @property
     def select(self) -> str:
@@ -165,8 +176,8 @@ class Asked:
 
 
 def random_query(dice: random.Random, name: str, alike: bool, promised: bool, order: str) -> Asked:
-    kind = dice.choice([*[PLAIN] * 7, CHANGES, EVERY, TOP, *([FINAL] * 3 if promised else [FINAL])])
-    join = dice.choice([INNER] * 8 + list(JOINS)) if kind == PLAIN else INNER
+    kind = dice.choice([*[PLAIN] * 7, CHANGES, EVERY, TOP, *([FINAL] * 4 if promised else [FINAL])])
+    join = dice.choice([INNER] * 8 + list(JOINS)) if kind in (PLAIN, FINAL) else INNER
     key = "A.k = B.k" if alike or kind == FINAL else dice.choice(list(KEYS))
     if key == "TRUE" and (kind != PLAIN or join != INNER):
         key = "A.k = B.k"
@@ -178,11 +189,11 @@ def random_query(dice: random.Random, name: str, alike: bool, promised: bool, or
     residual = dice.choice(list(RESIDUALS)[1:] if key == "TRUE" else ["TRUE"] * 9 + list(RESIDUALS))
     first = "A" if join == INNER else dice.choice("AB")
     asked = Asked(name, kind, key, wheres, residual, Window(1, 1, axes), join=join, first=first)
-    asked = _with_window(dice, asked)
+    asked = _with_after(dice, _with_window(dice, asked))
     if kind == PLAIN:
-        return _with_after(dice, asked)
+        return asked
     keyed = [g for g in GROUPS if "A.k" in g]
-    choices = list(FINAL_GROUPS) if kind == FINAL else keyed if order == "key" else list(GROUPS)
+    choices = _final_groups(asked) if kind == FINAL else keyed if order == "key" else list(GROUPS)
     asked = replace(asked, group=dice.choice(choices), every=dice.choice([1, 2, 5]) if kind == EVERY else None)
     if kind == TOP:
         ways = [(dice.choice(list(VALUES)), dice.random() < 0.5, dice.choice(["", "", "NULLS FIRST", "NULLS LAST"]))
@@ -190,8 +201,16 @@ def random_query(dice: random.Random, name: str, alike: bool, promised: bool, or
         columns = tuple(dice.sample(SELECT, dice.choice([1, 2, 3])))
         every = dice.choice([None, None, 1, 2, 5])
         return replace(asked, order=tuple(ways), limit=dice.randint(1, 4), columns=columns, every=every)
-    calls = tuple(dice.sample(list(CALLS), dice.choice([1, 2, 3])))
+    known = [call for call in CALLS if not asked.shows_one or f"{asked.second}." not in call]
+    calls = tuple(dice.sample(known, dice.choice([1, 2, 3])))
     return replace(asked, calls=calls, having=dice.choice(["", "", *HAVING]))
+
+
+def _final_groups(asked: Asked) -> list[str]:
+    """Groups that EMIT FINAL takes: the key of what goes out, and perhaps something beside it."""
+    preserved = ["AB"[side] for side in asked.preserved]
+    key = EITHER if len(preserved) == 2 else f"{(*preserved, asked.first)[0]}.k"
+    return [key, f"{key}, {asked.first if asked.shows_one else 'B'}.g"]
 
 
 def _with_window(dice: random.Random, asked: Asked) -> Asked:
@@ -205,7 +224,7 @@ def _with_window(dice: random.Random, asked: Asked) -> Asked:
     if asked.join_kind is JoinKind.ASOF:
         latest = dice.choice([0, 0, 1])
         low, high = (-size, -latest) if asked.first == "A" else (latest, size)
-    elif asked.kind == PLAIN and asked.key != "TRUE" and dice.random() < 0.5:
+    elif asked.kind in (PLAIN, FINAL) and asked.key != "TRUE" and dice.random() < 0.5:
         spelling = dice.choice([1, 2, 3])
         low = dice.randint(-8, 6)
         high = low + dice.choice([0, 1, 3, 6, *([-2] * 2 if asked.join == INNER else [])])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING, Answer
 from core.aggregates.test_top import VALUES
 from muntin import oracle
 from muntin.model import Side
-from whole_way.asked import FINAL, INNER, ON, PLAIN, TOP, WHERE, Asked
+from whole_way.asked import EITHER, FINAL, INNER, ON, PLAIN, TOP, WHERE, Asked
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
 from whole_way.random_jobs import BINDING_US, Life, Text
@@ -102,9 +103,12 @@ class Oracle:
         keeps = (ON[q.wheres[0]], ON[q.wheres[1]])
         kept, _, promises = self.heard(names)
         eras = (promises[0], promises[1])
-        if q.join != INNER:
-            return _joined(q, (kept[0], kept[1]), keys, eras)
-        pairs = oracle.answer(q.window, kept[0], kept[1], keys, keeps, holds=RESIDUALS[q.residual], promises=eras)
+        if q.join == INNER:
+            pairs = oracle.answer(q.window, kept[0], kept[1], keys, keeps, holds=RESIDUALS[q.residual], promises=eras)
+        else:
+            pairs = _joined(q, (kept[0], kept[1]), keys, eras)
+        if q.kind == PLAIN and q.shows_one:
+            return [(p.side(q.about)["id"], p.ts) for p in pairs]
         if q.kind == PLAIN:
             return [(p.left["id"], p.right["id"], summed(p.left["v"], p.right["v"]), p.ts) for p in pairs]
         if q.kind == TOP:
@@ -121,13 +125,35 @@ class Oracle:
         assert keys is not None
 
         def ends(pair: oracle.Pair) -> list[int]:
-            return oracle.ends(q.window, keys[0](pair.left), (kept[0], kept[1]), keys, eras, keeps)
+            key = (KEY_OF[EITHER](pair),)
+            wanted = tuple(lambda row, texts=texts: all(SELECTED[text](row) is True for text in texts)
+                           for texts in q.selections)  # fmt: skip
+            rows = kept[0], kept[1]
+            return oracle.ends(q.window, key, rows, keys, eras, wanted, kind=q.join_kind, preserved=q.preserved)
 
-        final = oracle.final(pairs, GROUPS[q.group], values, ends, self.end, lambda found: found.shown)
+        def group(pair: oracle.Pair) -> tuple[Any, ...]:
+            return tuple(KEY_OF[name](pair) for name in q.groups)
+
+        final = oracle.final(pairs, group, values, ends, self.end, lambda found: found.shown)
         return [(*group, *found, t) for t, group, found in final]
 
 
-def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: Any) -> Rows:
+KEY_OF: dict[str, Callable[[oracle.Pair], Any]] = {
+    "A.k": lambda p: p.left["k"],
+    "B.k": lambda p: p.right["k"],
+    "A.g": lambda p: p.left["g"],
+    "B.g": lambda p: p.right["g"],
+    EITHER: lambda p: p.right["k"] if p.left["k"] is None else p.left["k"],
+}
+"""What EMIT FINAL groups by."""
+SELECTED: dict[str, Callable[[Any], bool | None]] = {
+    **{text: lambda row, holds=holds: holds(row, row) for text, holds in WHERE.items()},
+    **{text.replace("{}", name): holds for text, holds in ON.items() for name in "AB"},
+}
+"""Conditions as they are written of one stream, asked of its row."""
+
+
+def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: Any) -> list[oracle.Pair]:
     """Section 2: a condition of ON on a preserved stream says what is a match, WHERE comes afterwards."""
     keeps = tuple(None if side in q.preserved else ON[q.wheres[side]] for side in Side)
 
@@ -136,12 +162,9 @@ def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: An
         return selected and RESIDUALS[q.residual](a, b) is True
 
     matches = oracle.answer(q.window, *rows, keys, keeps, holds=holds, promises=promises)
-    found = oracle.delivered(
+    return oracle.delivered(
         q.window, matches, rows, q.join_kind, q.about, q.preserved, keeps, after=WHERE[q.after]
     )  # fmt: skip
-    if q.shows_one:
-        return [(p.side(q.about)["id"], p.ts) for p in found]
-    return [(p.left["id"], p.right["id"], summed(p.left["v"], p.right["v"]), p.ts) for p in found]
 
 
 def _admit(outcome: Outcome, lateness: int) -> list[tuple[list[Any], list[oracle.DeadLetter]]]:
@@ -269,6 +292,7 @@ def covered(lives: list[Life]) -> Counter[str]:
         text = life.text
         found.update([text.strategy, text.chain, text.ordering, f"order {text.order}", f"output {text.output}"])
         found.update([f"{text.shards} shards", *{q.kind for q in text.queries}, *{q.join for q in text.queries}])
+        found.update({f"final {q.join}" for q in text.queries if q.kind == FINAL})
         found.update({"band" for q in text.queries if q.window.starts != (0, 0)})
         found.update({"empty band" for q in text.queries if q.bounds[0] > q.bounds[1]})
         found.update([f"promises {p}" for p in {*text.promises} if p])

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from muntin.model import Axis, JoinKind
-from whole_way.asked import CHANGES, EVERY, FINAL, INNER, PLAIN, TOP, Asked
+from whole_way.asked import CHANGES, EITHER, EVERY, FINAL, INNER, PLAIN, TOP, Asked
 from whole_way.random_jobs import Text
 
 RAW = pa.schema(
@@ -21,6 +21,7 @@ RAW = pa.schema(
      ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64()), ("closed", pa.bool_())]
 )  # fmt: skip
 IDLE = pa.schema([("job", pa.int64()), ("stream", pa.string()), ("batch", pa.int64())])
+COLUMNS = ("ts", "id", "k", "g", "v")
 LAST = 10**9
 """After every micro-batch."""
 CALLS = {
@@ -88,10 +89,9 @@ class Judge:
         return self._by_job("SELECT job, stream, turned_away, id FROM seen WHERE turned_away IS NOT NULL")
 
     def answer(self, text: Text, asked: Asked) -> Answers:
-        if asked.join != INNER:
-            return self._by_job(_joined(asked))
         if asked.kind == PLAIN:
-            return self._by_job(f"WITH {_pairs(asked)} SELECT job, aid, bid, av + bv, lo FROM pairs")
+            shown = f"{asked.first}id" if asked.shows_one else "aid, bid, av + bv"
+            return self._by_job(f"WITH {_found(asked)} SELECT job, {shown}, lo FROM pairs")
         if asked.kind == TOP:
             return self._by_job(_top(asked))
         if asked.kind == FINAL:
@@ -127,6 +127,16 @@ def _counted(name: str, promise: str) -> str:
         FROM here h"""
 
 
+def _found(asked: Asked) -> str:
+    """What a query makes rows of, as `pairs` with the output timestamp `lo`."""
+    return _pairs(asked) if asked.join == INNER else _joined(asked)
+
+
+def _columns(name: str, there: bool = True) -> str:
+    """The columns of a stream in `pairs`; NULL where no row of it is there."""
+    return ", ".join(f"{f'{name}.{column}' if there else 'NULL'} AS {name}{column}" for column in COLUMNS)
+
+
 def _pairs(asked: Asked) -> str:
     """Section 2: the pairs of a query, live from `lo` until before `hi`."""
     window = asked.window
@@ -144,8 +154,7 @@ def _pairs(asked: Asked) -> str:
     if window.axes == (Axis.TIME, Axis.TIME):
         meets = _in_bounds(asked)
     return f"""pairs AS (
-        SELECT A.job, A.ts AS ats, A.id AS aid, A.k AS ak, A.g AS ag, A.v AS av,
-            B.ts AS bts, B.id AS bid, B.k AS bk, B.g AS bg, B.v AS bv,
+        SELECT A.job, {_columns("A")}, {_columns("B")},
             greatest(A.ts, B.ts) AS lo, least(A.ts + {window.left}, B.ts + {window.right}) AS hi
         FROM A JOIN B ON A.job = B.job WHERE NOT A.broken AND NOT B.broken AND ({asked.condition}) AND {meets})"""
 
@@ -156,30 +165,38 @@ def _in_bounds(asked: Asked) -> str:
 
 def _joined(asked: Asked) -> str:
     """Section 2: a join that is not an inner one, as DuckDB itself has it."""
-    low, high = asked.bounds
-    alone = {"A": f"greatest(A.ts, A.ts + ({high}) + 1)", "B": f"greatest(B.ts, B.ts - ({low}) + 1)"}
+    told = _told(asked)
     one, other = asked.first, asked.second
     match = f"A.job = B.job AND ({asked.condition}) AND {_in_bounds(asked)}"
-    streams = "WITH a_ AS (FROM A WHERE NOT broken), b_ AS (FROM B WHERE NOT broken)"
+    streams = "a_ AS (FROM A WHERE NOT broken), b_ AS (FROM B WHERE NOT broken)"
     own, its = (f"{name.lower()}_ {name}" for name in (one, other))
+    alone, both = f"{_columns(one)}, {_columns(other, False)}", f"{_columns('A')}, {_columns('B')}"
     if asked.join_kind is JoinKind.ANTI:
-        return f"""{streams} SELECT {one}.job, {one}.id, {alone[one]} FROM {own}
-            WHERE NOT EXISTS (FROM {its} WHERE {match}) AND ({asked.after})"""
+        return f"""{streams}, pairs AS (SELECT {one}.job, {alone}, {one}.ts + {told[one]} AS lo FROM {own}
+            WHERE NOT EXISTS (FROM {its} WHERE {match}) AND ({asked.after}))"""
     if asked.join_kind is JoinKind.SEMI:
-        return f"""{streams} SELECT {one}.job, {one}.id, min(greatest(A.ts, B.ts)) FROM {own} JOIN {its} ON {match}
-            WHERE {asked.after} GROUP BY {one}.job, {one}.id"""
+        return f"""{streams}, pairs AS (
+            SELECT {one}.job, {alone}, min(greatest(A.ts, B.ts)) AS lo FROM {own} JOIN {its} ON {match}
+            WHERE {asked.after} GROUP BY ALL)"""
     if asked.join_kind is JoinKind.ASOF:
         latest = f"PARTITION BY {one}.job, {one}.id ORDER BY {other}.ts DESC NULLS LAST, {other}.place DESC"
-        return f"""{streams} SELECT {one}.job, A.id, B.id, A.v + B.v, {one}.ts FROM (
+        return f"""{streams}, pairs AS (SELECT {one}.job, {both}, {one}.ts AS lo FROM (
                 SELECT A, B FROM {own} {asked.join.removeprefix("ASOF ")} {its} ON {match}
                 QUALIFY row_number() OVER ({latest}) = 1
-            ) WHERE {asked.after}"""
-    ts = f"CASE WHEN B.id IS NULL THEN {alone['A']} WHEN A.id IS NULL THEN {alone['B']} ELSE greatest(A.ts, B.ts) END"
-    return f"""{streams} SELECT coalesce(A.job, B.job), A.id, B.id, A.v + B.v, {ts}
-        FROM {own} {asked.join} {its} ON {match} WHERE {asked.after}"""
+            ) WHERE {asked.after})"""
+    return f"""{streams}, pairs AS (
+        SELECT coalesce(A.job, B.job) AS job, {both}, CASE WHEN B.id IS NULL THEN A.ts + {told["A"]}
+            WHEN A.id IS NULL THEN B.ts + {told["B"]} ELSE greatest(A.ts, B.ts) END AS lo
+        FROM {own} {asked.join} {its} ON {match} WHERE {asked.after})"""
 
 
-GROUP = {"A.k": "ak", "B.g": "bg", "A.v + B.v": "av + bv"}
+def _told(asked: Asked) -> dict[str, int]:
+    """Section 2: how long after its own time a row of each stream goes out that has no match."""
+    low, high = asked.bounds
+    return {"A": 0, "B": 0} if asked.join_kind is JoinKind.ASOF else {"A": max(0, high + 1), "B": max(0, 1 - low)}
+
+
+GROUP = {"A.k": "ak", "B.k": "bk", "A.g": "ag", "B.g": "bg", "A.v + B.v": "av + bv", EITHER: "coalesce(ak, bk)"}
 
 
 def _groups(asked: Asked) -> tuple[str, str, str]:
@@ -269,33 +286,45 @@ def _usual(descends: bool) -> str:
 
 
 def _final(text: Text, asked: Asked) -> str:
-    """Sections 6 and 7: each group once, over all its pairs, when its key is over or the streams are."""
+    """Sections 6 and 7: each group once, over all that went out, when its key is over or the streams are."""
     named, names, _ = _groups(asked)
     ends = []
-    for name, promise, size in zip("AB", text.promises, (asked.window.left, asked.window.right), strict=True):
-        selection = asked.wheres["AB".index(name)].replace("{}", name)
+    sizes = (asked.window.left, asked.window.right)
+    for name, promise, size, wanted in zip("AB", text.promises, sizes, asked.selections, strict=True):
         by_mark = f"""SELECT job, k, ts FROM seen WHERE stream = '{name}' AND turned_away IS NULL AND closed"""
         by_row = f"SELECT job, k, ts FROM {name} WHERE NOT broken"
         promises = [by_mark] * (promise in ("marks", "both")) + [by_row] * (promise in ("unique", "both"))
         made = " UNION ALL ".join(promises) or f"SELECT job, k, ts FROM {name} WHERE false"
+        selected = " AND ".join(f"({condition})" for condition in wanted)
         ends.append(f"""tp_{name} AS (SELECT job, k, min(ts) AS tp FROM ({made}) WHERE k IS NOT NULL GROUP BY job, k),
             over_{name} AS (
                 SELECT p.job, p.k, tp, greatest(tp, max({name}.ts) + {size} - 1) AS early
                 FROM tp_{name} p LEFT JOIN {name} ON {name}.job = p.job AND {name}.k = p.k AND NOT broken
-                    AND {name}.ts <= tp AND ({selection})
+                    AND {name}.ts <= tp AND ({selected})
                 GROUP BY p.job, p.k, tp
             )""")
     calls = ", ".join(f"{CALLS[call]} AS c{n}" for n, call in enumerate(asked.calls))
     shown = ", ".join(f"c{n}" for n in range(len(asked.calls)))
-    both = "CASE WHEN a.tp IS NOT NULL AND b.tp IS NOT NULL THEN greatest(a.tp, b.tp) END"
     return f"""
-        WITH {_pairs(asked)}, {", ".join(ends)},
+        WITH {_found(asked)}, {", ".join(ends)},
         last AS (SELECT job, max(ts) AS ts FROM raw GROUP BY job),
         timed AS (
-            SELECT p.*{named}, least(a.early, b.early, {both}, last.ts) AS done
+            SELECT p.*{named}, least({_over(asked)}, last.ts) AS done
             FROM pairs p JOIN last ON last.job = p.job
-                LEFT JOIN over_A a ON a.job = p.job AND a.k = p.ak LEFT JOIN over_B b ON b.job = p.job AND b.k = p.bk
+                LEFT JOIN over_A a ON a.job = p.job AND a.k = {GROUP[EITHER]}
+                LEFT JOIN over_B b ON b.job = p.job AND b.k = {GROUP[EITHER]}
         )
         SELECT job{names}, {shown}, done FROM (
             SELECT job{names}, done, {HAVING[asked.having]} AS shows, {calls} FROM timed GROUP BY job, done{names}
         ) WHERE shows"""
+
+
+def _over(asked: Asked) -> str:
+    """Section 6: when the output of a query is over for a key; NULL where nobody promises that."""
+    told = _told(asked)
+    preserved = [f"{name.lower()}.tp + {told[name]}" for name in ("AB"[side] for side in asked.preserved)]
+    both = preserved if len(preserved) == 2 else ["a.tp", "b.tp"]
+    later = f"CASE WHEN a.tp IS NOT NULL AND b.tp IS NOT NULL THEN greatest({', '.join(both)}) END"
+    if preserved:
+        return preserved[0] if len(preserved) == 1 else later
+    return f"a.early, b.early, {later}"

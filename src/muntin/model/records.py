@@ -10,66 +10,83 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
 LEFT_OUT = {"left out": True}
 """Metadata of a field that JSON lacks where it is None."""
+Reader = Callable[[Any], Any]
 _PLAIN = (int, float, str, bool, Any)
+_AS_IT_IS = frozenset([int, float, str, bool, type(None)])
 _UNIONS = (typing.Union, type(int | None))
-_WRITTEN: dict[Any, list[tuple[str, bool]]] = {}
-"""The fields of each class that has been written, and whether JSON lacks them where they are None."""
-_READ: dict[Any, dict[str, Any]] = {}
-"""The fields of each class that has been read, with their types."""
 
 
 def to_json(value: Any) -> Any:
     """A record as JSON has it: dataclasses become objects, named tuples become lists."""
-    if isinstance(value, _PLAIN[:4]) or value is None:
+    kind: Any = type(value)
+    if kind in _AS_IT_IS:
         return value
+    if kind is list or kind is tuple:
+        return [item if type(item) in _AS_IT_IS else to_json(item) for item in value]
+    fields = _written(kind)
+    if fields is not None:
+        found = ((name, getattr(value, name), left_out) for name, left_out in fields)
+        return {name: to_json(item) for name, item, left_out in found if item is not None or not left_out}
     if isinstance(value, Mapping):
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if not dataclasses.is_dataclass(value):
-        return value
-    kind = type(value)
-    if kind not in _WRITTEN:
-        _WRITTEN[kind] = [(field.name, field.metadata == LEFT_OUT) for field in dataclasses.fields(value)]
-    found = ((name, getattr(value, name), left_out) for name, left_out in _WRITTEN[kind])
-    return {name: to_json(item) for name, item, left_out in found if item is not None or not left_out}
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+@cache
+def _written(kind: type) -> list[tuple[str, bool]] | None:
+    """The fields of a dataclass, and whether JSON lacks them where they are None; None for other classes."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return [(field.name, field.metadata == LEFT_OUT) for field in dataclasses.fields(kind)]
 
 
 def from_json(kind: type[Record], plain: Any) -> Record:
     """The record of a class that `to_json` was given; raises `TypeError` where a field without a default is missing."""
-    found: Record = _read(kind, plain)
+    made: Any = kind
+    found: Record = _read(_reader(made), plain)
     return found
 
 
-def _read(kind: Any, plain: Any) -> Any:
-    if kind in _PLAIN:
-        return plain
+@cache
+def _reader(kind: Any) -> Reader | None:
+    """What reads values of a type, worked out once; None where they are what JSON has."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if origin in _UNIONS:
-        (inner,) = (arg for arg in args if arg is not type(None))
-        return None if plain is None else _read(inner, plain)
-    if origin is typing.Literal:
-        return plain
+    if kind in _PLAIN or origin is typing.Literal:
+        return None
     if kind is datetime:
-        return datetime.fromisoformat(plain)
+        return datetime.fromisoformat
+    if origin in _UNIONS:
+        (inner,) = (_reader(arg) for arg in args if arg is not type(None))
+        return inner and (lambda plain: None if plain is None else inner(plain))
     if origin is list or (origin is tuple and args[-1] is Ellipsis):
-        return origin(plain if args[0] in _PLAIN else (_read(args[0], item) for item in plain))
+        item = _reader(args[0])
+        return origin if item is None else lambda plain: origin(map(item, plain))
     if origin is tuple:
-        return tuple(_read(arg, item) for arg, item in zip(args, plain, strict=True))
+        readers = [_reader(arg) for arg in args]
+        return lambda plain: tuple(_read(reader, item) for reader, item in zip(readers, plain, strict=True))
     if origin is dict:
-        return {name: _read(args[1], item) for name, item in plain.items()}
-    if kind not in _READ:
-        _READ[kind] = typing.get_type_hints(kind)
-    hints = _READ[kind]
+        value = _reader(args[1])
+        return dict if value is None else lambda plain: {name: value(item) for name, item in plain.items()}
+    return _record_reader(kind)
+
+
+def _record_reader(kind: Any) -> Reader:
+    """What reads records of a class."""
+    fields = {name: _reader(hint) for name, hint in typing.get_type_hints(kind).items()}
     if issubclass(kind, tuple):
-        return kind(*(_read(hint, item) for hint, item in zip(hints.values(), plain, strict=True)))
-    return kind(**{name: _read(hint, plain[name]) for name, hint in hints.items() if name in plain})
+        return lambda plain: kind(*(_read(reader, item) for reader, item in zip(fields.values(), plain, strict=True)))
+    return lambda plain: kind(**{name: _read(fields[name], item) for name, item in plain.items() if name in fields})
+
+
+def _read(reader: Reader | None, plain: Any) -> Any:
+    return plain if reader is None else reader(plain)

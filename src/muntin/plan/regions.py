@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 import numpy as np
@@ -143,5 +143,10 @@ def _outcomes(expr: Expr) -> Int64s:
     """What a predicate that is not indexed can come to: both, or the one that a constant has."""
     if expr.left or expr.right:
         return np.array([0, 1])
-    value = evaluate(pa.table({"_": pa.nulls(1)}), [(expr.sql, "boolean")])[0][0].as_py()
-    return np.array([int(value is True)])
+    return np.array([int(_constant(expr.sql))])
+
+
+@lru_cache(maxsize=1024)
+def _constant(sql: str) -> bool:
+    """Whether a predicate without columns is true; a plan asks it of the same few again and again."""
+    return evaluate(pa.table({"_": pa.nulls(1)}), [(sql, "boolean")])[0][0].as_py() is True

@@ -66,7 +66,7 @@ CALLS = {
     "AVG(B.v)": lambda pairs: sum(v) / len(v) if (v := known(pairs, lambda p: p.right["v"])) else None,
     "MIN(A.v)": lambda pairs: min(known(pairs, lambda p: p.left["v"]), default=None),
     "MAX(B.v)": lambda pairs: max(known(pairs, lambda p: p.right["v"]), default=None),
-    "MIN(-B.id / 2)": lambda pairs: min(known(pairs, lambda p: -p.right["id"] / 2), default=None),
+    "MIN(-B.id / 2)": lambda pairs: min((-v / 2 for v in known(pairs, lambda p: p.right["id"])), default=None),
     "COUNT(DISTINCT B.g)": lambda pairs: len(set(known(pairs, lambda p: p.right["g"]))),
     "COUNT(DISTINCT A.k)": lambda pairs: len(set(known(pairs, lambda p: p.left["k"]))),
     "MAX(A.v) - MIN(B.v)": lambda pairs: summed(

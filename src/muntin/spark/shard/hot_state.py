@@ -16,6 +16,7 @@ The state store is the truth; a hot state may be lost at any moment and is never
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import secrets
@@ -34,7 +35,7 @@ from muntin.core.storage import Arrays, Layout
 from muntin.model.records import from_json, to_json
 
 STAMP = "stamp.json"
-FORMAT = 7
+FORMAT = 8
 """Of images and arrays; a hot state of another format, left by another version, is built anew."""
 ABANDONED_S = 7 * 86_400
 """A folder that nobody has touched for so long belongs to no running job."""
@@ -63,17 +64,17 @@ class FileMemory:
         with open(self.folder / name, "rb+") as file:
             pages = mmap.mmap(file.fileno(), 0)
         return [
-            np.frombuffer(pages, kind, int(np.prod(shape)), offset).reshape(shape)
+            np.frombuffer(pages, kind, math.prod(shape), offset).reshape(shape)
             for (shape, kind), offset in zip(layout, offsets, strict=False)
         ]
 
     def keep(self, name: str, table: pa.Table) -> pa.Table:
-        with pa.OSFile(str(self.folder / name), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        with pa.OSFile(str(self.folder / name), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         return self.table(name)
 
     def table(self, name: str) -> pa.Table:
-        return pa.ipc.open_file(pa.memory_map(str(self.folder / name))).read_all()
+        return pa.ipc.open_stream(pa.memory_map(str(self.folder / name))).read_all()
 
     def discard(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
@@ -83,7 +84,7 @@ def _offsets(layout: Layout) -> list[int]:
     """Where each array begins, and where the last one ends."""
     offsets = [0]
     for shape, kind in layout:
-        size = int(np.prod(shape)) * np.dtype(kind).itemsize
+        size = math.prod(shape) * np.dtype(kind).itemsize
         offsets.append(-(-(offsets[-1] + size) // LINE) * LINE)
     return offsets
 
