@@ -87,5 +87,5 @@ def test_old_manifests_go_and_their_sums_stay(place: tuple[Path, Path]):
     publisher = Publisher(*place)
     for batch in range(KEPT_MANIFESTS + 7):
         publisher.publish(outcome(batch, [], 1))
-    assert len(list(publisher.folder.glob("*.json"))) == KEPT_MANIFESTS
+    assert len(list(publisher.log.folder.glob("*.json"))) == KEPT_MANIFESTS
     assert Publisher(*place).last.total_rows == {"q": KEPT_MANIFESTS + 7}

@@ -142,7 +142,7 @@ class Process:
 def check(reader: Reader, sink: Sink, batches: int) -> None:
     """All rows are there, once or at least once as the sink says, and the manifests count them once."""
     wanted = sorted(k for batch in range(batches) for part in range(PARTS) for k in rows_of(batch, part))
-    assert Publisher(sink.publisher.folder.parent.parent, sink.folder).last.total_rows == {"q": len(wanted)}
+    assert Publisher(sink.publisher.log.folder.parent.parent, sink.folder).last.total_rows == {"q": len(wanted)}
     sink.close()
     got = reader.keys()
     if not sink.stager(99).takes_tables and sink.takes_batches:
