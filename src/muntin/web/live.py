@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from muntin.model import MuntinError, UsageError
@@ -20,6 +21,7 @@ from muntin.spark.run import (
     client,
     history_file,
     is_alive,
+    is_driven,
     marks_between,
     predicted_apart,
     read_history,
@@ -80,11 +82,15 @@ class LiveJob:
         """Which status there is; looked for again after as long as the storage asks for."""
         store, now = store_of(self.checkpoint), time.monotonic()
         if self._looked is None or now - self._looked[0] >= store.patience_s:
-            self._looked = now, store.stamp(status_file(self.checkpoint))
+            alive = isinstance(self.checkpoint, Path) or is_driven(self.checkpoint, 0)
+            self._looked = now, (store.stamp(status_file(self.checkpoint)), alive)
         return self._looked[1]
 
     def _has_died(self) -> bool:
-        return self._view is not None and self._view.record.state == "running" and not is_alive(self._view.record.pid)
+        """Whether a process of this machine is gone; that of another shows in the stamp."""
+        if self._view is None or self._view.record.state != "running" or not isinstance(self.checkpoint, Path):
+            return False
+        return not is_alive(self._view.record.pid)
 
     def _take(self, record: JobStatus) -> None:
         before = self._view

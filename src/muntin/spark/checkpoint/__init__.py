@@ -32,7 +32,7 @@ from muntin.spark.checkpoint.identity import (
     pipeline_numbers,
     stored_job,
 )
-from muntin.spark.checkpoint.lease import Lease
+from muntin.spark.checkpoint.lease import Lease, has_driver
 from muntin.spark.checkpoint.lock import Lock, take_checkpoint
 from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged
 from muntin.spark.checkpoint.object_publisher import ObjectPublisher
@@ -74,6 +74,7 @@ __all__ = [
     "check_names",
     "committed_files",
     "from_line",
+    "has_driver",
     "id_if_claimed",
     "identity",
     "is_for_spark_to_find",

@@ -30,7 +30,7 @@ from muntin.spark.checkpoint.commit_log import CommitLog, FencedError
 from muntin.spark.checkpoint.durable import DamageError, FileKind, read_record, to_line, write_json
 from muntin.spark.checkpoint.identity import FOLDER, pipeline_folder, pipeline_numbers
 from muntin.spark.checkpoint.processes import await_end, started
-from muntin.spark.store import ObjectPath, store_of
+from muntin.spark.store import ObjectPath, spark_half, store_of
 
 TERM_S = 20.0
 """How long a driver without a sign of life is taken to live."""
@@ -73,6 +73,18 @@ def machine() -> str:
         return ""
 
 
+def has_driver(checkpoint: ObjectPath) -> bool:
+    """Whether a driver holds the lease, as far as one look can tell: one that fell silent elsewhere still counts."""
+    folder, store = checkpoint / FOLDER / "lease", checkpoint.store
+    last = max((int(file.stem) for file in store.files(folder) if file.stem.isdigit()), default=0)
+    try:
+        if last == 0 or b'"released": true' in store.read(folder / f"{last:010d}-beat.json"):
+            return False
+        return not read_record(folder / f"{last:010d}.json", FileKind.LEASE, Driver).is_gone
+    except (FileNotFoundError, DamageError):
+        return True
+
+
 class Lease:
     """The right to run on a checkpoint in an object store, for as long as signs of life arrive there."""
 
@@ -92,7 +104,8 @@ class Lease:
         if fenced:
             for pipeline in pipeline_numbers(checkpoint):
                 CommitLog(pipeline_folder(checkpoint, pipeline)).fence(self.number)
-        store_of(checkpoint).guard(checkpoint, self.check)
+        for half in (checkpoint, spark_half(checkpoint)):
+            store_of(half).guard(half, self.check)
         threading.Thread(target=self._keep, name="muntin-lease", daemon=True).start()
 
     # -- taking it ------------------------------------------------------------------------------------------------
@@ -180,4 +193,5 @@ class Lease:
             self._released.set()
             with contextlib.suppress(MuntinError, OSError):
                 self._beat(released=True)
-            store_of(self._checkpoint).unguard(self.check)
+            for half in (self._checkpoint, spark_half(self._checkpoint)):
+                store_of(half).unguard(self.check)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from muntin.model import Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
-from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, read_record
+from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, has_driver, read_record
 from muntin.spark.control import OrderingSwitch
 from muntin.spark.store import Location, ObjectPath, locate
 
@@ -245,9 +246,14 @@ def status_now(checkpoint: str | os.PathLike[str] | Location) -> JobStatus:
         raise UsageError(
             f"{checkpoint} is not the checkpoint of a job that has run", hint="name the `checkpoint=` of a run"
         ) from None
-    if found.state == "running" and not is_alive(found.pid):
+    if found.state == "running" and not is_driven(place, found.pid):
         found = replace(found, state="failed", error="its process is gone; run it again to go on")
     return found
+
+
+def is_driven(checkpoint: Location, pid: int) -> bool:
+    """Whether the driver of a running job is there still; `pid` is its number where that is on this machine."""
+    return is_alive(pid) if isinstance(checkpoint, Path) else has_driver(checkpoint)
 
 
 def is_alive(pid: int) -> bool:

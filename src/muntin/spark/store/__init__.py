@@ -4,6 +4,7 @@
 reads, lists, puts and removes. Nothing here knows what the files mean.
 """
 
+from muntin.spark.store.arrow import arrow_files
 from muntin.spark.store.locate import is_uri, locate
 from muntin.spark.store.location import Location, ObjectPath, for_spark, spark_half
 from muntin.spark.store.objects import ObjectStore
@@ -14,6 +15,7 @@ __all__ = [
     "ObjectPath",
     "ObjectStore",
     "Store",
+    "arrow_files",
     "for_spark",
     "is_uri",
     "locate",

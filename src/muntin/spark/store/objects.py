@@ -57,12 +57,12 @@ class ObjectStore(Store[ObjectPath]):
         return True
 
     def files(self, folder: ObjectPath) -> list[ObjectPath]:
-        found = [entry["path"].rpartition("/")[2] for entry in self._listed(folder)["objects"]]
-        return [folder / name for name in sorted(found)]
+        return [folder / name for name in sorted(self.sizes(folder))]
 
     def sizes(self, folder: ObjectPath) -> dict[str, int]:
-        """The files of a folder by name, with their sizes."""
-        return {entry["path"].rpartition("/")[2]: entry["size"] for entry in self._listed(folder)["objects"]}
+        """The files of a folder by name, with their sizes; some storage lists an empty folder as a file, too."""
+        found = ((entry["path"], entry["size"]) for entry in self._listed(folder)["objects"])
+        return {path.rpartition("/")[2]: size for path, size in found if path != folder.key}
 
     def folders(self, folder: ObjectPath) -> list[str]:
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in self._listed(folder)["common_prefixes"])
