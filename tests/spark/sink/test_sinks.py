@@ -14,18 +14,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from obstore.store import MemoryStore
 
 from muntin.cli.run import Spellings
 from muntin.core.results import OUTPUT_TS
 from muntin.model import Settings, UsageError
 from muntin.plan import share
-from muntin.spark.checkpoint import FileKind, Manifest, commit_log
+from muntin.spark.checkpoint import (
+    FileKind,
+    Manifest,
+    ObjectPublisher,
+    commit_log,
+    committed_files,
+    last_manifest,
+)
 from muntin.spark.checkpoint import publisher as publishing
 from muntin.spark.checkpoint.publisher import STAGING, Publisher
 from muntin.spark.sink.callback import BATCH_BITS, CallbackSink
 from muntin.spark.sink.messages import TaskMessage, outcome_of
 from muntin.spark.sink.registry import SINKS, open_sink
 from muntin.spark.sink.sink import OutputRequest, Sink
+from muntin.spark.store import ObjectPath, locate
+from muntin.spark.store.locate import BACKENDS, bucket
 from muntin.sql import parse_job
 
 PLAN = share(
@@ -45,6 +55,13 @@ every_sink = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(autouse=True)
+def objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Object storage of this process."""
+    monkeypatch.setitem(BACKENDS, "s3", lambda root: MemoryStore())
+    bucket.cache_clear()
+
+
 class Died(Exception):
     """The process ends here."""
 
@@ -55,13 +72,15 @@ class Reader:
     def __init__(self, root: Path):
         self.root = root
         self.calls: list[tuple[str, pa.Table, int]] = []
+        self.objects = f"s3://{root.name.replace('_', '-')}/out"
         self._lines: list[bytes] = []
         self._server = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
 
     def request(self, kind: type[Sink], eager: bool) -> OutputRequest:
         port = self._server.getsockname()[1]
-        output = kind.spelling.replace("DIR", str(self.root / "out")).replace("HOST:PORT", f"127.0.0.1:{port}")
+        output = kind.spelling.replace("s3://BUCKET/DIR", self.objects).replace("HOST:PORT", f"127.0.0.1:{port}")
+        output = output.replace("DIR", str(self.root / "out"))
         if kind is CallbackSink:
             return OutputRequest(callback=lambda *call: self.calls.append(call), eager=eager)
         if kind.scheme == "tcp://":
@@ -83,6 +102,10 @@ class Reader:
         found += [k for name, table, _ in self.calls if name == "q" for k in table["k"].to_pylist()]
         for file in sorted((self.root / "out" / "q").glob("*b*")):
             found += READERS[file.suffix](file)
+        place = locate(self.objects)
+        assert isinstance(place, ObjectPath)
+        for name in committed_files(place, "q"):
+            found += pq.read_table(pa.BufferReader(place.store.read(place / name)))["k"].to_pylist()
         return sorted(found)
 
 
@@ -119,7 +142,7 @@ class Process:
         assert type(opened) is kind
         self.eager = eager
         prefix = f"p{pipeline:03d}-" if pipeline else ""
-        self.sink = opened.attached(pipeline, Publisher(reader.root / f"ckpt{pipeline}", opened.folder, prefix))
+        self.sink = opened.attached(pipeline, opened.open_publisher(reader.root / f"ckpt{pipeline}", prefix))
         self.sink.recover()
         self.sink.prepare(PLAN, Settings())
 
@@ -142,7 +165,7 @@ class Process:
 def check(reader: Reader, sink: Sink, batches: int) -> None:
     """All rows are there, once or at least once as the sink says, and the manifests count them once."""
     wanted = sorted(k for batch in range(batches) for part in range(PARTS) for k in rows_of(batch, part))
-    assert Publisher(sink.publisher.log.folder.parent.parent, sink.folder).last.total_rows == {"q": len(wanted)}
+    assert last_manifest(sink.publisher.log.folder.parent.parent).total_rows == {"q": len(wanted)}
     sink.close()
     got = reader.keys()
     if not sink.stager(99).takes_tables and sink.takes_batches:
@@ -179,7 +202,8 @@ def die_between_manifest_and_renames(patch: pytest.MonkeyPatch) -> None:
     def dies(*_: Any) -> None:
         raise Died
 
-    patch.setattr(publishing.Publisher, "_complete", dies)
+    for kind in (publishing.Publisher, ObjectPublisher):
+        patch.setattr(kind, "_complete", dies)
 
 
 def die_between_two_renames(patch: pytest.MonkeyPatch) -> None:
@@ -245,6 +269,9 @@ def test_a_process_that_dies_while_tasks_stage_leaves_nothing_behind(tmp_path: P
     first.sink.close()
     again = Process(reader, kind, eager)
     assert not list(tmp_path.glob(f"out/{STAGING}/*")), "recovery sweeps it away"
+    if again.sink.objects is not None:
+        files = again.sink.objects.store.files(again.sink.objects / "q")
+        assert [file.name[:11] for file in files if "b0" in file.name] == ["b0000000000"] * PARTS
     again.run(1)
     check(reader, again.sink, 2)
 

@@ -50,6 +50,8 @@ class ParquetObjects(Sink):
         place = locate(request.output or "")
         assert isinstance(place, ObjectPath)
         self.objects = place
+        self._shown: dict[str, pa.Schema] = {}
+        """The columns that each folder shows its readers, as far as this run has written them."""
 
     @classmethod
     def takes(cls, request: OutputRequest) -> bool:
@@ -72,7 +74,6 @@ class ParquetObjects(Sink):
                 self._shown[name] = schema
 
     def open_publisher(self, checkpoint: Location, prefix: str = "") -> Publisher:
-        self._shown: dict[str, pa.Schema] = {}
         return ObjectPublisher(checkpoint, self.objects, prefix)
 
     def stager(self, batch: int) -> Stager:
