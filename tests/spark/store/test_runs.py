@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from muntin.spark.checkpoint import (
     lease,
     open_checkpoint,
     output_log,
+    processes,
     requests,
 )
 from muntin.spark.run import Job, Run
@@ -95,18 +98,20 @@ def on_disk(tmp_path: Path) -> list[Any]:
 def test_rows_are_those_of_a_folder_and_a_later_start_needs_its_uri_only(place: Place, on_disk: list[Any], capsys: Any):
     place.run("available-now")
     before = place.rows()
-    assert before and before == on_disk[: len(before)] and len(before) < len(on_disk)
+    assert before and before == on_disk[: len(before)]
+    place.come(30, 31)
     assert muntin.read_status(place.checkpoint)["state"] == "stopped"
     assert main(["status", "--checkpoint", place.checkpoint]) == 0 and "q" in capsys.readouterr().out
     place.run("bounded", spark_checkpoint=None)
-    assert place.rows() == on_disk
+    after = place.rows()
+    assert after[: len(on_disk)] == on_disk and len(after) == len(on_disk) + 4
     assert {file.name for file in place.half.iterdir()} == {"offsets", "commits", "control"}
-    assert not list(place.root.glob("**/muntin")), "our half is in the bucket"
+    assert not list(place.half.glob("**/muntin")), "our half is in the bucket"
     with pytest.raises(UsageError, match="a bounded run has ended the streams"):
         place.run("bounded")
     connection = duckdb.connect()
     assert muntin.create_views(place.output, connection) == ["p", "q"]
-    assert connection.sql("SELECT count(*) FROM q").fetchone() == (len(on_disk),)
+    assert connection.sql("SELECT count(*) FROM q").fetchone() == (len(after),)
     with pytest.raises(UsageError, match="has no Parquet files of r") as refused:
         muntin.read(place.output, "r")
     assert refused.value.hint == "queries there: p, q"
@@ -164,7 +169,8 @@ def test_a_driver_that_dies_leaves_each_row_once(
         with pytest.raises(MuntinError, match="killed"):
             run.await_termination(60)
     place.store._guards.clear()
-    monkeypatch.setattr(lease, "started", lambda pid: f"later {pid}")
+    for module in (lease, processes):
+        monkeypatch.setattr(module, "started", lambda pid: f"later {pid}")
     place.run("bounded")
     assert place.rows() == on_disk
 
@@ -192,7 +198,7 @@ def test_a_driver_that_was_taken_over_from_ends_and_has_written_nothing(
         run = place.start("available-now")
         with pytest.raises(FencedError, match="another driver has taken over"):
             run.await_termination(60)
-    assert len(place.rows()) < len(on_disk)
+    assert len(place.rows()) < len(on_disk)  # those of the first micro-batch
     others[0].release()
     place.run("bounded")
     assert place.rows() == on_disk
@@ -224,25 +230,28 @@ def test_changes_of_queries_reach_a_job_in_a_bucket(place: Place):
     assert answer is not None and answer.state == "in force" and place.rows("p")
 
 
-def test_an_output_that_is_newer_than_its_checkpoint_is_refused_or_truncated(place: Place, on_disk: list[Any]):
+def test_an_output_that_is_newer_than_its_checkpoint_is_refused_or_truncated(place: Place):
     place.run("available-now")
     store, checkpoint = place.store, locate(place.checkpoint)
     assert isinstance(checkpoint, ObjectPath)
-    kept = CommitLog(checkpoint)
-    last = kept.last().batch
-    rows = place.rows()
-    store.remove(kept._file(last))
-    for name in ("offsets", "commits"):
-        (place.half / name / str(last)).unlink()
-    saved = next(iter(place.session.checkpoints.values()))
-    saved.offsets.pop()
-    saved.committed, saved.state = last - 1, {}
-    with pytest.raises(MuntinError, match=f"is older than its output: its last micro-batch is {last - 1}"):
+    folders = [checkpoint / "muntin", checkpoint / "muntin" / "commits", checkpoint / "muntin" / "plans"]
+    back_up = {file: store.read(file) for folder in folders for file in store.files(folder)}
+    sparks = copy.deepcopy(place.session.checkpoints)
+    shutil.copytree(place.half, place.root / "back-up")
+    place.come(30, 31)
+    place.run("available-now")
+    wanted = place.rows()
+    store.remove_all(checkpoint)
+    for file, data in back_up.items():
+        store.put(file, data)
+    place.session.checkpoints = sparks
+    shutil.rmtree(place.half)
+    shutil.copytree(place.root / "back-up", place.half)
+    with pytest.raises(MuntinError, match="is older than its output: its last micro-batch is 2"):
         place.run("available-now")
     run = place.start("available-now", truncate_output=True)
-    assert any("removed, being newer" in line for line in run.warnings)
-    run.stop()
-    assert len(place.rows()) < len(rows) and place.rows() == rows[: len(place.rows())]
+    assert run.await_termination(60) and any("removed, being newer" in line for line in run.warnings)
+    assert place.rows() == wanted
 
 
 def test_a_long_log_is_folded_and_reads_the_same(memory: ObjectPath, monkeypatch: pytest.MonkeyPatch):

@@ -116,6 +116,7 @@ class Run:
             with self._changing:  # a pipeline that is over at once waits until all have been started
                 self._open()
                 self._router.poll()
+                self._prepare_output()
                 for pipeline in self._pipelines:
                     self._start(pipeline)
                 self._running = True
