@@ -3,7 +3,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-web benches soak golden lint clean
+.PHONY: help setup demo quick test test-web benches cluster soak golden lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -21,10 +21,10 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 	$(VENV)/bin/muntin demo
 
 quick: setup    ## the tests that need neither Spark nor much time
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow and not bench"
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow and not bench and not cluster"
 
 test: setup    ## all tests but those of the benches, those that start Spark included
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench"
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench and not cluster"
 
 test-web: setup    ## the live page in a real browser, which this installs (Debian)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
@@ -32,6 +32,9 @@ test-web: setup    ## the live page in a real browser, which this installs (Debi
 
 benches: setup    ## every bench from the command line to its figures, with little data
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m bench
+
+cluster: setup    ## a cluster of which something dies again and again, and the rows all the same (MUNTIN_KILLS=...)
+	MUNTIN_KILLS=$${MUNTIN_KILLS:-12} $(PY) -m pytest tests/spark/cluster -m cluster -rP
 
 soak: setup    ## 20,000 random jobs over the whole way without Spark, about an hour (MUNTIN_JOBS=...)
 	MUNTIN_JOBS=$${MUNTIN_JOBS:-20000} $(PY) -m pytest tests/whole_way --numprocesses 2 -rP

@@ -153,10 +153,9 @@ def test_the_guide_is_a_job_that_can_be_read():
 
 def shown_commands(page: str) -> list[list[str]]:
     """Every command of Muntin's that a page shows, in its text, its blocks and its comments; one in quotes goes on
-    over several lines."""
-    found = re.findall(
-        r"`muntin ([^`\n]+)`|^(?:\$ |-- +)?muntin ([a-z][^\n\"]*(?:\"[^\"]*\")?)", read(page), re.MULTILINE
-    )
+    over several lines, as one does whose lines end in a backslash."""
+    text = re.sub(r"\\\n *", "", read(page))
+    found = re.findall(r"`muntin ([^`\n]+)`|^(?:\$ |-- +)?muntin ([a-z][^\n\"]*(?:\"[^\"]*\")?)", text, re.MULTILINE)
     lines = [inline or line for inline, line in found]
     return [shlex.split(line) for line in lines if line.split()[0] in COMMANDS]
 

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "muntin"
 HEIGHT = {
     "model": 0,
     "kernels": 1,
+    "formats": 1,
     "plan": 2,
     "sql": 3,
     "core": 3,
@@ -35,6 +36,10 @@ HOME = {
     "starlette": ["web"],
     "uvicorn": ["web"],
     "prometheus_client": ["web"],
+    "fastavro": ["formats"],
+    "google": ["formats"],
+    "confluent_kafka": ["spark"],
+    "nats": ["spark"],
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

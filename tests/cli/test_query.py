@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
-import time
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,9 +11,7 @@ import pytest
 from muntin.cli import query
 from muntin.cli.main import main
 from muntin.spark.checkpoint import requests
-from muntin.spark.checkpoint.durable import FileKind, write_record
 from muntin.spark.checkpoint.requests import Answer
-from muntin.spark.run.status import JobStatus, QueryStatus
 
 HOT = "CREATE QUERY hot AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 min"
 AT, FULL = "2026-01-01T00:00:10+00:00", "2026-01-01T00:01:10+00:00"
@@ -26,65 +21,6 @@ DROPPED = Answer("in force", "hot", "dropped", 4, AT_TIME, freed_rows=1234, free
 ACCEPTED = Answer("accepted", "hot", "added", 3)
 REFUSED = Answer("refused", "hot", error="there is already a query hot", hint="write CREATE OR REPLACE QUERY")
 IN_LOG = "the request waits in the job's log and will be taken up"
-
-
-class Job:
-    """A checkpoint, and the process that seems to run on it."""
-
-    def __init__(self, folder):
-        self.checkpoint, self.taken = folder, []
-        self._over = threading.Event()
-        (folder / "muntin").mkdir(parents=True)
-        self.status("running")
-
-    def status(self, state, **queries):
-        shown = {name: QueryStatus(**query) for name, query in queries.items()}
-        status = JobStatus("endless", state, os.getpid(), time.time(), queries=shown)
-        write_record(self.checkpoint / "muntin" / "status.json", FileKind.STATUS, status)
-
-    def answers(self, *answers, then=lambda: None):
-        """Take every request from now on, give these answers one after the other, and do what comes then."""
-
-        def serve():
-            while not self._over.wait(0.01):
-                for request in requests.pending(self.checkpoint):
-                    self.taken.append(request.sql)
-                    for answer in answers:
-                        requests.answer(self.checkpoint, request.id, answer)
-                        requests.finish(self.checkpoint, request.id)
-                        self._over.wait(0.05)
-                    then()
-
-        self._thread = threading.Thread(target=serve, daemon=True)
-        self._thread.start()
-
-    def close(self):
-        self._over.set()
-        if hasattr(self, "_thread"):
-            self._thread.join()
-
-    def files(self):
-        return [p for name in ("requests", "answers") for p in (self.checkpoint / "muntin").glob(f"{name}/*")]
-
-
-@pytest.fixture
-def job(tmp_path):
-    made = Job(tmp_path / "ckpt")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def ask(job, capsys):
-    """Exit code, stdout and stderr of `muntin query ACTION` on the checkpoint of the job."""
-
-    def call(action, *arguments, checkpoint=job.checkpoint):
-        code = main(["query", action, "--checkpoint", str(checkpoint), *arguments])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
 
 
 # -- a job that runs -------------------------------------------------------------------------------------------------
@@ -350,68 +286,3 @@ def test_every_action_explains_itself_with_an_example(capsys, action):
         main(["query", action, "--help"])
     assert leaving.value.code == 0
     assert f"muntin query {action} --checkpoint" in capsys.readouterr().out.split("example", 1)[1]
-
-
-# -- list ------------------------------------------------------------------------------------------------------------
-
-
-def lines(out):
-    return [" ".join(line.split()) for line in out.splitlines()]
-
-
-def test_list_shows_queries_since_when_they_run_and_what_still_waits(job, ask):
-    job.status(
-        "running",
-        warm={"rows": 1, "total_rows": 4321},
-        hot={"rows": 0, "total_rows": 7, "applied_from": AT, "complete_from": FULL, "text": "SELECT 1\n  WINDOW 1 min"},
-    )
-    requests.submit(job.checkpoint, f"{HOT}\n  -- and so on")
-    requests.answer(job.checkpoint, "0-a", ADDED)
-    requests.answer(job.checkpoint, "0-b", ACCEPTED)
-    requests.answer(job.checkpoint, "0-c", REFUSED)
-    code, out, err = ask("list")
-    assert (code, err) == (0, "")
-    assert lines(out)[0] == "job: running"
-    assert "warm 4,321 the beginning the beginning" in lines(out)
-    assert f"hot 7 {AT} {FULL} SELECT 1 WINDOW 1 min" in lines(out)
-    assert lines(out)[-4:] == [
-        f"waiting: {HOT} -- and so on",
-        "accepted, not yet in force: hot (added)",
-        "refused: there is already a query hot",
-        "hint: write CREATE OR REPLACE QUERY",
-    ]
-
-
-def test_list_of_a_job_that_keeps_no_texts_has_no_column_for_them(job, ask):
-    job.status("stopped", warm={"rows": 1, "total_rows": 4321})
-    _, out, _ = ask("list")
-    assert "query rows since complete from" in lines(out)
-    assert "text" not in out
-
-
-def test_list_takes_nothing_out_of_the_mailbox(job, ask):
-    (job.checkpoint / "muntin" / "requests").mkdir()
-    (job.checkpoint / "muntin" / "requests" / "0-damaged.json").write_text("{")
-    before = job.files()
-    assert ask("list")[0] == 0
-    assert job.files() == before
-
-
-def test_list_as_json(job, ask):
-    job.status("stopped", warm={"rows": 1, "total_rows": 4321})
-    id = requests.submit(job.checkpoint, HOT)
-    requests.answer(job.checkpoint, "0-c", REFUSED)
-    code, out, _ = ask("list", "--json")
-    found = json.loads(out)
-    assert (code, found["state"]) == (0, "stopped")
-    assert found["queries"] == {"warm": {"rows": 1, "total_rows": 4321}}
-    waiting, refused = found["requests"]
-    assert (waiting["id"], waiting["state"], waiting["sql"]) == (id, "waiting", HOT)
-    assert abs(waiting["sent"] - time.time()) < 3600
-    assert (refused["id"], refused["state"], refused["hint"]) == ("0-c", "refused", REFUSED.hint)
-
-
-def test_list_of_a_job_that_has_not_begun_is_empty(job, ask):
-    (job.checkpoint / "muntin" / "status.json").rename(job.checkpoint / "muntin" / "job.json")
-    code, out, _ = ask("list")
-    assert (code, lines(out)[0]) == (0, "job: not begun")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.aggregates.test_aggregates import CALLS, GROUPS, HAVING
+from core.aggregates.calls import CALLS, GROUPS, HAVING
 from core.aggregates.test_top import SELECT, VALUES
 from muntin.model import Axis, JoinKind, Side, Window
 from worlds import KEYS, RESIDUALS, SELECTIONS

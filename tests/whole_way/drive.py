@@ -9,7 +9,7 @@ import contextlib
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -37,7 +37,7 @@ from whole_way.tasks import Faults, Killed
 
 ROW = pa.schema(
     [("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64()),
-     ("closed", pa.bool_())]
+     ("closed", pa.bool_()), ("x", pa.int64())]
 )  # fmt: skip
 BEGINNING, END = -(10**9), 10**9
 FAR = 10**12
@@ -62,6 +62,8 @@ class Outcome:
     """The rows of each micro-batch, by stream."""
     idle: list[set[str]] = field(default_factory=list)
     """Of each micro-batch, the streams that it says are idle."""
+    lateness: list[int] = field(default_factory=list)
+    """The lateness of the streams in each micro-batch."""
     rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     """Of each query in the order of its files; empty where rows were only counted."""
     letters: list[dict[str, Any]] = field(default_factory=list)
@@ -136,6 +138,7 @@ class Driver:
 
     def run_once(self, step: Step, mode: str) -> dict[str, Any]:
         """A run over what has come by then; where it dies, another goes on."""
+        self.text = replace(self.text, **step.changes)
         self._feed(step)
         self._change(step)
         try:
@@ -177,7 +180,11 @@ class Driver:
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
         """A process that is killed leaves its hot state behind."""
-        return mock.patch.object(pipeline, "forget_hot", lambda _: None) if step.keeps_hot else contextlib.nullcontext()
+        return (
+            mock.patch.object(pipeline, "forget_everywhere", lambda *_: None)
+            if step.keeps_hot
+            else contextlib.nullcontext()
+        )
 
     def _forgive(self, error: MuntinError) -> None:
         """Only a death that was planned is none of the engine's faults."""
@@ -230,7 +237,7 @@ class Driver:
         assert status["state"] == "ended", status
         last = last_manifest(self.checkpoint)
         found = Outcome(self._batches(), counts=last.total_rows, status=status, asked=self.asked, died=self.died)
-        found.stays, found.idle = self._stays(), self._idle()
+        found.stays, found.idle, found.lateness = self._stays(), self._idle(), self._lateness()
         names = [*self.asked, LETTERS]
         tables = {name: self._tables(name) for name in names}
         found.rows = {name: [row for table in tables[name] for row in tuples(table)] for name in self.asked}
@@ -247,12 +254,22 @@ class Driver:
                 for batch in log.offsets]  # fmt: skip
 
     def _idle(self) -> list[set[str]]:
-        """From the messages that Spark put into micro-batches."""
+        return [{s for m in sent if m["type"] == "idle" for s in m["streams"]} for sent in self._messages()]
+
+    def _lateness(self) -> list[int]:
+        """As the plans that were in force have it, all of which are kept in so short a life."""
+        log, epoch, found = PlanLog(self.checkpoint, self._spec()), 0, list[int]()
+        for sent in self._messages():
+            epoch = max([epoch, *(m["epoch"] for m in sent if m["type"] == "plan")])
+            found.append(log.read(epoch).plan.streams[0].lateness_us)
+        return found
+
+    def _messages(self) -> list[list[dict[str, Any]]]:
+        """The messages that Spark put into each micro-batch."""
         folder = str(control_stream.folder(self.checkpoint))
         texts, log = self.session.texts[folder], self.session.checkpoints[str(self.checkpoint)]
         sent = [from_line(t.strip().encode(), FileKind.CONTROL, None, None, "a message") for t in texts.values()]
-        told = [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]
-        return [{s for m in messages if m["type"] == "idle" for s in m["streams"]} for messages in told]
+        return [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]
 
     def _tables(self, name: str) -> list[pa.Table]:
         if self.text.output == "callable":

@@ -20,6 +20,7 @@ RAW = pa.schema(
     [("job", pa.int64()), ("stream", pa.string()), ("batch", pa.int64()), ("n", pa.int64()), ("ts", pa.int64()),
      ("id", pa.int64()), ("k", pa.int64()), ("g", pa.string()), ("v", pa.int64()), ("closed", pa.bool_())]
 )  # fmt: skip
+BOUNDS = pa.schema([("job", pa.int64()), ("batch", pa.int64()), ("us", pa.int64())])
 IDLE = pa.schema([("job", pa.int64()), ("stream", pa.string()), ("batch", pa.int64())])
 COLUMNS = ("ts", "id", "k", "g", "v")
 LAST = 10**9
@@ -52,7 +53,7 @@ class Judge:
         self._base = duckdb.connect()
         self._base.execute("SET threads = 1")
 
-    def load(self, text: Text, rows: list[dict[str, Any]], idle: list[dict[str, Any]]) -> None:
+    def load(self, rows: list[dict[str, Any]], idle: list[dict[str, Any]]) -> None:
         """Take the raw rows of all jobs of a text, and which micro-batches said that a stream is idle.
 
         Section 1: a row is late if it is before what its stream had come to, or, while that was idle, the other.
@@ -69,16 +70,27 @@ class Judge:
             FROM idle i LEFT JOIN raw r ON r.job = i.job AND r.stream = i.stream AND r.batch >= i.batch
                 AND r.ts IS NOT NULL
             GROUP BY ALL""")
-        self._base.execute(f"""
+
+    def bound(self, text: Text, lateness: list[list[int]]) -> None:
+        """Take the lateness of each micro-batch of each job. A row is late if it is before any frontier so far."""
+        bounds = [{"job": n, "batch": b, "us": us} for n, found in enumerate(lateness) for b, us in enumerate(found)]
+        self._base.register("given", pa.Table.from_pylist(bounds, BOUNDS))
+        self._base.execute("CREATE OR REPLACE TEMP TABLE bounds AS FROM given")
+        self._base.unregister("given")
+        self._base.execute("""
             CREATE OR REPLACE TEMP TABLE seen AS
             SELECT r.*, CASE
                 WHEN ts IS NULL THEN 'null_time'
                 WHEN ts < greatest(
-                    (SELECT max(ts) FROM raw e WHERE e.job = r.job AND e.stream = r.stream AND e.batch < r.batch),
-                    (SELECT max(e.ts) FROM raw e JOIN waits w ON e.job = w.job AND e.stream != w.stream
+                    (SELECT max(e.ts - b.us) FROM raw e JOIN bounds b ON b.job = e.job AND b.batch >= e.batch
+                     WHERE e.job = r.job AND e.stream = r.stream AND b.batch < r.batch),
+                    (SELECT max(e.ts - b.us) FROM raw e JOIN bounds b ON b.job = e.job AND b.batch = r.batch
+                     WHERE e.job = r.job AND e.stream = r.stream AND e.batch < r.batch),
+                    (SELECT max(e.ts - b.us) FROM raw e JOIN waits w ON e.job = w.job AND e.stream != w.stream
                         AND e.batch < w.until AND w.since < w.until
+                        JOIN bounds b ON b.job = e.job AND b.batch = r.batch
                      WHERE e.job = r.job AND w.stream = r.stream AND e.batch < r.batch AND w.since < r.batch)
-                ) - {text.lateness} THEN 'late'
+                ) THEN 'late'
                 END AS turned_away
             FROM raw r""")
         for name, promise in zip("AB", text.promises, strict=True):

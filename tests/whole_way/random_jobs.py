@@ -16,6 +16,8 @@ from worlds import ORDERINGS
 
 Row = dict[str, Any]
 PROMISES = ("", "marks", "unique", "both")
+ALIKE = ("state-slice", "pull-up")
+"""Strategies that have the same joins."""
 BINDING_US = 1000
 """Longer than any job: a promise binds to the end."""
 
@@ -37,6 +39,8 @@ class Text:
     spare: tuple[Asked, ...]
     output: str
     """"files", "none" or "callable"."""
+    column: str = ""
+    """A column that the streams have and did not declare at first."""
 
     def sql(self, queries: list[Asked]) -> str:
         head = (
@@ -49,8 +53,9 @@ class Text:
         unique = ", UNIQUE (k)" if promise in ("unique", "both") else ""
         marks = " PUNCTUATION WHEN closed" if promise in ("marks", "both") else ""
         binding = f" BINDING {BINDING_US} microseconds" if promise else ""
+        columns = f"ts TIMESTAMP, id BIGINT, {self.column}k BIGINT, g STRING, v BIGINT, closed BOOLEAN{unique}"
         return (
-            f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT, closed BOOLEAN{unique}) "
+            f"CREATE STREAM {name} ({columns}) "
             f"TIMESTAMP BY ts LATENESS {self.lateness} microseconds{marks}{binding} "
             f"WITH (format = 'memory', name = '{name}', maxFilesPerTrigger = '{self.per_trigger}');\n"
         )
@@ -69,6 +74,8 @@ class Step:
     """A stream that is found idle after all this."""
     kill: str | None = None
     keeps_hot: bool = False
+    changes: dict[str, Any] = field(default_factory=dict)
+    """Fields of the text that are others from this start on."""
 
 
 @dataclass
@@ -145,10 +152,24 @@ def random_life(text: Text, number: int) -> Life:
                 step.drops = [present.pop(dice.randrange(1, len(present)))]
         if online and silent and dice.random() < 0.6:
             step.idle = silent
+        if n and not online and dice.random() < 0.5:
+            step.changes = _other_job(dice, text)
         if wild and dice.random() < 0.6:
             step.kill, step.keeps_hot = dice.choice(["task", "publish", "rename", "commit"]), dice.random() < 0.5
         steps.append(step)
     return Life(text, number, steps, online, 0.15 if wild else 0.0)
+
+
+def _other_job(dice: random.Random, text: Text) -> dict[str, Any]:
+    """What a job file may have otherwise at its next start."""
+    found: dict[str, Any] = {}
+    if dice.random() < 0.6:
+        found["lateness"] = dice.choice([0, 2, 6, 20])
+    if text.strategy in ALIKE and dice.random() < 0.5:
+        found |= {"strategy": dice.choice(ALIKE), "chain": "auto"}
+    if dice.random() < 0.4:
+        found["column"] = "x BIGINT, "
+    return found
 
 
 def _file(dice: random.Random, ids: Any, text: Text, low: int, sparse: bool) -> list[Row]:
@@ -164,4 +185,5 @@ def _row(dice: random.Random, ids: Any, text: Text, low: int) -> Row:
         "g": dice.choice(["x", "y", None]),
         "v": dice.choice([0, 1, 2, 3, None]),
         "closed": any(text.promises) and dice.random() < 0.2,
+        "x": low,
     }

@@ -38,7 +38,7 @@ KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", 
          "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
          "promises unique", "promises both", "killed at task", "killed at publish", "killed at rename",
          "killed at commit", "tasks tried again", "added", "dropped", "changed online", "idle", "band", "empty band",
-         "JOIN", *JOINS)  # fmt: skip
+         "another lateness", "another strategy", "another column", "JOIN", *JOINS)  # fmt: skip
 """What some hundred jobs meet, if the random ones are as they should be."""
 
 
@@ -82,8 +82,9 @@ def test_the_judges_agree_with_each_other_where_no_job_runs():
         batches = [
             {s: rows[n] for s, rows in step.items()} for step in files for n in range(min(map(len, step.values())))
         ]
-        outcome = Outcome(batches, [set() for _ in batches])
-        judge.load(text, raw_rows(0, outcome), [])
+        outcome = Outcome(batches, [set() for _ in batches], lateness=[text.lateness for _ in batches])
+        judge.load(raw_rows(0, outcome), [])
+        judge.bound(text, [outcome.lateness])
         told = Oracle(text, outcome)
         for q in (*text.queries, *text.spare):
             want, other = told.answer(q), judge.answer(text, q)[0]

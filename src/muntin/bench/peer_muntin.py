@@ -49,16 +49,24 @@ def play(spark: Any, spec: JobSpec, place: Path, output: bool, told: Reported | 
     return run
 
 
+def executor_confs(executors: int) -> dict[str, str]:
+    """So many executors with one core each."""
+    return {"spark.executor.cores": "1", "spark.cores.max": str(executors), "spark.executor.memory": "1g"}
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--format", default="parquet")
     parser.add_argument("--output", action="store_true")
     parser.add_argument("--shards", type=int)
+    parser.add_argument("--master")
+    parser.add_argument("--executors", type=int, default=1)
     args = parser.parse_args(arguments)
     workload = Workload.from_json((args.folder / "workload.json").read_text())
     spec = parse_job(workload.job_sql(args.folder, args.format, args.shards))
-    spark = open_session(shards=args.shards)
+    confs = executor_confs(args.executors) if args.master else {}
+    spark = open_session(args.master, shards=args.shards, confs=confs)
     with tempfile.TemporaryDirectory(dir=args.folder, ignore_cleanup_errors=True) as scratch:
         began, rehearsals = time.monotonic(), 0
         while time.monotonic() - began < REHEARSAL_S:

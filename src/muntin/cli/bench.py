@@ -24,11 +24,12 @@ BENCHES = {
     "sharing": "500 queries against one, each strategy and chain against the others",
     "spark": "against Spark's own joins: one per query, and one for all",
     "flink": "against Flink's interval joins, which are fetched from PyPI on first use",
+    "cluster": "two executors with one core each against one, on a standalone cluster of this machine",
     "scale": "against shards, state, queries, partners and rows; a model of more cores",
 }
 DEFAULT_WORKLOADS = ("selective", "dense")
 LEAST_ROWS = 1_000
-IN_PROCESSES = ("spark", "flink", "scale")
+IN_PROCESSES = ("spark", "flink", "scale", "cluster")
 """Benches that run each contender in a process of its own."""
 NEED_SPARK = ("changes", "outer", "promises", "schedule")
 
@@ -38,7 +39,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer rounds")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     parser.add_argument("--no-spark", action="store_true", help="leave out what needs Spark")
-    group = parser.add_argument_group("spark, flink, scale")
+    group = parser.add_argument_group("spark, flink, scale, cluster")
     group.add_argument(
         "--workload",
         action="append",
@@ -112,6 +113,8 @@ def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
     ledger = Ledger(args.save / f"{name}.json" if args.save else None, args.resume)
     rows = args.rows or (against.QUICK_ROWS if args.quick else ROWS)
     terms = Terms(rows / ROWS, 60 * args.minutes, ledger, tell, tuple(map(pattern, args.only or ())))
+    if name == "cluster":
+        return dict(import_module("muntin.bench.cluster").measure(terms))
     if name == "scale":
         figures, draw = scale.measure(terms), picture.lines
     else:
@@ -127,7 +130,7 @@ def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
 def show(name: str, figures: dict[str, Any]) -> None:
     if name == "scale":
         show_scale(figures)
-    elif name in IN_PROCESSES:
+    elif name in ("spark", "flink"):
         show_against(figures)
     else:
         print(import_module(f"muntin.bench.{name}").render(figures) + "\n")

@@ -27,6 +27,7 @@ examples:
   muntin run data/job.sql --output none --available-now                    count the rows and discard them
   muntin run data/job.sql --output out --checkpoint ckpt --web             with a live page on this machine
   muntin run job.sql --output out --checkpoint ckpt --conf spark.driver.memory=8g --log-level warn
+  muntin run job.sql --output out --checkpoint ckpt --master spark://host:7077 --ship muntin.tar.gz
   muntin run job.sql --output out --checkpoint ckpt --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0
 
 In a folder, each query's rows land in DIR/<query>/ and rows that were turned away in DIR/_dead_letters/. Started
@@ -80,6 +81,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     web_options(parser)
     spark = parser.add_argument_group("Spark").add_argument
     spark("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
+    spark("--ship", type=Path, metavar="FILE", help="what `muntin package` made, for executors that lack Muntin")
     spark("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; may be repeated")
     spark("--packages", metavar="GROUP:NAME:VERSION,...", help="Maven packages, such as Spark's source for Kafka")
     spark("--log-level", choices=LOG_LEVELS, default="off", help="what of Spark's own log to show (%(default)s)")
@@ -103,7 +105,7 @@ def execute(args: argparse.Namespace) -> int:
         spec = read_job(args.job)
         check_job(spec)  # a mistake shows at once, not after Spark has started
         check_web(args.web)
-        confs = spark_confs(args.conf, args.packages)
+        confs = shipped(args.ship, args.master, spark_confs(args.conf, args.packages))
         status, progress = dict[str, Any](), ProgressLine(args.quiet, spec.streams.values())
         if signals.caught is None:
             with progress:
@@ -145,6 +147,18 @@ def spark_confs(given: list[str], packages: str | None) -> dict[str, str]:
             raise UsageError(f"--packages: {wrong[0]!r} is not GROUP:NAME:VERSION", hint="put commas between packages")
         confs[PACKAGES] = ",".join(filter(None, [confs.get(PACKAGES), packages]))
     return confs
+
+
+def shipped(archive: Path | None, master: str | None, confs: dict[str, str]) -> dict[str, str]:
+    """The settings with which executors get an archive of Muntin."""
+    if archive is None:
+        return confs
+    from muntin.spark.cluster import shipping_confs
+    from muntin.spark.session import is_one_process
+
+    if master is None or is_one_process(master):
+        raise UsageError("--ship is for executors on other machines", hint="name a cluster: --master spark://HOST:PORT")
+    return shipping_confs(archive, confs)
 
 
 def run_job(

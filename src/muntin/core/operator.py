@@ -34,7 +34,7 @@ import pyarrow as pa
 from muntin.core import limits
 from muntin.core.aggregates import GroupState, GroupValues, KeyEnds
 from muntin.core.arrivals import NumberedRows, sort_out
-from muntin.core.batch import Arrivals, Counters
+from muntin.core.batch import Arrivals, Counters, row_schema
 from muntin.core.invariants import assert_invariants
 from muntin.core.join import EVERYBODY, Judge, QueryRequirements
 from muntin.core.operator_parts import OperatorParts
@@ -44,7 +44,7 @@ from muntin.core.results import FoundPairs
 from muntin.core.schedule import ScheduledWork
 from muntin.core.selections import per_class
 from muntin.core.step import ChangeOutcome, Step, StepInProgress
-from muntin.core.storage import RANGE_BITS, Memory
+from muntin.core.storage import RANGE_BITS, Memory, with_columns
 from muntin.kernels.arrays import UInt64s
 from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order, together
 from muntin.model import Side
@@ -345,17 +345,18 @@ class Operator(OperatorParts):
         self = cls(join, memory, policy, meta)
         for kind, side, base, name in self.chunks:
             if kind.has_rows:
-                self.intake.hold(kind, side, base, chunks[name], self.selections[side].classify(chunks[name]))
-        rows = self._take(self.progress.passed, self.progress.recount(self.chunks, chunks))
+                rows = with_columns(chunks[name], row_schema(join, side))  # some may have come with fewer
+                self.intake.hold(kind, side, base, rows, self.selections[side].classify(rows))
+        joined = self._take(self.progress.passed, self.progress.recount(self.chunks, chunks))
         self.intake.leave(self.release)
         now, (left, right) = np.array(self.progress.places), self.selections
         retentions = per_class(left.retention, right.retention)
-        live = rows.kept & (now[rows.side] - rows.at < retentions[rows.side, rows.cls])
+        live = joined.kept & (now[joined.side] - joined.at < retentions[joined.side, joined.cls])
         self.promises.restore(self.view, self.chunks, chunks)
         for side in Side:
-            live &= (rows.side != side) | ~np.isin(rows.row, self.promises.dead_rows(side))
-        self.state.load(Rows._make(a[live] for a in rows))
-        self.matches.restore(rows, self.release, self.selections, self.payload, self.chunks, chunks)
+            live &= (joined.side != side) | ~np.isin(joined.row, self.promises.dead_rows(side))
+        self.state.load(Rows._make(a[live] for a in joined))
+        self.matches.restore(joined, self.release, self.selections, self.payload, self.chunks, chunks)
         self._find_again(self.aggregates.states)
         self.finals.restore(join, meta.finals, self.chunks, chunks)
         self.promises.find_last_rows(self.view)

@@ -4,6 +4,9 @@ Numba tells stale machine code by the file that a function stands in, but our ke
 inlined. So the machine code lies in a folder that bears the digest of all kernel sources: whoever changes one of them
 gets a new folder. The process that makes a folder removes those of other digests. A process that is still at work with
 one of these makes it again when it compiles.
+
+Numba also files machine code by where the sources lie. Ours has a place of its own instead (`CodeFolder`): a package
+that was shipped lies elsewhere on each executor, and brings its machine code along.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numba
+from numba.core.caching import _CacheLocator
 
 Kernel: TypeAlias = Callable[..., Any]
 SOURCES = Path(__file__).parent
@@ -61,18 +65,43 @@ def code_folder(sources: Path, roots: Iterable[Path]) -> Path | None:
 
 
 FOLDER = code_folder(SOURCES, possible_roots(SOURCES))
+
+
+class CodeFolder(_CacheLocator):  # type: ignore[misc]
+    """Tells Numba where machine code is: in the folder of these sources, wherever they lie."""
+
+    def __init__(self, function: Kernel):
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, py_func: Kernel, py_file: str) -> CodeFolder:
+        return cls(py_func)
+
+    def get_cache_path(self) -> str:
+        return str(FOLDER)
+
+    def get_source_stamp(self) -> str:
+        """All sources are in the name of the folder."""
+        assert FOLDER is not None
+        return FOLDER.name
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+LOCATOR = f"{__name__}.{CodeFolder.__name__}"
 inlined: Callable[[Kernel], Kernel] = numba.njit(inline="always")
 """A part of other kernels: its code is copied to where it is called."""
 
 
 def _compiled(function: Kernel, **options: bool) -> Kernel:
     """Compile a function when it is first called, and keep its machine code for other processes."""
-    elsewhere = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(FOLDER)
+    usual = numba.config.CACHE_LOCATOR_CLASSES
+    numba.config.CACHE_LOCATOR_CLASSES = LOCATOR
     try:
         compiled: Kernel = numba.njit(cache=FOLDER is not None, **options)(function)
     finally:
-        numba.config.CACHE_DIR = elsewhere
+        numba.config.CACHE_LOCATOR_CLASSES = usual
     return compiled
 
 

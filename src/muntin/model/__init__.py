@@ -24,6 +24,7 @@ from muntin.model.job import (
 )
 from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.types import Field, Schema, common_type, is_numeric
+from muntin.model.values import ValueFormat
 
 __all__ = [
     "AUTO",
@@ -52,6 +53,7 @@ __all__ = [
     "SqlError",
     "Stream",
     "UsageError",
+    "ValueFormat",
     "Window",
     "common_type",
     "is_numeric",

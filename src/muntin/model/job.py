@@ -15,6 +15,7 @@ from typing import Literal
 
 from muntin.model.punctuation import Punctuation
 from muntin.model.types import Schema
+from muntin.model.values import ValueFormat
 
 
 class Side(IntEnum):
@@ -53,6 +54,10 @@ class Stream:
     """For how long a promise binds; None: for the longest window that the stream is joined with."""
     time_expr: Expr | None = None
     """What gives the event time, over the columns of a left side; None where a column has it."""
+    value: ValueFormat | None = None
+    """How its columns come out of the source's `value`; None where the source has them."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Columns that do not come out of the value, and what the source calls them."""
 
 
 class Op(StrEnum):

@@ -1,7 +1,7 @@
 """From a job to shared joins: which queries share a join, where its state is cut, who reads which slice."""
 
 from muntin.plan.choose import make_plan
-from muntin.plan.evolve import covers, evolve, reporting
+from muntin.plan.evolve import covers, evolve, redivides, reporting
 from muntin.plan.joins import Partition, Plan, SharedJoin, Slice
 from muntin.plan.strategies import share
 
@@ -13,6 +13,7 @@ __all__ = [
     "covers",
     "evolve",
     "make_plan",
+    "redivides",
     "reporting",
     "share",
 ]

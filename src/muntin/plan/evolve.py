@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from muntin.model import JobSpec, Query, Side
+from muntin.model import AUTO, JobSpec, Query, Side
 from muntin.plan.choose import make_plan
 from muntin.plan.joins import Plan, SharedJoin
 from muntin.plan.regions import MOST_COMBINATIONS, Predicates
-from muntin.plan.strategies import STRATEGIES
+from muntin.plan.strategies import STRATEGIES, group_queries
 from muntin.plan.traffic import Knowledge
 
 
@@ -20,14 +20,30 @@ def evolve(
 ) -> Plan:
     """The plan for the queries of `spec`; a join that has some of the queries before goes on, with its number.
 
-    `elsewhere` are the streams whose late rows others report.
+    The strategy is that of `spec`, or where it leaves that open, the one in force. `elsewhere` are the streams whose
+    late rows others report.
     """
+    strategy = plan.strategy if spec.settings.strategy == AUTO else spec.settings.strategy
 
     def fresh() -> Plan:
-        return make_plan(replace(spec, settings=replace(spec.settings, strategy=plan.strategy)), knowledge)
+        return make_plan(replace(spec, settings=replace(spec.settings, strategy=strategy)), knowledge)
 
-    changed = STRATEGIES[plan.strategy].change(plan, spec, fresh)
+    changed = STRATEGIES[strategy].change(plan, spec, fresh)
     return replace(changed, joins=tuple(_reporting(plan, changed.joins, elsewhere)))
+
+
+def redivides(plan: Plan, spec: JobSpec) -> bool:
+    """Whether the strategy of `spec` has other joins for the queries of a plan than that plan, and not only other
+    slices: rows that one join keeps would have to be in several, or the other way round."""
+    if spec.settings.strategy in (AUTO, plan.strategy):
+        return False
+    fresh = STRATEGIES[spec.settings.strategy].plan(group_queries(replace(spec, queries=plan.queries)))
+    return sorted(map(_share, plan.joins)) != sorted(map(_share, fresh.joins))
+
+
+def _share(join: SharedJoin) -> tuple[list[str], bool]:
+    """Which queries a join has, and whether it is for all rows of its streams."""
+    return sorted(query.name for query in join.queries), join.partitions == (None, None)
 
 
 def reporting(plan: Plan, elsewhere: Collection[str]) -> Plan:

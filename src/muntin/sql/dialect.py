@@ -1,10 +1,10 @@
 """The grammar: Spark's dialect of sqlglot plus the statements and clauses of a job file.
 
     SET name = value
-    CREATE STREAM name (column type, ..., [UNIQUE (column, ...)]) TIMESTAMP BY column | expression
-      [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
+    CREATE STREAM name (column type [METADATA [FROM 'name']], ..., [UNIQUE (column, ...)])
+      TIMESTAMP BY column | expression [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
       [PUNCTUATION WHEN condition [FOR * | FOR column [BETWEEN x AND y | IN ([x, ...])]]] [BINDING d]
-      WITH (option = 'value', ...)
+      [VALUE FORMAT name [(option = 'value', ...)]] WITH (option = 'value', ...)
     CREATE [OR REPLACE] QUERY name AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
@@ -57,6 +57,7 @@ from muntin.sql.tree import (
     SetOption,
     StreamRef,
     Unique,
+    ValueFormatClause,
 )
 from muntin.sql.values import ValueParser
 
@@ -188,8 +189,17 @@ class MuntinParser(ValueParser):
             if self._curr and self._curr.token_type == TokenType.VAR:
                 self._fail(f"the type {self._curr.text} is not known", TYPES_HINT)
             self._fail(f"expected the type of column {name.name}", hint)
-        node: ColumnType = self.expression(ColumnType(this=name, type=kind))
+        metadata = self._parse_metadata(name) if self._match_text_seq("METADATA") else None
+        node: ColumnType = self.expression(ColumnType(this=name, type=kind, metadata=metadata))
         return node
+
+    def _parse_metadata(self, name: exp.Identifier) -> exp.Expr:
+        """What the source calls a column that does not come out of the value."""
+        if not self._match(TokenType.FROM):
+            return name.copy()
+        if not self._curr or self._curr.token_type != TokenType.STRING:
+            self._fail("expected a name in quotes after FROM", f"write {name.name} STRING METADATA FROM 'key'")
+        return self._parse_plain_value()
 
     def _parse_unique_columns(self) -> Unique:
         start = self._curr
@@ -236,11 +246,13 @@ class MuntinParser(ValueParser):
             return "punctuation", self._parse_punctuation()
         if self._match_text_seq("BINDING"):
             return "binding", self._parse_duration()
+        if self._match_text_seq("VALUE", "FORMAT"):
+            return "value", self._parse_value_format()
         if self._match(TokenType.WITH):
             return "options", self._parse_wrapped_csv(self._parse_option)
         hint = (
             "after the columns come TIMESTAMP BY column, LATENESS d, IDLE AFTER d, RATE n PER SECOND, PUNCTUATION WHEN "
-            "condition, BINDING d and WITH (...)"
+            "condition, BINDING d, VALUE FORMAT name and WITH (...)"
         )
         self._fail(f"unexpected {self._curr.text}", hint)
 
@@ -253,6 +265,15 @@ class MuntinParser(ValueParser):
         if node is None:
             self._fail("expected the event time's column", "write TIMESTAMP BY ts, or TIMESTAMP BY timestamp_millis(t)")
         return self._marked(start, EventTime(this=node))
+
+    def _parse_value_format(self) -> ValueFormatClause:
+        start = self._prev
+        if not self._curr or self._curr.token_type == TokenType.WITH:
+            self._fail("expected a format after VALUE FORMAT", "write VALUE FORMAT JSON")
+        name = self._parse_name("a format after VALUE FORMAT")
+        has_options = self._curr and self._curr.token_type == TokenType.L_PAREN
+        options = self._parse_wrapped_csv(self._parse_option) if has_options else []
+        return self._marked(start, ValueFormatClause(this=name, expressions=options))
 
     def _parse_option(self) -> Option:
         start = self._curr

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from muntin.formats import FORMATS
 from muntin.model.types import TYPES
 from muntin.plan.functions import AGGREGATES, AggregateFunction
 from muntin.sql import dialect
@@ -35,6 +36,10 @@ no USING, and its ON has to say `A.ts >= B.ts` or `A.ts > B.ts`. AND joins sever
 Where TIMESTAMP BY is an expression, queries write it with the alias: `timestamp_millis(B.t) <
 timestamp_millis(A.t) + INTERVAL 1 HOUR`. Of `timestamp_seconds`, `timestamp_millis` and
 `timestamp_micros` of a column of whole numbers, the numbers do, too: `B.t < A.t + 3600000`."""
+_VALUES = """\
+Values of messages, for `VALUE FORMAT`. A column with `METADATA` does not come out of the value: it
+is what the source itself calls so, as `key`, `timestamp`, `offset` or `headers.NAME`
+([sources.md](sources.md))."""
 _SHOWN = ("bigint", "double", "decimal(10,2)", "string", "timestamp", "boolean")
 """The types for which the results of aggregates are shown."""
 _FAMILIES = {
@@ -56,6 +61,7 @@ def _lines() -> Iterator[str]:
     yield from (_INTRODUCTION, "", "## Statements", "", "```", *_grammar(), "```", "", _CONDITIONS, "")
     yield from ("Durations are `5 s`, `250 milliseconds`, `1 min`, `12 hours`, `1 day`. Types of columns:", "")
     yield from ("```", *_wrapped([*TYPES, "decimal(p,s)", "array<t>", "map<k,v>", "struct<f:t>"]), "```", "")
+    yield from (_VALUES, "", *_table(("format", "options", "is written, too"), _formats()), "")
     yield from ("## Functions", "", "`= x` is what stands for an argument that is left out, `...` repeats one.", "")
     for family in (*_FAMILIES, _OTHERS):
         yield from (f"### {family}", "", *_table(("function", "result"), _functions(family)), "")
@@ -127,6 +133,17 @@ def _default(setting: Setting) -> str:
     if isinstance(setting.default, bool):
         return "on" if setting.default else "off"
     return "none" if setting.default is None else str(setting.default)
+
+
+def _formats() -> list[tuple[str, ...]]:
+    return [
+        (
+            f"`{name.upper()}`",
+            "; ".join(f"`{option}`: {said}" for option, said in kind.options.items()) or "none",
+            "yes" if kind.writes else "no",
+        )
+        for name, kind in FORMATS.items()
+    ]
 
 
 def _limits() -> list[tuple[str, ...]]:

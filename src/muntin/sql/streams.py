@@ -13,6 +13,7 @@ from muntin.sql.nested import unfold_fields
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.punctuate import StreamNames, bind_punctuation, bind_unique
 from muntin.sql.tree import CreateStream, EventTime
+from muntin.sql.value_formats import metadata_of, value_format
 
 _TIME_HINT = "the event time is a TIMESTAMP or TIMESTAMP_NTZ; write timestamp_millis(t), to_timestamp(s) or the like"
 
@@ -36,6 +37,8 @@ def bind_stream(sql: SqlText, name: str, statement: CreateStream) -> Stream:
         unique=bind_unique(sql, name, schema, statement.args.get("unique")),
         binding_us=_binding_us(sql, statement),
         time_expr=time_expr,
+        value=value_format(sql, statement),
+        metadata=metadata_of(sql, statement),
     )
 
 

@@ -48,9 +48,15 @@ class SetOption(exp.Expression):
 
 
 class ColumnType(exp.Expression):
-    """A column of CREATE STREAM."""
+    """A column of CREATE STREAM; `metadata` is what its source calls it, where it does not come out of the value."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "type": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "type": True, "metadata": False}
+
+
+class ValueFormatClause(exp.Expression):
+    """`VALUE FORMAT this (expressions)`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
 
 
 class Option(exp.Expression):
@@ -82,6 +88,7 @@ class CreateStream(exp.Expression):
         "punctuation": False,
         "binding": False,
         "unique": False,
+        "value": False,
         "options": False,
     }
 

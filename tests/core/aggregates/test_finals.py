@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.aggregates.test_aggregates import GROUPS, drawn, tuples
+from core.aggregates.calls import GROUPS
+from core.aggregates.test_aggregates import drawn, tuples
 from core.punctuations.test_promises import MARKS, many, rows
 from core.punctuations.test_punctuations import MARKED, Judge, worlds
 from core.punctuations.test_punctuations import job as promising

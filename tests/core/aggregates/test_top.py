@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.aggregates.test_aggregates import GROUPS, PLAIN, both, come_and_go, pairs_of, simulate, tuples
+from core.aggregates.calls import GROUPS, both
+from core.aggregates.test_aggregates import PLAIN, come_and_go, pairs_of, simulate, tuples
 from muntin import oracle
 from muntin.core.aggregates import labels
 from muntin.core.batch import stream_schema

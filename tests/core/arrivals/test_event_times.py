@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from muntin import oracle
 from muntin.core.arrivals.frontiers import FOREVER
 from muntin.core.policy import LimitError
+from muntin.formats import json_lines
 from muntin.model import Axis, Window
 from muntin.model.event_time import EARLIEST_US, LATEST_US, time_text
 from muntin.spark.ingest import event_time
-from muntin.spark.sink.json_lines import json_lines
 from muntin.sql import parse_job
 from muntin.sql.duration import LIMIT_US
 from muntin.testing.local_job import LocalJob

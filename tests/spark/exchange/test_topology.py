@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 from muntin.bench.workload import WORKLOADS, selections, uniform
 from muntin.core.policy import Policy
+from muntin.model import MuntinError
 from muntin.plan import make_plan
+from muntin.spark.exchange.build import BUILD, digest_of
 from muntin.spark.exchange.topology import Topology
 from muntin.spark.shard.processor import JoinProcessor
 from muntin.sql import parse_job
@@ -36,3 +39,23 @@ def test_a_worker_unpacks_it_once():
     assert first == made
     assert first is second
     assert pickle.loads(pickle.dumps(replace(made, shards=3))).shards == 3
+
+
+def test_an_executor_with_another_build_is_refused_by_name(monkeypatch):
+    """The driver's build goes with the topology, and is looked at before anything else is unpacked."""
+    monkeypatch.setattr("muntin.spark.exchange.topology.BUILD", "0.0.9 (sources 00000000)")
+    packed = pickle.dumps(JoinProcessor(topology(3)))
+    with pytest.raises(MuntinError, match=rf"{re.escape(BUILD)}, the driver has 0\.0\.9 \(sources 00000000\)") as said:
+        pickle.loads(packed)
+    assert "muntin package" in str(said.value.hint)
+
+
+def test_a_build_is_known_by_names_and_contents_of_all_sources(tmp_path):
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "one.py").write_text("1")
+    seen = {digest_of(tmp_path)}
+    (tmp_path / "room" / "one.py").write_text("2")
+    seen.add(digest_of(tmp_path))
+    (tmp_path / "room" / "one.py").rename(tmp_path / "room" / "two.py")
+    seen.add(digest_of(tmp_path))
+    assert len(seen) == 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -111,9 +113,18 @@ def test_arrays_begin_with_a_cache_line(tmp_path):
 
 
 def test_a_finished_job_leaves_nothing_and_takes_what_was_abandoned_long_ago(tmp_path, monkeypatch):
-    monkeypatch.setattr(hot_module, "hot_root", lambda checkpoint_id: tmp_path / checkpoint_id)
+    monkeypatch.setattr(hot_module, "hot_root", lambda checkpoint_id, local: tmp_path / checkpoint_id)
     for name in ("mine", "other", "abandoned"):
         HotState(tmp_path / name, 1).begin()
     os.utime(tmp_path / "abandoned", (0, 0))
     hot_module.forget_hot("mine")
     assert [p.name for p in tmp_path.iterdir()] == ["other"]
+
+
+def test_it_lies_beside_the_blocks_of_spark_for_the_driver_and_for_its_workers(tmp_path, monkeypatch):
+    """A worker is told the folder of the blocks, and which of several is its first; the driver the folder above."""
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    assert hot_module.local_folder() == Path(tempfile.gettempdir())
+    for told in (f"{tmp_path}/blockmgr-1", f"{tmp_path}/blockmgr-1,/elsewhere/blockmgr-2", str(tmp_path)):
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", told)
+        assert hot_module.hot_root("job") == tmp_path / f"muntin-{os.getuid()}" / "job"

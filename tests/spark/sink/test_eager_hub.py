@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.core.results import OUTPUT_TS
+from muntin.formats import json_lines
 from muntin.model import MuntinError
 from muntin.plan import share
 from muntin.spark.shard.eager_sender import ARRIVED, Attempt, EagerSender
 from muntin.spark.sink.eager_hub import EagerHub, Merge, Refused
-from muntin.spark.sink.json_lines import json_lines
+from muntin.spark.sink.hub_place import HubPlace
 from muntin.sql import parse_job
 
 PLAN = share(
@@ -107,7 +108,7 @@ class Listening:
     def __init__(self) -> None:
         self.got: list[tuple[str, pa.Table]] = []
         self.fail = False
-        self.hub = EagerHub("127.0.0.1", True, 1, self.take, lambda epoch: PLAN)
+        self.hub = EagerHub(HubPlace(), True, 1, self.take, lambda epoch: PLAN)
 
     def take(self, name: str, table: pa.Table, batch: int) -> None:
         if self.fail:

@@ -4,7 +4,8 @@ All of it follows from figures of the *whole* streams, which every shard receive
 finds the same.
 
     frontier   no row older than this is accepted any more: the largest event time less the lateness, or, for a stream
-               that is idle, what the other stream has come to; one that has promised to send nothing more is idle
+               that is idle, what the other stream has come to; one that has promised to send nothing more is idle.
+               It never goes back, also where the lateness grows
     believed   the largest event time so far that other rows bear out; a row far beyond it moves no frontier
 """
 
@@ -37,6 +38,7 @@ class FrontierMeta:
     idle: list[bool] = field(default_factory=lambda: [False, False])
     floor: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
     doubted: list[int] = field(default_factory=lambda: [0, 0])
+    reached: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,12 @@ class Frontiers:
         """What the other stream had come to while a stream was idle."""
         self.doubted = list(meta.doubted)
         """Rows turned away as too far ahead since the last one that was believed."""
+        self.reached = list(meta.reached)
+        """What the frontiers had come to when the lateness was another."""
 
     @property
     def meta(self) -> FrontierMeta:
-        return FrontierMeta(self.max_ts, self.min_ts, self.ended, self.idle, self.floor, self.doubted)
+        return FrontierMeta(self.max_ts, self.min_ts, self.ended, self.idle, self.floor, self.doubted, self.reached)
 
     def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> None:
         """Start in the middle of streams that have come to `max_ts`, or while they were idle to `floors`."""
@@ -81,12 +85,19 @@ class Frontiers:
         self.floor = list(floors)
         self.min_ts = max(self.max_ts) if max(self.max_ts) > -FOREVER else FOREVER
 
+    def change(self, lateness_us: tuple[int, int]) -> None:
+        """Go on with another lateness. A frontier never goes back: results up to there have left."""
+        if lateness_us != self._lateness_us:
+            self.reached = [self.own_frontier(side) for side in Side]
+        self._lateness_us = lateness_us
+
     def frontier(self, side: Side) -> int:
         return FOREVER if self.ended[side] else max(self.own_frontier(side), self.floor[side])
 
     def own_frontier(self, side: Side) -> int:
         """The frontier as the rows of the stream itself have it."""
-        return self.max_ts[side] - self._lateness_us[side] if self.max_ts[side] > -FOREVER else -FOREVER
+        own = self.max_ts[side] - self._lateness_us[side] if self.max_ts[side] > -FOREVER else -FOREVER
+        return max(own, self.reached[side])
 
     @property
     def frontiers(self) -> list[int]:

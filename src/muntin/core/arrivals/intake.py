@@ -229,6 +229,8 @@ class Intake:
         self, join: SharedJoin, selections: tuple[Selections, Selections]
     ) -> list[Callable[[Int64s], Int32s] | None]:
         """Go on with other queries; for each side the classes of rows by number where predicates are new."""
+        for side in Side:
+            self.payload[side].widen(stored_schema(join, side))
         found = [self._adopt(side, selections[side]) for side in Side]
         self._join = join
         self._selections = selections

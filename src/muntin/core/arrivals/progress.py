@@ -37,6 +37,9 @@ class ProgressMeta:
     begun: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
     """Of sides whose rows are counted, what the stream had come to when the join began: up to there nobody knows how
     many rows there are."""
+    all_kept_from: int | None = None
+    """From when on all rows are there that a query of any selection wants, where selections decided before what was
+    kept and do so no more."""
 
 
 class JoinProgress:
@@ -48,12 +51,12 @@ class JoinProgress:
         meta: ProgressMeta,
         image: Sequence[RowNumberingImage | None] = (None, None),
     ):
-        left, right = (stream.lateness_us for stream in join.streams)
-        self.streams = Frontiers((left, right), max_ahead_us, meta.streams)
+        self.streams = Frontiers(_lateness(join), max_ahead_us, meta.streams)
         self.release = meta.release
         self.joined = list(meta.joined)
         self._complete_from = dict(meta.complete_from)
         self._begun = list(meta.begun)
+        self._all_kept_from = meta.all_kept_from
         self._numberings = [
             RowNumbering(join.reach(side), memory, meta.row_counts[side], image[side])
             if join.axes[side] is Axis.ROWS
@@ -75,7 +78,15 @@ class JoinProgress:
     @property
     def meta(self) -> ProgressMeta:
         counts = [numbering.counts if numbering else None for numbering in self._numberings]
-        return ProgressMeta(self.streams.meta, self.release, self.joined, counts, self._complete_from, self._begun)
+        return ProgressMeta(
+            streams=self.streams.meta,
+            release=self.release,
+            joined=self.joined,
+            row_counts=counts,
+            complete_from=self._complete_from,
+            begun=self._begun,
+            all_kept_from=self._all_kept_from,
+        )
 
     @property
     def image(self) -> list[RowNumberingImage | None]:
@@ -99,10 +110,14 @@ class JoinProgress:
 
         `kept` names these, and says whether the rows that they want have been kept.
         """
-        at_once = max([self.release + 1, *(ts for ts in self._complete_from.values() if ts is not None)])
+        if self._join.selects and not join.selects and self.has_begun:
+            self._all_kept_from = max(self.streams.max_ts) + 1 + max(map(join.reach, Side))
+        known_from = [ts for ts in (self._all_kept_from, *self._complete_from.values()) if ts is not None]
+        at_once = max([self.release + 1, *known_from])
         new = {q.name: at_once if kept[q.name] else self._filled_from(q) for q in join.queries if q.name in kept}
         known = {**self._complete_from, **new}
         self._complete_from = {q.name: known[q.name] for q in join.queries if q.name in known}
+        self.streams.change(_lateness(join))
         self._follow(join)
         return new
 
@@ -217,3 +232,8 @@ class JoinProgress:
             return self.release + 1
         longest = max(query.window.left, query.window.right)
         return None if Axis.ROWS in query.window.axes else max(self.streams.max_ts) + 1 + longest
+
+
+def _lateness(join: SharedJoin) -> tuple[int, int]:
+    left, right = (stream.lateness_us for stream in join.streams)
+    return left, right

@@ -11,7 +11,7 @@ from muntin.core.storage.chunks import Chunk, ChunkKind, ChunkLog
 from muntin.core.storage.memory import Arrays, Heap, Layout, Memory, SidesImage, Stored, flat
 from muntin.core.storage.merging import first_to_merge
 from muntin.core.storage.slots import Slotted, slot_layout
-from muntin.core.storage.stored_rows import RANGE_BITS, RANGES, StoredRows, TableImage, distinct
+from muntin.core.storage.stored_rows import RANGE_BITS, RANGES, StoredRows, TableImage, distinct, with_columns
 from muntin.core.storage.time_queues import QueueImage, TimeQueue, leave_all, pass_all, take_all
 
 __all__ = [
@@ -43,4 +43,5 @@ __all__ = [
     "table_bytes",
     "take_all",
     "unpack",
+    "with_columns",
 ]

@@ -102,6 +102,18 @@ class StoredRows:
         self._bases.pop(at)
         return self._tables.pop(at), self._classes.pop(at), self._met.pop(at)
 
+    def widen(self, schema: pa.Schema) -> None:
+        """Go on with more columns, which are NULL in the rows that are there."""
+        if schema == self.schema:
+            return
+        self.schema = schema
+        columns = schema.remove(1)  # classes lie beside the tables
+        for n, (name, classes) in enumerate(self._names):
+            wider = self._memory.name("payload")
+            self._tables[n] = self._memory.keep(wider, with_columns(self._tables[n], columns))
+            self._names[n] = wider, classes
+            self._memory.discard(name)
+
     def reclassify(self, becomes: Callable[[pa.Table, Int32s], Int32s]) -> None:
         """Give every row the class that follows from its columns and the class it had."""
         for table, classes in zip(self._tables, self._classes, strict=True):
@@ -200,6 +212,15 @@ class StoredRows:
     def _take(self, at: int, places: Int64s) -> pa.Table:
         rows = self._tables[at].take(pa.array(places))
         return rows.add_column(1, self.schema.field(1), pa.array(self._classes[at][places]))
+
+
+def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of a schema; those that they do not have are NULL."""
+    if rows.schema.equals(schema):
+        return rows
+    there = set(rows.column_names)
+    columns = [rows[f.name] if f.name in there else pa.nulls(rows.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
 
 
 def distinct(numbers: Int64s) -> tuple[Int64s, Int32s]:

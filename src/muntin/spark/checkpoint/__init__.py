@@ -9,6 +9,7 @@ commit micro-batches. `requests` is the mailbox for changes of queries.
 
 from muntin.spark.checkpoint import identity, requests
 from muntin.spark.checkpoint.commit_log import CommitLog, FencedError, last_manifest, read_manifests
+from muntin.spark.checkpoint.compatibility import changed_rules, differences
 from muntin.spark.checkpoint.durable import (
     WHAT_TO_DO,
     DamageError,
@@ -71,8 +72,10 @@ __all__ = [
     "TopKey",
     "answers",
     "as_record",
+    "changed_rules",
     "check_names",
     "committed_files",
+    "differences",
     "from_line",
     "has_driver",
     "id_if_claimed",

@@ -6,10 +6,9 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from muntin.model import Settings, Stream, UsageError
-from muntin.model.records import to_json
+from muntin.spark.checkpoint.compatibility import VALUES, refusals
 from muntin.spark.checkpoint.durable import (
     OTHER_FORMAT,
     FileKind,
@@ -22,7 +21,7 @@ from muntin.spark.checkpoint.durable import (
 )
 from muntin.spark.store import Location, spark_half, store_of
 
-STATE_FORMAT = 8
+STATE_FORMAT = 9
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 FOLDER = "muntin"
 PIPELINES = "pipelines"
@@ -40,11 +39,12 @@ RATE_LIMITS = (
 
 @dataclass(frozen=True)
 class StreamIdentity:
-    """What must stay the same of a stream."""
+    """A stream as the last start declared it."""
 
-    columns: str
+    columns: dict[str, str]
     time: str
     lateness_us: int
+    binding_us: int | None
     format: str
     promises: str
     options: dict[str, str]
@@ -52,47 +52,64 @@ class StreamIdentity:
     @classmethod
     def of(cls, stream: Stream) -> StreamIdentity:
         return cls(
-            columns=", ".join(f"{f.name} {f.type}" for f in stream.schema),
+            columns={f.name: f.type + _metadata(stream, f.name) for f in stream.schema},
             time=stream.time,
             lateness_us=stream.lateness_us,
+            binding_us=stream.binding_us,
             format=stream.format,
             promises=_promises(stream),
-            options={k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS},
+            options={k: v for k, v in sorted(stream.options.items()) if k.lower() not in RATE_LIMITS}
+            | ({VALUES: stream.value.text} if stream.value is not None else {}),
         )
 
 
 @dataclass(frozen=True)
-class FixedSettings:
-    """The settings that must stay the same."""
+class SettingsIdentity:
+    """The settings of the last start of which something follows for the rows of the next one."""
 
     strategy: str
     output_order: str
     shards: int
     punctuations: str
+    max_ahead_us: int | None = None
+    held_limit_bytes: int | None = None
+    on_held_limit: str = "fail"
 
 
 @dataclass(frozen=True)
 class JobIdentity:
-    """`job.json`: all that must stay the same for a checkpoint to stay valid; `streams` are those that it reads.
+    """`job.json`: the job as it was started last; `streams` are those that it reads.
 
-    Queries may come and go (`changes.py`).
+    What of it may be another at the next start, `compatibility.py` says. Queries may come and go (`changes.py`).
     """
 
     streams: dict[str, StreamIdentity]
-    settings: FixedSettings
+    settings: SettingsIdentity
     output: str
     state_format: int = STATE_FORMAT
 
     @classmethod
     def of(cls, streams: Iterable[Stream], strategy: str, settings: Settings, shards: int, output: str) -> JobIdentity:
-        fixed = FixedSettings(strategy, settings.output_order, shards, settings.punctuations)
-        return cls({stream.name: StreamIdentity.of(stream) for stream in streams}, fixed, output)
+        kept = SettingsIdentity(
+            strategy=strategy,
+            output_order=settings.output_order,
+            shards=shards,
+            punctuations=settings.punctuations,
+            max_ahead_us=settings.max_ahead_us,
+            held_limit_bytes=settings.held_limit_bytes,
+            on_held_limit=settings.on_held_limit,
+        )
+        return cls({stream.name: StreamIdentity.of(stream) for stream in streams}, kept, output)
 
     @property
     def is_over(self) -> bool:
         """Whether a pipeline has ended for good: it reads nothing any more. Its folder stays, so that no number comes
         twice."""
         return not self.streams
+
+
+def _metadata(stream: Stream, name: str) -> str:
+    return f" metadata from {stream.metadata[name]}" if name in stream.metadata else ""
 
 
 def _promises(stream: Stream) -> str:
@@ -102,8 +119,6 @@ def _promises(stream: Stream) -> str:
         values = ", ".join(v.sql for v in stream.punctuation.values)
         about = f"{', '.join(stream.punctuation.columns) or 'the key'} {stream.punctuation.pattern} {values}".strip()
         said.append(f"punctuated for {about} when {stream.punctuation.when.sql}")
-    if stream.binding_us is not None:
-        said.append(f"binding {stream.binding_us}")
     return "; ".join(said)
 
 
@@ -112,24 +127,6 @@ def check_names(queries: Iterable[str]) -> None:
     for name in queries:
         if name.startswith((".", "_")) or "/" in name or "\0" in name:
             raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
-
-
-def differences(stored: JobIdentity, wanted: JobIdentity) -> list[str]:
-    """What differs between two identities, one line each."""
-    return _differences(to_json(stored), to_json(wanted), "")
-
-
-def _differences(stored: Any, wanted: Any, where: str) -> list[str]:
-    if stored == wanted:
-        return []
-    if isinstance(stored, dict) and isinstance(wanted, dict):
-        keys = list(dict.fromkeys([*stored, *wanted]))
-        return [d for k in keys for d in _differences(stored.get(k), wanted.get(k), f"{where} {k}".strip())]
-    if stored is None:
-        return [f"{where}: new"]
-    if wanted is None:
-        return [f"{where}: gone"]
-    return [f"{where}: was {stored}, is {wanted}"]
 
 
 def claim_checkpoint(checkpoint: Location, job: JobIdentity) -> str:
@@ -141,13 +138,20 @@ def claim_checkpoint(checkpoint: Location, job: JobIdentity) -> str:
         if _holds(place := spark_half(checkpoint) / "offsets"):
             raise UsageError(f"{place.parent} is the checkpoint of something else", hint="name another `checkpoint=`")
         write_record(file, FileKind.JOB, job, uuid.uuid4().hex)
-    found = differences(_read_job(file), job)
-    if found:
+    stored = _read_job(file)
+    if refused := refusals(stored, job):
         raise UsageError(
-            f"{checkpoint} is the checkpoint of another job:\n" + "\n".join(f"  {line}" for line in found),
+            f"{checkpoint} is the checkpoint of another job:\n" + "\n".join(f"  {line}" for line in refused),
             hint="run the job it belongs to, or start anew with another `checkpoint=` and `output=`",
         )
     return checkpoint_id(checkpoint)
+
+
+def note_start(checkpoint: Location, job: JobIdentity) -> None:
+    """Remember the job as it is started now."""
+    file = _job_file(checkpoint)
+    if _read_job(file) != job:
+        write_record(file, FileKind.JOB, job, checkpoint_id(checkpoint))
 
 
 def _read_job(file: Location) -> JobIdentity:

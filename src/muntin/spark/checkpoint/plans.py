@@ -4,6 +4,8 @@
 
 Queries stand there as they were understood, not as text: what they mean stays the same whatever parses SQL later.
 
+Streams stand there as far as they may change: their columns, and how late and for how long things count.
+
 Epoch 0 is what the job began with; a change of queries or chains writes the next epoch and then a message in the
 control stream that names it. Each shard goes over to it in the micro-batch that brings the message, and remembers its
 epoch in the durable state; a replay finds the same files and does the same. Epochs that no replay can need are removed,
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from muntin.model import Expr, JobSpec, Query, Side
+from muntin.model import Expr, Field, JobSpec, Query, Schema, Side, Stream
 from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
 from muntin.spark.checkpoint.durable import FileKind, read_record, write_record
@@ -48,6 +50,24 @@ class StoredChange:
 
 
 @dataclass(frozen=True)
+class StoredStream:
+    """What may be another with another plan: columns with their types, lateness, for how long promises bind."""
+
+    columns: dict[str, str]
+    lateness_us: int
+    binding_us: int | None
+
+    @classmethod
+    def of(cls, stream: Stream) -> StoredStream:
+        return cls({f.name: f.type for f in stream.schema}, stream.lateness_us, stream.binding_us)
+
+    def applied(self, stream: Stream) -> Stream:
+        """A stream of the job as it was then."""
+        schema = Schema(tuple(Field(name, kind) for name, kind in self.columns.items()))
+        return replace(stream, schema=schema, lateness_us=self.lateness_us, binding_us=self.binding_us)
+
+
+@dataclass(frozen=True)
 class StoredJoin:
     """A shared join in a plan file. A part is a list of (number of a predicate, its truth)."""
 
@@ -75,6 +95,7 @@ class StoredPlan:
     strategy: str
     chain: str
     unused: int
+    streams: dict[str, StoredStream]
     queries: dict[str, Any]
     never: list[str]
     covered: dict[str, bool]
@@ -91,6 +112,7 @@ class StoredPlan:
             strategy=plan.strategy,
             chain=plan.chain,
             unused=plan.unused,
+            streams={stream.name: StoredStream.of(stream) for stream in plan.streams},
             queries={name: to_plain(query) for name, query in plan.queries.items()},
             never=[query.name for query in plan.never],
             covered=dict(epoch.covered),
@@ -165,7 +187,8 @@ class PlanLog:
     def _epoch(self, number: int, stored: StoredPlan) -> Epoch:
         queries = {name: self._query(name, query) for name, query in stored.queries.items()}
         predicates = [from_plain(e) for e in stored.predicates]
-        joins = tuple(self._join(join, queries, predicates) for join in stored.joins)
+        streams = {name: of.applied(self._spec.streams[name]) for name, of in stored.streams.items()}
+        joins = tuple(_join(join, streams, queries, predicates) for join in stored.joins)
         never = tuple(queries[name] for name in stored.never)
         plan = Plan(joins, stored.strategy, stored.chain, never, stored.unused)
         change = stored.change
@@ -177,12 +200,15 @@ class PlanLog:
             self._known[key] = from_plain(stored)
         return self._known[key]
 
-    def _join(self, stored: StoredJoin, queries: Mapping[str, Query], predicates: Sequence[Expr]) -> SharedJoin:
-        mine = tuple(queries[name] for name in stored.queries)
-        left, right = (self._spec.streams[mine[0].stream(side)] for side in Side)
-        keys = tuple(sorted(mine[0].keys, key=lambda k: (k.left.sql, k.right.sql)))
-        parts = _partition(stored.parts[0], predicates), _partition(stored.parts[1], predicates)
-        return SharedJoin(stored.index, (left, right), keys, mine, stored.reports, stored.cuts, stored.selects, parts)
+
+def _join(
+    stored: StoredJoin, streams: Mapping[str, Stream], queries: Mapping[str, Query], predicates: Sequence[Expr]
+) -> SharedJoin:
+    mine = tuple(queries[name] for name in stored.queries)
+    left, right = (streams[mine[0].stream(side)] for side in Side)
+    keys = tuple(sorted(mine[0].keys, key=lambda k: (k.left.sql, k.right.sql)))
+    parts = _partition(stored.parts[0], predicates), _partition(stored.parts[1], predicates)
+    return SharedJoin(stored.index, (left, right), keys, mine, stored.reports, stored.cuts, stored.selects, parts)
 
 
 def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]) -> Partition | None:

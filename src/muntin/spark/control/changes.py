@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from muntin.core.arrivals import is_event_time
 from muntin.model import Change, JobSpec, MuntinError, Query
 from muntin.model.event_time import EPOCH
-from muntin.plan import Plan, covers, evolve, reporting
+from muntin.plan import Plan, SharedJoin, covers, evolve, reporting
 from muntin.plan.joins import meaning
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, ShardChange, requests
@@ -245,15 +245,21 @@ def _moment(us: int | None) -> datetime | None:
 
 
 def _same(before: Plan, plan: Plan) -> bool:
-    """Whether two plans have the same queries, cut in the same places, and report the same."""
+    """Whether two plans have the same queries over the same streams, cut in the same places, and report the same."""
     old, new = (
         {
-            **{j.index: (j.cuts, j.reports, [meaning(q) for q in j.queries]) for j in p.joins},
+            **{j.index: (_rules(j), j.cuts, j.reports, [meaning(q) for q in j.queries]) for j in p.joins},
             "never": [meaning(q) for q in p.never],
+            "strategy": p.strategy,
         }
         for p in (before, plan)
     )
     return old == new
+
+
+def _rules(join: SharedJoin) -> object:
+    """What a join keeps, and what it goes by, of its streams."""
+    return join.selects, [(stream.schema, stream.lateness_us, stream.binding_us) for stream in join.streams]
 
 
 def _covered(before: Plan, plan: Plan, query: Query) -> bool:

@@ -36,10 +36,8 @@ Reports = Sequence[ShardReport]
 
 
 def plan_for(spec: JobSpec, checkpoint: Location | None) -> Plan:
-    """The plan of a job. On a checkpoint, the strategy that it was begun with and the chains that suit what came since.
-
-    The strategy says which joins there are, so it stays; where the states are cut is open at every start.
-    """
+    """The plan of a job. On a checkpoint, the strategy of its last run, where the job leaves that open, and the chains
+    that suit what came since."""
     settled = strategy_of(checkpoint) if checkpoint else None
     if settled is None or checkpoint is None:
         return make_plan(spec)
@@ -47,9 +45,10 @@ def plan_for(spec: JobSpec, checkpoint: Location | None) -> Plan:
 
 
 def strategy_of(checkpoint: Location) -> str | None:
-    """The strategy that a checkpoint was begun with; None for a new one."""
-    stored = stored_job(checkpoint)
-    return None if stored is None else stored.settings.strategy
+    """The strategy of the last run on a checkpoint; None for a new one."""
+    stored = [stored_job(pipeline_folder(checkpoint, number)) for number in pipeline_numbers(checkpoint)]
+    known = [job for job in stored if job is not None]
+    return next((job.settings.strategy for job in (*(j for j in known if not j.is_over), *known)), None)
 
 
 def with_strategy(spec: JobSpec, strategy: str) -> JobSpec:

@@ -2,16 +2,19 @@
 
 `frames` packs and checks everything binary. `partitions` finds group ids that Spark's hash sends where we want them.
 `Topology` is what every task of a job must know: plans, shards, policies. `Briefing` is what it is told beside that for
-one micro-batch. `Address` is where the driver listens.
+one micro-batch. `BUILD` says which Muntin this is, `Address` where the driver listens.
 """
 
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.briefing import Briefing, briefing
+from muntin.spark.exchange.build import BUILD, PACKAGE
 from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, decode, encode
 from muntin.spark.exchange.partitions import partition_id, place_of
 from muntin.spark.exchange.topology import Topology
 
 __all__ = [
+    "BUILD",
+    "PACKAGE",
     "Address",
     "Briefing",
     "Frame",

@@ -14,6 +14,7 @@ from muntin.plan import Plan, SharedJoin
 from muntin.spark.checkpoint import Epoch
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.briefing import briefing
+from muntin.spark.exchange.build import BUILD, refuse_other_build
 from muntin.spark.exchange.partitions import group_id
 
 
@@ -41,8 +42,8 @@ class Topology:
     ahead_of_clock_us: int | None = None
     """How far ahead of the clock of the micro-batch a row may be, in a run without end."""
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Topology], tuple[bytes]]:
-        return _unpacked, (self._packed,)
+    def __reduce__(self) -> tuple[Callable[[str, bytes], Topology], tuple[str, bytes]]:
+        return _unpacked, (BUILD, self._packed)
 
     @cached_property
     def _packed(self) -> bytes:
@@ -87,6 +88,7 @@ class Topology:
 
 
 @lru_cache(maxsize=8)
-def _unpacked(packed: bytes) -> Topology:
-    """The same object for all tasks of a job in one worker."""
+def _unpacked(build: str, packed: bytes) -> Topology:
+    """The same object for all tasks of a job in one worker, which has to be of the same build as the driver."""
+    refuse_other_build(build)
     return Topology(*pickle.loads(zlib.decompress(packed)))

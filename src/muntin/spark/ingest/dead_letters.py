@@ -8,9 +8,11 @@ counts by class. Such a row has the query's name in place of the stream's.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -56,6 +58,29 @@ def malformed(stream: Stream, texts: pa.ChunkedArray) -> pa.Table:
     rows = pa.array([json.dumps({"_corrupt_record": text}) for text in texts.to_pylist()], pa.string())
     reason = f"malformed: not a {stream.format} record of this schema"
     return _as_dead_letters(stream, [reason] * len(rows), rows, pa.nulls(len(rows), pa.int64()))
+
+
+def undecodable(stream: Stream, reasons: Sequence[str], messages: Sequence[dict[str, Any]], value: str) -> pa.Table:
+    """Messages whose `value` is no record of the stream, with their metadata and places. The row has the value as
+    text, or in base64 where it is none."""
+    why = [f"malformed: {reason}" for reason in reasons]
+    rows = [
+        {name.removeprefix("_"): _plain(said) for name, said in message.items() if name != value} | _raw(message[value])
+        for message in messages
+    ]
+    shown = pa.array([json.dumps(row, default=str) for row in rows], pa.string())
+    return _as_dead_letters(stream, why, shown, pa.nulls(len(rows), pa.int64()))
+
+
+def _raw(value: bytes | None) -> dict[str, str | None]:
+    try:
+        return {"value": None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        return {"value_base64": base64.b64encode(value or b"").decode()}
+
+
+def _plain(value: object) -> object:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray, idle: pa.ChunkedArray, other: str) -> pa.Table:

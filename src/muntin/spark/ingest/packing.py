@@ -22,6 +22,7 @@ from muntin.plan import SharedJoin
 from muntin.plan.punctuation import punctuates_no_key
 from muntin.spark.exchange import FrameKind, Topology, encode
 from muntin.spark.ingest import dead_letters
+from muntin.spark.ingest.decoding import decoded
 from muntin.spark.worker import set_aside
 
 CORRUPT = "_corrupt_record"
@@ -122,6 +123,9 @@ def admit(stream: Stream, table: pa.Table, max_ahead_us: int | None = None) -> t
         if pc.any(broken).as_py():
             turned_away.append(dead_letters.malformed(stream, table[CORRUPT].filter(broken)))
             table = table.filter(pc.invert(broken))
+    if stream.value is not None:
+        table, undecodable = decoded(stream, table)
+        turned_away.append(undecodable)
     wanted = stream_schema(stream)
     table = table.select(wanted.names).cast(wanted)
     times = event_times(stream, table)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from muntin.model import Field, Schema, Stream, UsageError
 from muntin.model.types import column_name_fault, is_type
+from muntin.spark.brokers import broker_of, load_messages
+from muntin.spark.ingest.decoding import check_values, source_columns, undecoded
 from muntin.spark.ingest.own_columns import choose_columns
 from muntin.spark.ingest.packing import CORRUPT
 
@@ -25,22 +28,32 @@ def read_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     A source that takes no columns from us refuses them: then it brings its own.
     """
     options = {name: _absolute(value) if name.lower() == "path" else value for name, value in stream.options.items()}
+    if stream.value is not None:
+        return undecoded(stream, _load(spark, stream, options))
     fields = [f"`{f.name}` {f.type}" for f in stream.schema]
     if stream.format.lower() in TEXT_FORMATS and stream.schema.find(CORRUPT) is None:
         fields.append(f"`{CORRUPT}` string")
         options["columnNameOfCorruptRecord"] = CORRUPT
-    reader = spark.readStream.format(stream.format).options(**options)
-    try:
-        return reader.schema(", ".join(fields)).load()
-    except Exception as error:
-        if stream.format.lower() in FILE_FORMATS:
-            raise _unreadable(stream, error) from error
-    try:
-        frame = spark.readStream.format(stream.format).options(**options).load()
-    except Exception as error:
-        raise _unreadable(stream, error) from error
+    if broker_of(stream) is None:
+        reader = spark.readStream.format(stream.format).options(**options)
+        try:
+            return reader.schema(", ".join(fields)).load()
+        except Exception as error:
+            if stream.format.lower() in FILE_FORMATS:
+                raise _unreadable(stream, error) from error
+    frame = _load(spark, stream, options)
     chosen = choose_columns(stream, [Field(f.name, f.dataType.simpleString()) for f in frame.schema.fields])
     return frame.select(*(frame[f"`{name}`"].cast(field.type).alias(field.name) for name, field in chosen))
+
+
+def _load(spark: SparkSession, stream: Stream, options: Mapping[str, str]) -> DataFrame:
+    """A source with the columns that it brings."""
+    if broker_of(stream) is not None:
+        return load_messages(spark, stream, options, source_columns(stream) if stream.value is not None else [])
+    try:
+        return spark.readStream.format(stream.format).options(**options).load()
+    except Exception as error:
+        raise _unreadable(stream, error) from error
 
 
 def check_source(stream: Stream) -> None:
@@ -52,6 +65,10 @@ def check_source(stream: Stream) -> None:
         )
     if stream.format.lower() in FILE_FORMATS and _path(stream) is None:
         raise UsageError(f"stream {stream.name}: format {stream.format} needs a path", hint="WITH (path = '...')")
+    if stream.value is not None:
+        check_values(stream)
+    if (kind := broker_of(stream)) is not None:
+        kind.check(stream)
     if (missing := missing_path(stream)) is not None:
         raise UsageError(f"stream {stream.name}: there is no {missing}", hint="the path is relative to where you are")
 

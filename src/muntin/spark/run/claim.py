@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from muntin.model import Settings, Stream
-from muntin.spark.checkpoint import JobIdentity, identity, remember_spark_half, stored_job
+from muntin.model import Settings, Stream, UsageError
+from muntin.spark.checkpoint import (
+    JobIdentity,
+    changed_rules,
+    differences,
+    identity,
+    last_manifest,
+    remember_spark_half,
+    stored_job,
+)
 from muntin.spark.run import verify
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.verify_objects import take_objects
+from muntin.spark.store import Location, spark_half
 
 
 @dataclass(frozen=True)
@@ -54,3 +63,26 @@ class CheckpointClaim:
         warnings += verify.verify_output(checkpoint, output)
         identity.claim_output(output, checkpoint_id)
         return warnings
+
+    def go_on(self, folder: Location) -> list[str]:
+        """Claim a pipeline that has begun for the job as it is now; what is otherwise than before, one line each."""
+        stored = stored_job(folder)
+        assert stored is not None
+        wanted = self.identity_now(stored)
+        identity.claim_checkpoint(folder, wanted)
+        _refuse_other_rules(folder, stored, wanted)
+        identity.note_start(folder, wanted)
+        return differences(stored, wanted) + changed_rules(stored, wanted)
+
+
+def _refuse_other_rules(folder: Location, stored: JobIdentity, wanted: JobIdentity) -> None:
+    """Refuse other rules for a micro-batch that was published and that Spark runs once more: its rows have gone where
+    the rules of before sent them. Any other micro-batch goes by the new ones."""
+    batch, done = last_manifest(folder).batch, verify.last_number(spark_half(folder) / "commits")
+    changed = changed_rules(stored, wanted)
+    if batch > done and changed:
+        raise UsageError(
+            f"micro-batch {batch} is in the output, and Spark has not noted it: its rows went by other rules\n"
+            + "\n".join(f"  {line}" for line in changed),
+            hint='start once with the settings of before and `mode="available-now"`, and then with others',
+        )

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from muntin.model import Stream
 from muntin.spark.control import control_stream
 from muntin.spark.exchange import Topology
 from muntin.spark.ingest import packing
@@ -25,11 +26,13 @@ IDLE_POLL = "200 milliseconds"
 """How often an endless job looks for new input; a job that is behind does not wait."""
 
 
-def build(spark: SparkSession, topology: Topology, frames: Mapping[str, DataFrame], checkpoint: Location) -> DataFrame:
-    """From the streams' DataFrames (in the plan's order) to the frames for the sink."""
+def build(
+    spark: SparkSession, topology: Topology, sources: Sequence[tuple[Stream, DataFrame]], checkpoint: Location
+) -> DataFrame:
+    """From the streams and their rows, always in the same order, to the frames for the sink."""
     packed = [
-        _clocked(frames[stream.name], topology).mapInArrow(packing.Ingest(topology, stream).run, packing.DDL)
-        for stream in topology.plan.streams
+        _clocked(frame, topology).mapInArrow(packing.Ingest(topology, stream).run, packing.DDL)
+        for stream, frame in sources
     ]
     folder = control_stream.make_folder(checkpoint)
     messages = spark.readStream.format("text").load(for_spark(folder))

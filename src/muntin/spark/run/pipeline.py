@@ -23,12 +23,12 @@ from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, 
 from muntin.spark.control import Adapter, Admission, Changes, Tell, Watch, control_stream, measured_by
 from muntin.spark.exchange import Briefing, Topology
 from muntin.spark.run import dataflow
+from muntin.spark.run.executors import forget_everywhere
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
-from muntin.spark.shard import forget_hot
-from muntin.spark.sink import BatchWriter, EagerHub, Hub
+from muntin.spark.sink import BatchWriter, EagerHub, Hub, HubPlace
 from muntin.spark.store import Location, spark_half, store_of
 
 if TYPE_CHECKING:
@@ -142,21 +142,22 @@ class Pipeline:
             topology = dataclasses.replace(topology, hub=eager.address)
         self._writer = BatchWriter(topology, self._sink, hub)
         self._topology = topology
-        self._admission = Admission(first.streams)
+        self._streams = [context.spec.streams[stream.name] for stream in first.streams]
+        self._admission = Admission(self._streams)
         self._frame = self._read()
-        names = [*(s.name for s in first.streams), control_stream.NAME]
+        names = [*(s.name for s in self._streams), control_stream.NAME]
         self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
-        self._watch = Watch(self.folder, first.streams, settings, context.mode == "endless")
+        self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
 
     def _read(self) -> DataFrame:
         """The streaming query over its sources, as fast as they are to be read."""
-        context, streams = self._context, self._topology.plan.streams
-        frames = {stream.name: context.source(self._admission.source(stream)) for stream in streams}
+        context = self._context
+        read = [(stream, context.source(self._admission.source(stream))) for stream in self._streams]
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.shards))
-        return dataflow.build(context.spark, self._topology, frames, self.folder)
+        return dataflow.build(context.spark, self._topology, read, self.folder)
 
     def _plan_of(self, epoch: int) -> Plan:
         return self.changes.log.read(epoch).plan
@@ -179,7 +180,7 @@ class Pipeline:
     def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
         return EagerHub(
-            host=self._context.spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"),
+            HubPlace.of(self._context.spark.sparkContext.getConf()),
             in_order=topology.global_order,
             shards=topology.shards,
             deliver=self._sink.deliver,
@@ -204,7 +205,7 @@ class Pipeline:
 
         def launch() -> None:
             self._begun.clear()
-            weigh_rows(self._context.spark, self._topology.plan.streams)
+            weigh_rows(self._context.spark, self._streams)
             self._query = dataflow.start(frame, self._write, self.folder, name, available_now)
 
         self._context.start_queue.start(launch, self._has_begun)
@@ -330,10 +331,10 @@ class Pipeline:
                 raise explain_failure(error) from error
 
     def remove_local_files(self) -> None:
-        """Remove what lies on this machine only."""
+        """Remove what lies on single machines only."""
         if self._writer is not None:
             self._writer.close()
-        forget_hot(self.id)
+        forget_everywhere(self._context.spark, self.id)
 
     def discard(self) -> None:
         """Leave no trace: it has published nothing."""

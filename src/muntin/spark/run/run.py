@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
 from muntin.page import StatusReport
-from muntin.plan import Plan, reporting
-from muntin.spark.checkpoint import (
-    Answer,
-    Epoch,
-    PlanLog,
-    identity,
-    last_manifest,
-    stored_job,
-    take_checkpoint,
-)
+from muntin.plan import Plan, redivides, reporting
+from muntin.spark.checkpoint import Answer, Epoch, PlanLog, identity, last_manifest, stored_job, take_checkpoint
 from muntin.spark.control import (
     ChangeRequest,
     Changes,
@@ -61,6 +53,16 @@ def check_sources(plan: Plan, frames: Collection[str]) -> None:
     for stream in plan.streams:
         if stream.name not in frames:
             sources.check_source(stream)
+
+
+def refuse_redivision(plan: Plan, spec: JobSpec) -> None:
+    """Refuse a strategy that has other joins than those whose state is there."""
+    if redivides(plan, spec):
+        raise UsageError(
+            f"strategy: was {plan.strategy}, is {spec.settings.strategy}; the rows that are kept would have to be "
+            "divided among other joins",
+            hint=f"set strategy = 'auto' or '{plan.strategy}', or start anew with another `checkpoint=` and `output=`",
+        )
 
 
 class Run:
@@ -184,9 +186,9 @@ class Run:
         homes = assign_queries(spec, [(p.changes.sources, p.changes.plan.queries) for p in pipelines])
         kept = [pipeline for n, pipeline in enumerate(pipelines) if n in homes.values()]
         for pipeline in kept:
-            stored = stored_job(pipeline.folder)
-            assert stored is not None
-            identity.claim_checkpoint(pipeline.folder, self._claim.identity_now(stored))
+            refuse_redivision(pipeline.changes.plan, self._spec)
+        said = [line for pipeline in kept for line in self._claim.go_on(pipeline.folder)]
+        self.differences += dict.fromkeys(said)  # several may read one stream
         for pipeline in pipelines:
             pipeline.publisher.recover()
             if pipeline in kept:

@@ -21,8 +21,9 @@ OLDEST = (17, 0, 0)
 BAD_FROM, GOOD_AGAIN = (25, 0, 0), (25, 0, 3)
 """Java 25 before 25.0.3 has a garbage collector that can corrupt data (SPARK-55852)."""
 
+_APART = "trap '' HUP INT TERM"
 _WRAPPER = """#!/bin/sh
-trap '' HUP INT TERM
+{begin}
 for a do shift; case "$a" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$a";; esac; done
 exec "{java}" "$@"
 """
@@ -33,6 +34,11 @@ def ensure_java() -> Path:
     home = wrap(find_java(), cache_folder())
     os.environ["JAVA_HOME"] = str(home)
     return home
+
+
+def serving_java() -> Path:
+    """A Java home for Spark's own servers, which end when they are asked to, as their executors do."""
+    return wrap(find_java(), cache_folder(), begin=":")
 
 
 def find_java() -> Path:
@@ -94,11 +100,11 @@ def cache_folder() -> Path:
         return folder
 
 
-def wrap(java: Path, folder: Path) -> Path:
-    """Write the wrapper of `java` under `folder` and return its Java home; a wrapper is not wrapped again."""
+def wrap(java: Path, folder: Path, begin: str = _APART) -> Path:
+    """Write the wrapper of `java` under `folder` and return its Java home; of a wrapper, that of what it wraps."""
     if java.is_relative_to(folder):
-        return java.parent.parent
-    text = _WRAPPER.format(java=java)
+        java = Path(java.read_text().rpartition('exec "')[2].partition('"')[0])
+    text = _WRAPPER.format(java=java, begin=begin)
     home = folder / f"java-{zlib.crc32(text.encode()):08x}"
     target = home / "bin" / "java"
     if target.exists() and target.read_text() == text:

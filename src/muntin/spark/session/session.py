@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from muntin.spark.session.file_systems import refuse_unknown_file_system
 from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, quieten_end, start_java
 from muntin.spark.session.java import ensure_java
 from muntin.spark.session.local_files import without_processes
+from muntin.spark.session.pythons import executors_python
 from muntin.spark.session.user_settings import default_settings
 from muntin.spark.store import Location
 
@@ -92,21 +94,23 @@ def open_session(
     well; it saves a quarter of the work up to the first result.
     """
     ensure_java()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     master = master or f"local[{cores},4]"
-    own = {**_OWN_CONFS, **STREAM_CONFS, **_private_confs(log_level, brief)}
+    alone, folder = is_one_process(master), _private_folder()
+    own = {**_OWN_CONFS, **STREAM_CONFS, **_java_confs(folder, log_level, brief)}
     own["spark.sql.shuffle.partitions"] = str(shards or cores)
     own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
-    if master.startswith("local"):
+    if alone:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **_socket_confs(folder)}
     defaults = default_settings()
     settings = {**{name: value for name, value in own.items() if name not in defaults}, **(confs or {})}
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = sys.executable if alone else executors_python({**defaults, **settings}, folder)
     try:
-        if master.startswith("local"):
+        if alone:
             settings = without_processes(settings)
         start_java(settings)
         builder = SparkSession.builder.master(master).appName(app)
@@ -120,6 +124,11 @@ def open_session(
         quieten_end(spark)
     prepare_session(spark)
     return spark
+
+
+def is_one_process(master: str) -> bool:
+    """Whether driver and executor are one process; `local-cluster` has executors of their own."""
+    return re.fullmatch(r"local(\[[^]]*\])?", master) is not None
 
 
 def _unstarted(error: Exception, settings: Mapping[str, str]) -> MuntinError:
@@ -164,7 +173,7 @@ def weigh_rows(spark: SparkSession, streams: Iterable[Stream]) -> None:
     """Let Spark weigh every row on its way to Python only where rows can be long: it takes half a microsecond each."""
     if spark.conf.get(BATCH_BYTES, UNWEIGHED) not in (WEIGHED, UNWEIGHED):
         return  # the user's own
-    long = any(field.type in LONG_TYPES for stream in streams for field in stream.schema)
+    long = any(stream.value or field.type in LONG_TYPES for stream in streams for field in stream.schema)
     spark.conf.set(BATCH_BYTES, WEIGHED if long else UNWEIGHED)
 
 
@@ -173,18 +182,27 @@ def default_shards(spark: SparkSession) -> int:
     return max(1, spark.sparkContext.defaultParallelism)
 
 
-def _private_confs(log_level: str, brief: bool) -> dict[str, str]:
-    """Confs that point into a folder of this process alone, removed when it ends."""
+def _private_folder() -> Path:
+    """A folder of this process alone, removed when it ends. Nothing in it is there for executors elsewhere."""
     folder = Path(tempfile.mkdtemp(prefix="muntin-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _java_confs(folder: Path, log_level: str, brief: bool) -> dict[str, str]:
+    """Of the driver's Java."""
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.format(level=log_level))
     java = f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR}{_BRIEF if brief else ''}"
-    confs = {"spark.driver.extraJavaOptions": java}
-    if len(str(folder)) <= _LONGEST_SOCKET_DIR and sys.platform != "win32":
-        confs["spark.python.unix.domain.socket.enabled"] = "true"
-        confs["spark.python.unix.domain.socket.dir"] = str(folder)
-    return confs
+    return {"spark.driver.extraJavaOptions": java}
+
+
+def _socket_confs(folder: Path) -> dict[str, str]:
+    """Unix sockets in a folder of this user alone, where it is the same for driver and executor: on one machine. On
+    others Spark talks to its Python processes over loopback, with a secret."""
+    if len(str(folder)) > _LONGEST_SOCKET_DIR or sys.platform == "win32":
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 
 
 def _driver_memory_mb() -> int:

@@ -63,10 +63,11 @@ def _side_arrivals(
     ticks = [f for f in sorted_frames(frames, FrameKind.CLOCK) if f.header["side"] == side]
     starts = np.cumsum([0, *(f.header["rows"] for f in ticks)])
     first = {_origin(f): int(start) for f, start in zip(ticks, starts, strict=False)}
-    tables = [row_schema(join, side).empty_table()]
+    schema = row_schema(join, side)
+    tables = [schema.empty_table()]
     for frame in arrived:
         if frame.header["rows"]:
-            table = frame.table()
+            table = frame.table().select(schema.names)  # columns that are new come before the plan that has them
             if ticks:
                 at = table.column_names.index(ARRIVAL)
                 table = table.set_column(at, ARRIVAL, pc.add(table[ARRIVAL], first[_origin(frame)]))

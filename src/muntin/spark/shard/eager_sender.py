@@ -34,7 +34,8 @@ MOMENT_S = 0.02
 """How long results are gathered before they are sent."""
 MOST_PAIRS = 1 << 17
 """They are sent at once when there are so many."""
-TIMEOUT_S = 600.0
+REACH_S, TIMEOUT_S = 20.0, 600.0
+"""How long the driver may take to answer a call, and to take a message."""
 _LENGTH = struct.Struct("<Q")
 
 
@@ -81,9 +82,14 @@ class EagerSender:
 
     def __init__(self, address: Address, attempt: Attempt):
         try:
-            self._connection = socket.create_connection((address.host, address.port), timeout=TIMEOUT_S)
+            self._connection = socket.create_connection((address.host, address.port), timeout=REACH_S)
         except OSError as error:
-            raise MuntinError(f"the driver does not take results at {address.host}: {error}") from error
+            raise MuntinError(
+                f"{socket.gethostname()} does not reach the driver at {address.host}, port {address.port}: {error}",
+                hint="eager delivery needs that: set spark.muntin.hub.host and spark.muntin.hub.port to what executors "
+                "can reach, or leave out SET delivery = 'eager'",
+            ) from error
+        self._connection.settimeout(TIMEOUT_S)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ask({"type": "hello", "token": address.token, **asdict(attempt)})
 

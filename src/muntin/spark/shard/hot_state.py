@@ -39,6 +39,8 @@ FORMAT = 8
 """Of images and arrays; a hot state of another format, left by another version, is built anew."""
 ABANDONED_S = 7 * 86_400
 """A folder that nobody has touched for so long belongs to no running job."""
+BLOCKS = "blockmgr-"
+"""How Spark names the folders of its blocks."""
 LINE = 64
 """Arrays begin with a cache line."""
 
@@ -89,18 +91,27 @@ def _offsets(layout: Layout) -> list[int]:
     return offsets
 
 
-def hot_root(checkpoint_id: str) -> Path:
+def local_folder() -> Path:
+    """Where this machine keeps Spark's blocks (`spark.local.dir`): on a cluster that is a folder of the executor or of
+    the application, and goes with it. A Python worker is told the folder of the blocks, the driver the one above."""
+    told = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    if not told:
+        return Path(tempfile.gettempdir())
+    return Path(told).parent if Path(told).name.startswith(BLOCKS) else Path(told)
+
+
+def hot_root(checkpoint_id: str, local: Path | None = None) -> Path:
     """The folder of a job's hot states on this machine, readable by its user alone."""
-    user = Path(tempfile.gettempdir()) / f"muntin-{os.getuid()}"
-    user.mkdir(mode=0o700, exist_ok=True)
+    user = (local or local_folder()) / f"muntin-{os.getuid()}"
+    user.mkdir(mode=0o700, parents=True, exist_ok=True)
     if user.stat().st_uid != os.getuid() or user.is_symlink():
         raise PermissionError(f"{user} belongs to somebody else")
     return user / checkpoint_id
 
 
-def forget_hot(checkpoint_id: str) -> None:
+def forget_hot(checkpoint_id: str, local: Path | None = None) -> None:
     """Remove a job's hot states from this machine, and what jobs that were killed left there long ago."""
-    root = hot_root(checkpoint_id)
+    root = hot_root(checkpoint_id, local)
     shutil.rmtree(root, ignore_errors=True)
     for left in root.parent.iterdir():
         if time.time() - left.stat().st_mtime > ABANDONED_S:

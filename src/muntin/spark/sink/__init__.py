@@ -7,6 +7,7 @@ takes results while the tasks are still at work.
 
 from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
+from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.reading import create_views, read
 from muntin.spark.sink.registry import SINKS, open_sink
 from muntin.spark.sink.response_times import Latency
@@ -19,6 +20,7 @@ __all__ = [
     "Callback",
     "EagerHub",
     "Hub",
+    "HubPlace",
     "Latency",
     "OutputRequest",
     "Sink",

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from muntin.core.results import output_schema
 from muntin.core.storage import read_table
+from muntin.formats import json_texts
 from muntin.model import Query, UsageError
 from muntin.spark.checkpoint import BatchOutcome, Manifest, Staged
-from muntin.spark.sink.json_lines import json_texts
 from muntin.spark.sink.parquet import FolderSink
 from muntin.spark.sink.sink import SendTables, Stager
 

@@ -35,6 +35,7 @@ from muntin.model import MuntinError
 from muntin.plan import Plan
 from muntin.spark.exchange import Address, Frame, FrameError
 from muntin.spark.shard import ARRIVED, receive_frame, send_frame
+from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Callback
 
@@ -180,14 +181,14 @@ class Hub:
 class EagerHub(Hub):
     """Listens as long as the run lasts; one thread for each shard that is at work."""
 
-    def __init__(self, host: str, in_order: bool, shards: int, deliver: Callback, plan_of: Callable[[int], Plan]):
+    def __init__(self, at: HubPlace, in_order: bool, shards: int, deliver: Callback, plan_of: Callable[[int], Plan]):
         super().__init__()
         self._in_order = in_order
         self._shards = shards
         self._deliver = deliver
         self._plan_of = plan_of
-        self._server = socket.create_server((host, 0), backlog=256)
-        self.address = Address(host, self._server.getsockname()[1], secrets.token_hex(32))
+        self._server = at.listen()
+        self.address = Address(at.host, self._server.getsockname()[1], secrets.token_hex(32))
         self._lock = threading.Lock()
         self._merge: Merge | None = None
         self._muted = False

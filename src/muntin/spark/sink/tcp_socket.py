@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from muntin.formats import json_lines
 from muntin.model import UsageError
-from muntin.spark.sink.json_lines import json_lines
 from muntin.spark.sink.sink import Sink
 
 
