@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,8 +9,7 @@ if TYPE_CHECKING:
 
 
 def a_checkpoint(text: str) -> Location:
-    """The checkpoint that an argument names; what is in no supported storage is refused by name."""
-    from muntin.spark.checkpoint import open_checkpoint
-    from muntin.spark.store import is_uri
+    """The checkpoint that an argument names; what is in no supported storage is refused by name. Nothing is read."""
+    from muntin.spark.store import locate
 
-    return open_checkpoint(text) if is_uri(text) else Path(text)
+    return locate(text)

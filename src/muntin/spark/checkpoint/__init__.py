@@ -37,7 +37,7 @@ from muntin.spark.checkpoint.lease import Lease, has_driver
 from muntin.spark.checkpoint.lock import Lock, take_checkpoint
 from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged
 from muntin.spark.checkpoint.object_publisher import ObjectPublisher
-from muntin.spark.checkpoint.opening import is_for_spark_to_find, open_checkpoint, remember_spark_half
+from muntin.spark.checkpoint.opening import is_for_spark_to_find, open_checkpoint, remember_spark_half, with_spark_half
 from muntin.spark.checkpoint.output_log import OutputLog, committed_files, spans
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
 from muntin.spark.checkpoint.publisher import KEPT_MANIFESTS, Publisher, mark_file, published
@@ -98,6 +98,7 @@ __all__ = [
     "take_checkpoint",
     "to_line",
     "waiting",
+    "with_spark_half",
     "write_json",
     "write_record",
 ]

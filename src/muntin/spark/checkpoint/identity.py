@@ -218,8 +218,8 @@ def stored_job(checkpoint: Location) -> JobIdentity | None:
 
 def check_checkpoint(checkpoint: Location, job: JobIdentity) -> None:
     """The same check without writing anything, for a checkpoint that exists."""
-    ours, theirs = checkpoint / FOLDER / "commits", spark_half(checkpoint) / "offsets"
-    if _is_claimed(checkpoint) or _holds(ours) or _holds(theirs):
+    ours = checkpoint / FOLDER / "commits"
+    if _is_claimed(checkpoint) or _holds(ours) or _holds(spark_half(checkpoint) / "offsets"):
         claim_checkpoint(checkpoint, job)
 
 

@@ -36,6 +36,12 @@ def open_checkpoint(place: str | os.PathLike[str], spark: str | os.PathLike[str]
     return ObjectPath(found.store, found.key, wanted or stored or found)
 
 
+def with_spark_half(checkpoint: Location) -> Location:
+    """A checkpoint as `open_checkpoint` has it, where only our half was needed so far."""
+    known = isinstance(checkpoint, Path) or checkpoint.spark is not None
+    return checkpoint if known else open_checkpoint(str(checkpoint))
+
+
 def remember_spark_half(checkpoint: Location) -> None:
     """Write down where Spark's half is, where that cannot be seen."""
     if isinstance(checkpoint, ObjectPath) and _remembered(checkpoint) is None:

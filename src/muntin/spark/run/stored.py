@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from muntin.model import Change, Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
 from muntin.plan import Plan
-from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting
+from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting, with_spark_half
 from muntin.spark.control import advice_about, apply_change
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.status import DeclaredStream, JobStatus, status_file
@@ -17,7 +17,7 @@ def check_change(checkpoint: Location, sql: str) -> list[str]:
     """Refuse a statement that the job, as its last run left it and with what waits, would not take; warnings, one line
     each."""
 
-    refuse_ended(checkpoint, "endless")
+    refuse_ended(with_spark_half(checkpoint), "endless")
     spec = spec_of(checkpoint)
     if not spec.streams:  # it has not run so far, or an older Muntin ran it
         return []
