@@ -116,6 +116,7 @@ def test_every_query_gets_the_oracles_rows_in_order_whatever_the_cuts_shards_and
             assert counters.keys == 0 and not shard.log, join
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(scenarios(), st.sampled_from(["auto", *SCHEDULERS.names]), st.integers(1, 6))
 def test_every_scheduler_gives_the_oracles_rows_in_order_whatever_the_runs(scenario, scheduler, run_length):

@@ -244,6 +244,7 @@ def evaluated(table: pa.Table, expr: Expr) -> list[bool]:
     st.lists(ROW, min_size=1, max_size=12),
     st.lists(st.lists(conditions(), min_size=1, max_size=4).map(" AND ".join), min_size=1, max_size=4),
 )
+@pytest.mark.slow
 def test_the_regions_of_a_row_say_what_the_evaluator_says(rows: list[dict[str, Any]], texts: list[str]) -> None:
     wholes = [selection(text) for text in texts]
     table = table_of(rows)

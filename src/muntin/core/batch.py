@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 
 import pyarrow as pa
 
@@ -143,3 +143,14 @@ class Counters:
     """Rows that did not even probe, since the output was over for their key."""
     propagated: int = 0
     """Punctuations of outputs."""
+
+    @classmethod
+    def total(cls, parts: Iterable[Counters]) -> Counters:
+        """What several operators have counted, added up."""
+        found = cls()
+        for part in parts:
+            for counter in fields(cls):
+                have, more = getattr(found, counter.name), getattr(part, counter.name)
+                both = [a + b for a, b in zip(have, more, strict=True)] if isinstance(have, list) else have + more
+                setattr(found, counter.name, both)
+        return found

@@ -1,5 +1,6 @@
 """Plain values that every other layer speaks in: no I/O, no clock, no third-party import."""
 
+from muntin.model.destination import Destination
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
     AUTO,
@@ -35,6 +36,7 @@ __all__ = [
     "Call",
     "Change",
     "Comparison",
+    "Destination",
     "Expr",
     "Field",
     "JobSpec",

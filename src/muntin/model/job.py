@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+from muntin.model.destination import Destination
 from muntin.model.punctuation import Punctuation
 from muntin.model.types import Schema
 from muntin.model.values import ValueFormat
@@ -276,6 +277,8 @@ class Query:
     """The side that a semi, anti or as-of join is about."""
     preserved: tuple[Side, ...] = ()
     after: Expr | None = None
+    into: Destination | None = None
+    """Where its rows go; None for the output of the job."""
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]

@@ -5,7 +5,7 @@
       TIMESTAMP BY column | expression [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
       [PUNCTUATION WHEN condition [FOR * | FOR column [BETWEEN x AND y | IN ([x, ...])]]] [BINDING d]
       [VALUE FORMAT name [(option = 'value', ...)]] WITH (option = 'value', ...)
-    CREATE [OR REPLACE] QUERY name AS
+    CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]] AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
       FROM item, item | item join item ON condition | item join item USING (column, ...) | item
@@ -51,7 +51,6 @@ from muntin.sql.tree import (
     Duration,
     Emit,
     EventTime,
-    Option,
     PunctuationClause,
     RowCount,
     SetOption,
@@ -147,6 +146,7 @@ class MuntinParser(ValueParser):
         if self._is_word("IF") and self._next and self._next.text.upper() == "NOT":
             self._refuse("IF NOT EXISTS")
         name = self._parse_name("the query's name")
+        into = self._parse_destination() if self._match(TokenType.INTO) else None
         if not self._match(TokenType.ALIAS):
             self._fail("expected AS after the query's name", f"write CREATE QUERY {name.name} AS SELECT ...")
         start = self._curr
@@ -154,7 +154,7 @@ class MuntinParser(ValueParser):
         if select is None:
             self._fail("expected SELECT", f"write CREATE QUERY {name.name} AS SELECT ...")
         mark(select, start.start, self._prev.end + 1)
-        node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, replace=replace))
+        node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, replace=replace, into=into))
         return node
 
     def _parse_create_stream(self) -> CreateStream:
@@ -274,21 +274,6 @@ class MuntinParser(ValueParser):
         has_options = self._curr and self._curr.token_type == TokenType.L_PAREN
         options = self._parse_wrapped_csv(self._parse_option) if has_options else []
         return self._marked(start, ValueFormatClause(this=name, expressions=options))
-
-    def _parse_option(self) -> Option:
-        start = self._curr
-        if self._match(TokenType.STRING):
-            key = self._prev.text
-        else:
-            key = self._parse_name("an option's name").name
-            while self._match(TokenType.DOT):
-                key += "." + self._parse_name("an option's name").name
-        node = exp.Literal.string(key)
-        mark(node, start.start, self._prev.end + 1)
-        if not self._match(TokenType.EQ):
-            self._fail("expected = after the option's name", f"write {key} = 'value'")
-        option: Option = self.expression(Option(this=node, expression=self._parse_plain_value()))
-        return option
 
     # aggregates
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from muntin.model import Change, JobSpec, KeyPair, Query, Settings, Side, SqlError, Stream
+from muntin.model import Change, Destination, JobSpec, KeyPair, Query, Settings, Side, SqlError, Stream
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
 from muntin.sql.null_notes import null_notes
 from muntin.sql.parsing import STATEMENTS, event_time_of, only_statement, promises_of, statements_of, too_deep
 from muntin.sql.places import SqlText, span_of
 from muntin.sql.settings import check_value, conflicts, setting_named
-from muntin.sql.streams import bind_stream, event_time, with_promises
-from muntin.sql.tree import CreateQuery, CreateStream, DropQuery, SetOption
+from muntin.sql.streams import bind_stream, event_time, named_options, with_promises
+from muntin.sql.tree import CreateQuery, CreateStream, DropQuery, Into, SetOption
 
 _NEW = "write one CREATE QUERY name AS SELECT ..."
 _CHANGES = "write CREATE QUERY name AS SELECT ..., CREATE OR REPLACE QUERY name AS SELECT ... or DROP QUERY name"
@@ -108,11 +108,23 @@ def _key_text(query: Query, pair: KeyPair) -> str:
 def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None = None) -> Query:
     """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
     name = old or check_name(sql, "query", statement.this)
-    select = statement.expression
+    select, into = statement.expression, _destination(sql, statement.args.get("into"))
+    where = f"{into.text} " if into is not None else ""
     try:
-        return bind_query(sql, spec, name, select, f"CREATE QUERY {name} AS {sql.slice(select)}")
+        query = bind_query(sql, spec, name, select, f"CREATE QUERY {name} {where}AS {sql.slice(select)}")
     except RecursionError as error:
         raise too_deep(sql) from error
+    return replace(query, into=into)
+
+
+def _destination(sql: SqlText, node: Into | None) -> Destination | None:
+    """What INTO says; the sinks say whether there is such a kind."""
+    if node is None:
+        return None
+    if not node.expression.name.strip():
+        raise sql.error("the place after INTO is empty", node, "write INTO DELTA 'file:///data/lake'")
+    options = named_options(sql, node.args.get("options") or [])
+    return Destination(node.this.name.upper(), node.expression.name, tuple(options.items()))
 
 
 class _Job:

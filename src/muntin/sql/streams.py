@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from muntin.model import Expr, Field, Schema, Side, Stream
@@ -12,7 +13,7 @@ from muntin.sql.names import find
 from muntin.sql.nested import unfold_fields
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.punctuate import StreamNames, bind_punctuation, bind_unique
-from muntin.sql.tree import CreateStream, EventTime
+from muntin.sql.tree import CreateStream, EventTime, Option
 from muntin.sql.value_formats import metadata_of, value_format
 
 _TIME_HINT = "the event time is a TIMESTAMP or TIMESTAMP_NTZ; write timestamp_millis(t), to_timestamp(s) or the like"
@@ -103,16 +104,22 @@ def _rate(statement: CreateStream) -> float | None:
 
 
 def _options(sql: SqlText, statement: CreateStream) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for option in statement.args.get("options") or []:
-        key = option.this.name
-        if find(options, key):
-            raise sql.error(f"the option {key} is given twice", option.this, "keep one of them")
-        options[key] = option.expression.name
+    options = named_options(sql, statement.args.get("options") or [])
     form = find(options, "format")
     if form is None or not options[form]:
         hint = "add WITH (format = 'parquet', path = '...')"
         raise sql.error(f"{statement.name} has no format", statement.this, hint)
+    return options
+
+
+def named_options(sql: SqlText, nodes: Iterable[Option]) -> dict[str, str]:
+    """The options of a WITH by name, each given once."""
+    options: dict[str, str] = {}
+    for option in nodes:
+        key = option.this.name
+        if find(options, key):
+            raise sql.error(f"the option {key} is given twice", option.this, "keep one of them")
+        options[key] = option.expression.name
     return options
 
 

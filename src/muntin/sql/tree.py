@@ -93,10 +93,16 @@ class CreateStream(exp.Expression):
     }
 
 
+class Into(exp.Expression):
+    """`INTO kind 'place' WITH (options)`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "options": False}
+
+
 class CreateQuery(exp.Expression):
     """A named SELECT; with `replace` it may take the place of a query of that name."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "replace": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "replace": False, "into": False}
 
 
 class DropQuery(exp.Expression):

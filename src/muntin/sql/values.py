@@ -13,7 +13,7 @@ from muntin.sql.amounts import RATE_HINT, RATE_SECONDS, is_row_count, parse_rate
 from muntin.sql.duration import DURATION_HINT, parse_duration_us
 from muntin.sql.marking import MarkingParser
 from muntin.sql.places import mark
-from muntin.sql.tree import Duration, Rate
+from muntin.sql.tree import Duration, Into, Option, Rate
 
 _T = TypeVar("_T")
 
@@ -98,3 +98,28 @@ class ValueParser(MarkingParser):
         seconds = RATE_SECONDS[self._curr.text.upper()]
         self._advance()
         return self._marked(start, Rate(per_second=rows / seconds))
+
+    def _parse_option(self) -> Option:
+        start = self._curr
+        if self._match(TokenType.STRING):
+            key = self._prev.text
+        else:
+            key = self._parse_name("an option's name").name
+            while self._match(TokenType.DOT):
+                key += "." + self._parse_name("an option's name").name
+        node = exp.Literal.string(key)
+        mark(node, start.start, self._prev.end + 1)
+        if not self._match(TokenType.EQ):
+            self._fail("expected = after the option's name", f"write {key} = 'value'")
+        option: Option = self.expression(Option(this=node, expression=self._parse_plain_value()))
+        return option
+
+    def _parse_destination(self) -> Into:
+        """The kind of a destination and its place, after INTO."""
+        start, hint = self._prev, "write INTO DELTA 'file:///data/lake' before AS"
+        kind = self._parse_name("a kind of destination after INTO")
+        if not self._curr or self._curr.token_type != TokenType.STRING:
+            self._fail(f"expected the place in quotes after {kind.name}", hint)
+        place = self._parse_plain_value()
+        options = self._parse_wrapped_csv(self._parse_option) if self._match(TokenType.WITH) else None
+        return self._marked(start, Into(this=kind, expression=place, options=options))

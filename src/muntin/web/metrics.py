@@ -123,7 +123,7 @@ def _of_joins(status: JobStatus) -> Iterator[Metric]:
         ("comparisons", "Rows that probes looked at."),
         ("pairs", "Pairs that have left."),
     ):
-        counted = [([n], float(join.counters.get(name, 0))) for n, join in joins]
+        counted = [([n], float(getattr(join.counters, name))) for n, join in joins]
         yield _counter(f"muntin_{name}", about, ["join"], counted)
-    said = [([n, j.streams[side]], float(j.counters["punctuations"][side])) for n, j, side in sides if j.counters]
+    said = [([n, j.streams[side]], float(j.counters.punctuations[side])) for n, j, side in sides]
     yield _counter("muntin_punctuations", "Punctuations received.", ["join", "stream"], said)

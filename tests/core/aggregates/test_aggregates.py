@@ -121,6 +121,7 @@ def pairs_of(scenario: dict, query: dict) -> list:
     return oracle.answer(query["window"], *admitted, (key, key), tuple(query["keeps"]), holds=query["holds"])
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(scenarios())
 def test_every_aggregate_is_the_oracles_whatever_the_cuts_shards_and_restarts(scenario):

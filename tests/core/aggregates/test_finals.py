@@ -89,6 +89,7 @@ def test_every_group_is_told_once_when_it_is_over_whatever_the_cuts_shards_and_r
             assert shard.operator.counters.groups == 0 and not shard.log, "an ended job keeps nothing"
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(scenes(), st.sampled_from([None, 1, 4]))
 def test_a_key_that_comes_again_begins_a_new_group_whatever_the_cuts(scene, binding):

@@ -98,6 +98,7 @@ def expected(race: dict) -> dict[str, list]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(races())
 def test_every_ordering_gives_the_oracles_rows_in_order_and_holds_nothing_at_the_end(race):

@@ -211,6 +211,7 @@ def has_time_axes(world: dict) -> bool:
     return all(Axis.ROWS not in q["window"].axes for q in world["queries"])
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(worlds())
 def test_promises_never_change_an_answer_and_broken_ones_are_reported(world):

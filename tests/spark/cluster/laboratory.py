@@ -45,7 +45,7 @@ class ClusterLab:
     net: Network
     spark: StandaloneCluster
     lab: Any
-    shipped: Path
+    shipped: Path | None
     """The package, for machines that do not have it."""
     machines: dict[str, Machine] = field(default_factory=dict)
     driver: subprocess.Popen[str] | None = None
@@ -69,7 +69,7 @@ class ClusterLab:
             [
                 *(at.within if at else ()), sys.executable, "-m", "muntin.cli.main", "run", str(self.job), *mode,
                 "--output", str(self.lab.output), "--checkpoint", str(self.lab.checkpoint),
-                "--master", self.spark.master, "--ship", str(self.shipped),
+                "--master", self.spark.master, *(("--ship", str(self.shipped)) if self.shipped else ()),
                 *(text for name, value in confs.items() for text in ("--conf", f"{name}={value}")),
             ],
             env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

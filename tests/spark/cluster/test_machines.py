@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import random
 import re
@@ -9,6 +11,7 @@ import shlex
 import statistics
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from laboratory import MISHAPS, SETTINGS, ClusterLab, cluster_lab
 from machines import PACKAGE, PREFIX
 
+from muntin.spark.checkpoint import stored_job
 from spark.conftest import Lab
 
 pytestmark = [pytest.mark.spark]
@@ -126,11 +130,60 @@ def test_no_row_is_lost_or_doubled_however_often_something_dies(tmp_path: Path, 
 
 def check_lines(lab: Any) -> None:
     """Eager delivery writes lines of JSON, in the order in which results came."""
-    import json
-
     for query in lab.queries:
         files = sorted(p for p in (lab.output / query).glob("*") if p.name[0] not in "._")
         lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
         wanted = sorted((a, b) for a, b, *_ in lab.wanted(query))
         assert wanted, "an empty expectation proves nothing"
         assert sorted((line["a"], line["b"]) for line in lines) == wanted, query
+
+
+def refused(cluster: ClusterLab, *options: str) -> str:
+    """What a driver says whose job fails."""
+    cluster.start("--bounded", *options)
+    assert cluster.driver is not None
+    said, _ = cluster.driver.communicate()
+    assert cluster.driver.returncode == 1, said
+    assert "Traceback" not in said
+    return said
+
+
+@pytest.mark.cluster
+def test_what_executors_lack_is_said_by_name(tmp_path: Path, rows: Any):
+    """Muntin at all, the driver's build of it, and the way to the driver. Then the job runs, with a shard for each of
+    the cluster's cores."""
+    lab = Lab(tmp_path, None, settings="SET delivery = 'eager';\n")
+    with cluster_lab(tmp_path, lab) as cluster:
+        feeder(lab, rows, 8)()
+        for _ in range(2):
+            cluster.add(cluster.net.machine(has_package=False, python_elsewhere=True))
+        whole, cluster.shipped = cluster.shipped, None
+        if cluster.net.apart:
+            said = refused(cluster)
+            assert "No module named 'muntin'" in said and "muntin package" in said
+        cluster.shipped = stale(whole)
+        said = refused(cluster)
+        builds = re.search(r"the executor on \S+ has Muntin (.*\)), the driver has (.*\))", said)
+        assert builds is not None and builds[1] != builds[2], said
+        cluster.shipped = whole
+        said = refused(cluster, "--conf", "spark.muntin.hub.host=192.0.2.1")
+        assert "does not reach the driver at 192.0.2.1" in said and "spark.muntin.hub.host" in said
+        cluster.start("--bounded")
+        cluster.finish()
+        stored = stored_job(lab.checkpoint)
+        assert stored is not None and stored.settings.shards == 2
+    check_lines(lab)
+
+
+def stale(archive: Path) -> Path:
+    """An archive as of last week: one source was another."""
+    old = archive.with_name("stale.tar.gz")
+    with tarfile.open(archive) as files, tarfile.open(old, "w:gz", compresslevel=1) as out:
+        for member in files:
+            content = files.extractfile(member)
+            data = content.read() if content is not None else b""
+            if member.name == "muntin/model/errors.py":
+                data += b"\n# last week\n"
+                member.size = len(data)
+            out.addfile(member, io.BytesIO(data))
+    return old

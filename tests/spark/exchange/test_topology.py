@@ -44,6 +44,8 @@ def test_a_worker_unpacks_it_once():
 def test_an_executor_with_another_build_is_refused_by_name(monkeypatch):
     """The driver's build goes with the topology, and is looked at before anything else is unpacked."""
     monkeypatch.setattr("muntin.spark.exchange.topology.BUILD", "0.0.9 (sources 00000000)")
+    assert pickle.loads(pickle.dumps(topology(3))), "who changes sources under a job of this very place may do so"
+    monkeypatch.setattr("muntin.spark.exchange.topology.PLACE", "elsewhere:muntin")
     packed = pickle.dumps(JoinProcessor(topology(3)))
     with pytest.raises(MuntinError, match=rf"{re.escape(BUILD)}, the driver has 0\.0\.9 \(sources 00000000\)") as said:
         pickle.loads(packed)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 from muntin.plan.orderings.filter_order import FILTER_ORDER
 from muntin.plan.orderings.ordering import Ordering
@@ -36,6 +35,18 @@ ADAPTIVE = Adaptive()
 
 
 @dataclass(frozen=True)
+class DecisionFigures:
+    """A decision as status shows it."""
+
+    ordering: str
+    rates: tuple[float, float]
+    seconds_per_row: float
+    load: float
+    alpha: float
+    gain: float
+
+
+@dataclass(frozen=True)
 class Decision:
     """What Adaptive decides, and from what: the rates of (left, right) in rows per second, seconds per joined row."""
 
@@ -49,16 +60,18 @@ class Decision:
     def gain(self) -> float:
         return gain(self.load)
 
-    def described(self) -> dict[str, Any]:
+    @property
+    def figures(self) -> DecisionFigures:
         """For status."""
-        return {
-            "ordering": self.ordering.name,
-            "rates": [round(rate, 3) for rate in self.rates],
-            "seconds_per_row": round(self.seconds_per_row, 9),
-            "load": round(self.load, 6),
-            "alpha": self.alpha,
-            "gain": round(self.gain, 6),
-        }
+        left, right = (round(rate, 3) for rate in self.rates)
+        return DecisionFigures(
+            ordering=self.ordering.name,
+            rates=(left, right),
+            seconds_per_row=round(self.seconds_per_row, 9),
+            load=round(self.load, 6),
+            alpha=self.alpha,
+            gain=round(self.gain, 6),
+        )
 
 
 class Monitor:

@@ -35,7 +35,7 @@ from muntin.spark.checkpoint.identity import (
 )
 from muntin.spark.checkpoint.lease import Lease, has_driver
 from muntin.spark.checkpoint.lock import Lock, take_checkpoint
-from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged
+from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged, TableFile
 from muntin.spark.checkpoint.object_publisher import ObjectPublisher
 from muntin.spark.checkpoint.opening import is_for_spark_to_find, open_checkpoint, remember_spark_half, with_spark_half
 from muntin.spark.checkpoint.output_log import OutputLog, committed_files, spans
@@ -69,6 +69,7 @@ __all__ = [
     "ShardChange",
     "ShardReport",
     "Staged",
+    "TableFile",
     "TopKey",
     "answers",
     "as_record",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from muntin.model import Destination
 from muntin.model.records import LEFT_OUT
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport
 
@@ -42,8 +43,23 @@ class Fingerprint(NamedTuple):
 
 
 @dataclass(frozen=True)
+class TableFile:
+    """A file of rows that a task wrote into the place of a lake table, for a commit of the table to adopt."""
+
+    path: str
+    """Relative to the table."""
+    size: int
+    rows: int
+    date: str | None = None
+    """The day of all its rows' output timestamps; None where they have none."""
+    span_us: tuple[int, int] | None = None
+    """The least and the greatest of them."""
+
+
+@dataclass(frozen=True)
 class Staged:
-    """A table that a task has staged for the commit: as a file below the output, or as bytes for the driver."""
+    """Rows that a task has staged for the commit: as a file below the output, as files of a lake table, or as bytes
+    for the driver."""
 
     name: str
     part: int
@@ -51,6 +67,9 @@ class Staged:
     path: str | None = None
     """Relative to the output."""
     table: bytes | None = None
+    files: list[TableFile] = field(default_factory=list)
+    into: Destination | None = None
+    """Where they go that go not to the job's output."""
     fingerprint: Fingerprint | None = field(default=None, metadata=LEFT_OUT)
     """Of the file, where the driver would have to fetch it to know."""
 
@@ -63,6 +82,8 @@ class BatchOutcome:
     staged: list[Staged] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     """Files of the output that have their names already."""
+    adopted: dict[str, list[TableFile]] = field(default_factory=dict)
+    """Files that lake tables are to adopt, by table."""
     rows: Counter[str] = field(default_factory=Counter)
     unmatched: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
@@ -93,6 +114,10 @@ class Manifest:
     """The last micro-batch that published files, this one or an earlier one."""
     published_before: int = -1
     """The one before that."""
+    adopted: dict[str, list[TableFile]] = field(default_factory=dict)
+    """The files that this micro-batch brings to lake tables, by table."""
+    tables: dict[str, int] = field(default_factory=dict)
+    """The last micro-batch that brought files to each lake table."""
 
     @property
     def epoch(self) -> int:
@@ -115,6 +140,8 @@ class Manifest:
             files=files,
             published=done.batch if files else self.published,
             published_before=self.published if files else self.published_before,
+            adopted=done.adopted,
+            tables=self.tables | dict.fromkeys(done.adopted, done.batch),
         )
 
 

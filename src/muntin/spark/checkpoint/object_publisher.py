@@ -21,8 +21,8 @@ class ObjectPublisher(Publisher):
     def _manifest(self, done: BatchOutcome) -> Manifest:
         files: dict[str, Fingerprint] = {}
         for staged in done.staged:
-            assert staged.path is not None and staged.fingerprint is not None
-            files[staged.path] = staged.fingerprint
+            if staged.path is not None and staged.fingerprint is not None:
+                files[staged.path] = staged.fingerprint
         return self.last.following(done, [], files)
 
     def _complete(self, manifest: Manifest) -> None:

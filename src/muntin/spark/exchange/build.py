@@ -24,12 +24,14 @@ def digest_of(package: Path) -> str:
 
 
 BUILD = f"{__version__} (sources {digest_of(PACKAGE)})"
-"""Of what this process has imported: taken at once, since sources may change while it runs."""
+PLACE = f"{socket.gethostname()}:{PACKAGE}"
+"""Where it is installed. Whoever changes sources while a job runs from there knows what they do."""
 
 
-def refuse_other_build(driver: str) -> None:
-    if driver != BUILD:
+def refuse_other_build(build: str, place: str) -> None:
+    """Refuse what a driver sends that has another build, from another place."""
+    if place != PLACE and build != BUILD:
         raise MuntinError(
-            f"the executor on {socket.gethostname()} has Muntin {BUILD}, the driver has {driver}",
+            f"the executor on {socket.gethostname()} has Muntin {BUILD}, the driver has {build}",
             hint=f"install the driver's on every machine, or ship it with `muntin package`; this one is in {PACKAGE}",
         )

@@ -14,7 +14,7 @@ from muntin.plan import Plan, SharedJoin
 from muntin.spark.checkpoint import Epoch
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.briefing import briefing
-from muntin.spark.exchange.build import BUILD, refuse_other_build
+from muntin.spark.exchange.build import BUILD, PLACE, refuse_other_build
 from muntin.spark.exchange.partitions import group_id
 
 
@@ -42,8 +42,8 @@ class Topology:
     ahead_of_clock_us: int | None = None
     """How far ahead of the clock of the micro-batch a row may be, in a run without end."""
 
-    def __reduce__(self) -> tuple[Callable[[str, bytes], Topology], tuple[str, bytes]]:
-        return _unpacked, (BUILD, self._packed)
+    def __reduce__(self) -> tuple[Callable[[str, str, bytes], Topology], tuple[str, str, bytes]]:
+        return _unpacked, (BUILD, PLACE, self._packed)
 
     @cached_property
     def _packed(self) -> bytes:
@@ -88,7 +88,7 @@ class Topology:
 
 
 @lru_cache(maxsize=8)
-def _unpacked(build: str, packed: bytes) -> Topology:
+def _unpacked(build: str, place: str, packed: bytes) -> Topology:
     """The same object for all tasks of a job in one worker, which has to be of the same build as the driver."""
-    refuse_other_build(build)
+    refuse_other_build(build, place)
     return Topology(*pickle.loads(zlib.decompress(packed)))

@@ -52,6 +52,7 @@ class CheckpointClaim:
         checkpoint, output = self.place.checkpoint, self.place.sink.folder
         remember_spark_half(checkpoint)
         checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
+        self.place.sink.belongs_to(checkpoint_id)
         verify.verify_checkpoint(checkpoint)
         if self.place.sink.objects is not None:
             return take_objects(checkpoint, self.place.sink.objects, checkpoint_id, truncate_output)

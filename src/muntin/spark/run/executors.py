@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muntin.spark.session import is_one_process
+from muntin.spark.session import is_alone
 from muntin.spark.shard import forget_hot
 
 if TYPE_CHECKING:
@@ -34,10 +34,9 @@ def forget_everywhere(spark: SparkSession, checkpoint_id: str) -> None:
 
     Nothing runs on them any more, so Spark hands out as many tasks as there are cores all at once, to all of them.
     """
-    conf = spark.sparkContext.getConf()
-    folder = conf.get("spark.local.dir", None)
+    folder = spark.sparkContext.getConf().get("spark.local.dir", None)
     forget_hot(checkpoint_id, None if folder is None else Path(folder.split(",")[0]))
-    if is_one_process(conf.get("spark.master", "local")):
+    if is_alone(spark):
         return
 
     def clean() -> None:

@@ -77,8 +77,8 @@ def _unstarted_worker(text: str) -> MuntinError | None:
     said = [line.strip() for line in worker[1].splitlines() if line.strip()]
     return MuntinError(
         f"Spark's Python process ended before it began: {said[-1] if said else 'it gave no reason'}",
-        hint="its Python (spark.pyspark.python) needs Muntin and its packages, on every machine; "
-        f"it looked in {worker[2] or 'no PYTHONPATH'}",
+        hint="its Python (spark.pyspark.python) needs Muntin and its libraries, on every machine, installed or shipped "
+        f"(`muntin package`); it looked in {worker[2] or 'no PYTHONPATH'}",
     )
 
 

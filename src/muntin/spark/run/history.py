@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import floor, log2
 from typing import Any, NamedTuple
 
+from muntin.core.batch import Counters
 from muntin.spark.checkpoint import FOLDER, DamageError, FileKind, read_record, write_record
 from muntin.spark.run.sharing import Sharing
 from muntin.spark.run.status import JobStatus
@@ -74,16 +75,17 @@ class Sample(NamedTuple):
         joins, apart = status.joins, sharing or Sharing()
         slices = [piece for join in joins for side in join.slices for piece in side]
         responses = [query.response for query in status.queries.values() if query.response]
-        count = {name: sum(_number(j.counters.get(name, 0)) for j in joins) for name in ("comparisons", "probes")}
+        counted = Counters.total(join.counters for join in joins)
         return cls(
             t=round(status.updated, 3),
             rows_in=sum(s.total_rows for name, s in status.sources.items() if not name.startswith(UNSEEN)),
             rows_out=status.dropped.total_rows + sum(q.total_rows for q in status.queries.values()),
             batches=status.batches,
-            **count,
-            pairs=sum(_number(j.counters.get("pairs", 0)) for j in joins),
+            comparisons=counted.comparisons,
+            probes=counted.probes,
+            pairs=counted.pairs,
             dead_letters=sum(status.dead_letters.values()),
-            punctuations=sum(_number(j.counters.get("punctuations", 0)) for j in joins),
+            punctuations=sum(counted.punctuations),
             state_rows=sum(piece.rows for piece in slices),
             state_bytes=sum(join.bytes for join in joins),
             predicted_rows=sum(piece.predicted_rows or 0 for piece in slices),
@@ -119,10 +121,6 @@ class Sample(NamedTuple):
 def _seconds(status: JobStatus, *phases: str) -> float:
     """What some of Spark's phases took in the last micro-batch."""
     return sum(status.seconds.get(phase, 0.0) for phase in phases)
-
-
-def _number(value: int | list[int]) -> int:
-    return sum(value) if isinstance(value, list) else value
 
 
 class Mark(NamedTuple):

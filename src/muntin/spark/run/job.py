@@ -26,7 +26,7 @@ from muntin.spark.run.doors import (
 )
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.run import Progress, Run, check_sources
-from muntin.spark.sink import Callback, OutputRequest, open_sink
+from muntin.spark.sink import Callback, OutputRequest, RoutedSink, open_into
 from muntin.spark.store import Location
 
 if TYPE_CHECKING:
@@ -177,9 +177,9 @@ class Job:
             output=None if output is None else os.fspath(output),
             callback=sink,
             eager=self.spec.settings.eager,
-            aggregates=any(query.aggregation for query in self.spec.queries.values()),
+            makes_rows=any(query.aggregation or query.into for query in self.spec.queries.values()),
         )
-        place = OutputPlace.of(open_sink(request), checkpoint, spark_checkpoint)
+        place = OutputPlace.of(RoutedSink(request), checkpoint, spark_checkpoint)
         plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self.spark, self.spec, plan, place, mode, progress, dict(self._frames), on_change)
         run._begin(truncate_output)
@@ -194,6 +194,8 @@ def check_job(spec: JobSpec, frames: Collection[str] = (), checkpoint: Location 
     if not spec.queries:
         raise UsageError("the job has no queries", hint="add CREATE QUERY name AS SELECT ...")
     check_names(spec.queries)
+    for into in {query.into for query in spec.queries.values() if query.into is not None}:
+        open_into(OutputRequest(into=into, eager=spec.settings.eager))
     plan = plan_for(spec, checkpoint)
     check_sources(plan, frames)
     return plan

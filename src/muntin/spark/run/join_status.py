@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
-
 from muntin.core.arrivals import FOREVER
+from muntin.core.batch import Counters
 from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.orderings import must_wait, ordering_in_force
@@ -30,7 +28,7 @@ def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
         held_pairs=sum(r.counters.held_pairs for r in reports),
         idle=[any(r.idle[side] for r in reports) for side in Side],
         ordering=OrderingStatus(_in_force(join, reports), sum(r.counters.out_of_order for r in reports)),
-        counters=_added([asdict(r.counters) for r in reports]),
+        counters=Counters.total(r.counters for r in reports),
         rebuilt=sum(r.rebuilt for r in reports),
     )
 
@@ -74,14 +72,3 @@ def _fullest_key(reports: Reports, side: Side) -> KeyShare | None:
     top = max((r.top_keys[side] for r in reports), key=lambda top: top.rows, default=TopKey())
     total = sum(r.counters.state_rows[side] for r in reports)
     return KeyShare(top.rows, top.key, top.rows / max(1, total)) if top.rows else None
-
-
-def _added(counters: list[dict[str, Any]]) -> dict[str, Any]:
-    total: dict[str, Any] = {}
-    for one in counters:
-        for name, value in one.items():
-            if isinstance(value, list):
-                total[name] = [a + b for a, b in zip(total.get(name, [0] * len(value)), value, strict=True)]
-            else:
-                total[name] = total.get(name, 0) + value
-    return total

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muntin.spark.checkpoint import open_checkpoint
-from muntin.spark.sink import Sink
+from muntin.spark.sink import RoutedSink
 from muntin.spark.store import Location
 
 
 @dataclass(frozen=True)
 class OutputPlace:
     checkpoint: Location
-    sink: Sink
+    sink: RoutedSink
     temporary: bool
     """Nobody named the checkpoint; it goes when the run ends."""
 
     @classmethod
     def of(
         cls,
-        sink: Sink,
+        sink: RoutedSink,
         checkpoint: str | os.PathLike[str] | None,
         spark_checkpoint: str | os.PathLike[str] | None = None,
     ) -> OutputPlace:

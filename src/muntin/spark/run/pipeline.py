@@ -99,7 +99,9 @@ class Pipeline:
         self._writing = threading.Lock()
         self._failure: MuntinError | None = None
         self._writer: BatchWriter | None = None
-        self._prepared: int | None = None
+        self._preparing = threading.Lock()
+        self._prepared = self.publisher.last.epoch - 1
+        """The last epoch whose places are there."""
         self._replayable: tuple[int, int] | None = None
         """The epoch of a commit, and the last message before it."""
 
@@ -135,6 +137,8 @@ class Pipeline:
             counting=self._sink.counts_in_shards,
             ahead_of_clock_us=ahead_us,
         )
+        for number in self.changes.log.numbers():
+            self._sink.know(self.changes.log.read(number).plan)
         self._sink.recover()
         hub = Hub()
         if policy.eager:
@@ -188,11 +192,11 @@ class Pipeline:
         )
 
     def prepare_output(self) -> None:
-        """Give each query its folder, once for each epoch."""
-        latest = self.changes.log.latest()
-        if latest != self._prepared:
-            self._sink.prepare(self.changes.plan, self._context.spec.settings)
-            self._prepared = latest
+        """Give each query its folder or table, once for each epoch."""
+        with self._preparing:
+            for number in (n for n in self.changes.log.numbers() if n > self._prepared):
+                self._sink.prepare(self.changes.log.read(number).plan, self._context.spec.settings)
+                self._prepared = number
 
     def start(self) -> None:
         self._launch()
@@ -224,6 +228,7 @@ class Pipeline:
             began = time.monotonic()
             try:
                 self._note_progress()
+                self.prepare_output()
                 assert self._writer is not None
                 self._brief(batch)
                 manifest = self._writer.write(frame, batch)

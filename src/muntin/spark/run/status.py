@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from muntin.core.batch import Counters
 from muntin.model import Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
+from muntin.plan.orderings import DecisionFigures
 from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, has_driver, read_record
 from muntin.spark.control import OrderingSwitch
 from muntin.spark.store import Location, ObjectPath, locate
@@ -105,7 +107,7 @@ class OrderingStatus:
     in_force: str
     out_of_order: int
     setting: str = ""
-    decision: dict[str, Any] | None = None
+    decision: DecisionFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class JoinStatus:
     held_pairs: int
     idle: list[bool]
     ordering: OrderingStatus
-    counters: dict[str, Any]
+    counters: Counters
     rebuilt: int
     pipeline: int = 0
     waits_for: Waiting | None = None

@@ -8,13 +8,21 @@ finds what users have set, `file_systems` where Spark can write.
 
 from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, java_process, stop_session
 from muntin.spark.session.java import cache_folder, find_java, serving_java
-from muntin.spark.session.session import default_shards, is_one_process, open_session, prepare_session, weigh_rows
+from muntin.spark.session.session import (
+    default_shards,
+    is_alone,
+    is_one_process,
+    open_session,
+    prepare_session,
+    weigh_rows,
+)
 
 __all__ = [
     "AFTER_ERROR_S",
     "cache_folder",
     "default_shards",
     "find_java",
+    "is_alone",
     "is_one_process",
     "java_failure",
     "java_process",

@@ -8,9 +8,10 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from muntin.model import MuntinError, Stream, UsageError
 from muntin.spark.session.file_systems import refuse_unknown_file_system
@@ -74,6 +75,8 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 _LONGEST_SOCKET_DIR = 61
+COME_S, SETTLED_S = 120.0, 4.0
+"""How long the first executor of a cluster may take to come, and each further one after it."""
 _BRIEF = " -XX:TieredStopAtLevel=1"
 _COLLECTOR = "-XX:+UseParallelGC"
 """Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
@@ -177,9 +180,34 @@ def weigh_rows(spark: SparkSession, streams: Iterable[Stream]) -> None:
     spark.conf.set(BATCH_BYTES, WEIGHED if long else UNWEIGHED)
 
 
+def is_alone(spark: SparkSession) -> bool:
+    """Whether a session has no executors elsewhere."""
+    return is_one_process(spark.sparkContext.getConf().get("spark.master", "local"))
+
+
 def default_shards(spark: SparkSession) -> int:
-    """As many shards as the cluster has cores."""
+    """As many shards as the cluster has cores, once its executors have come: a checkpoint keeps the number."""
+    if not is_alone(spark):
+        _await_executors(spark)
     return max(1, spark.sparkContext.defaultParallelism)
+
+
+def _await_executors(spark: SparkSession) -> None:
+    """Wait until no more of them come."""
+    known: Any = spark.sparkContext._jsc.sc()
+    began = changed = time.monotonic()
+    before = 0
+    while not before or time.monotonic() - changed < SETTLED_S:
+        executors = known.getExecutorMemoryStatus().size() - 1  # the driver is among them
+        if executors != before:
+            before, changed = executors, time.monotonic()
+        if not executors and time.monotonic() - began > COME_S:
+            raise MuntinError(
+                f"no executor has come within {COME_S:.0f} s, so the number of shards cannot be settled",
+                hint="look at the cores and memory that the cluster has free (spark.executor.memory), "
+                "or say it: SET shards = 8",
+            )
+        time.sleep(0.1)
 
 
 def _private_folder() -> Path:

@@ -1,16 +1,18 @@
 """The way out: tasks route results to the queries and stage their tables, the driver commits each micro-batch.
 
 A sink is an object with four verbs: prepare, stage, commit, recover (`sink.py`). Each kind is one file, and `SINKS`
-lists them. `SinkTask` is what Spark's tasks run, `BatchWriter` what the driver does with a micro-batch, `EagerHub`
-takes results while the tasks are still at work.
+lists them. A `RoutedSink` is all sinks of a job: its output, and the places of queries that name one. `SinkTask` is
+what Spark's tasks run, `BatchWriter` what the driver does with a micro-batch, `EagerHub` takes results while the tasks
+are still at work.
 """
 
 from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
 from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.reading import create_views, read
-from muntin.spark.sink.registry import SINKS, open_sink
+from muntin.spark.sink.registry import SINKS, open_into, open_sink
 from muntin.spark.sink.response_times import Latency
+from muntin.spark.sink.routed import RoutedSink
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
 from muntin.spark.sink.task import SinkTask
 
@@ -23,9 +25,11 @@ __all__ = [
     "HubPlace",
     "Latency",
     "OutputRequest",
+    "RoutedSink",
     "Sink",
     "SinkTask",
     "create_views",
+    "open_into",
     "open_sink",
     "read",
 ]

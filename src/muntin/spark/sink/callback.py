@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from muntin.core.storage import read_table
 from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import BatchOutcome, Manifest
+from muntin.spark.checkpoint import BatchOutcome
 from muntin.spark.sink.counting import NONE
 from muntin.spark.sink.sink import OutputRequest, SendTables, Sink, Stager
 
@@ -60,8 +60,6 @@ class CallbackSink(Sink):
                     hint=ordinary if isinstance(error, Exception) else leaving,
                 ) from error
 
-    def commit(self, done: BatchOutcome) -> Manifest:
-        if not self.publisher.is_committed(done.batch):
-            for staged in sorted(done.staged, key=lambda staged: (staged.name, staged.part)):
-                self.deliver(staged.name, read_table(staged.table or b""), done.batch)
-        return super().commit(done)
+    def hand_over(self, done: BatchOutcome) -> None:
+        for staged in sorted(done.staged, key=lambda staged: (staged.name, staged.part)):
+            self.deliver(staged.name, read_table(staged.table or b""), done.batch)

@@ -21,7 +21,7 @@ class CountingSink(Sink):
 
     def __init__(self, request: OutputRequest):
         super().__init__(request)
-        self.counts_in_shards = not request.aggregates
+        self.counts_in_shards = not request.makes_rows
 
     @classmethod
     def takes(cls, request: OutputRequest) -> bool:

@@ -41,16 +41,15 @@ class CsvFiles(FolderSink):
     def stager(self, batch: int) -> Stager:
         return SendTables()
 
-    def commit(self, done: BatchOutcome) -> Manifest:
-        if self.publisher.is_committed(done.batch):
-            return super().commit(done)
+    def hand_over(self, done: BatchOutcome) -> None:
         staging = self.publisher.staging_folder(done.batch)
         tables = sorted(done.staged, key=lambda staged: (staged.name, staged.part))
         parts = groupby(tables, key=lambda staged: staged.name)
         done.staged = [self._stage(staging / f"{n}.csv", list(found)) for n, (_, found) in enumerate(parts)]
-        manifest = super().commit(done)
-        shutil.rmtree(staging, ignore_errors=True)
-        return manifest
+
+    def complete(self, manifest: Manifest) -> None:
+        for staging in {(self.folder / source).parent for source, _ in manifest.renames}:
+            shutil.rmtree(staging, ignore_errors=True)
 
     def _stage(self, file: Path, parts: list[Staged]) -> Staged:
         table = pa.concat_tables([read_table(part.table or b"") for part in parts])

@@ -14,7 +14,7 @@ import pyarrow as pa
 from muntin.formats import json_lines
 from muntin.model import Settings
 from muntin.plan import Plan
-from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher
+from muntin.spark.checkpoint import BatchOutcome, Publisher
 from muntin.spark.sink.parquet import ParquetFolders, beside_rows
 
 SUFFIX = ".jsonl"
@@ -37,9 +37,7 @@ class JsonLines(ParquetFolders):
         mine._open = {}
         return mine
 
-    def recover(self) -> None:
-        """Take away what was written for a micro-batch that was not committed."""
-        super().recover()
+    def begin(self) -> None:
         prefix = self.publisher.prefix
         for file in self.folder.glob(f"*/{prefix}*{SUFFIX}"):
             number = file.stem.removeprefix(prefix)
@@ -53,10 +51,9 @@ class JsonLines(ParquetFolders):
         self._open[name].write(json_lines(table))
         self._open[name].flush()
 
-    def commit(self, done: BatchOutcome) -> Manifest:
+    def hand_over(self, done: BatchOutcome) -> None:
         done.written += [str(Path(file.name).relative_to(self.folder)) for file in self._open.values()]
         self.close()
-        return super().commit(done)
 
     def close(self) -> None:
         for file in self._open.values():

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from muntin.core.punctuations import punctuation_schema
 from muntin.core.results import output_schema
-from muntin.model import Query, Settings, UsageError
+from muntin.model import Destination, Query, Settings, UsageError
 from muntin.plan import Plan
 from muntin.plan.punctuation_modes import are_used
 from muntin.spark.checkpoint import WHAT_TO_DO, DamageError, FileKind, from_line, to_line
@@ -57,7 +57,7 @@ class FolderSink(Sink):
 
     def schemas(self, plan: Plan, settings: Settings) -> dict[str, pa.Schema]:
         """The folders of a plan, and the columns of their files."""
-        return schemas_of(plan, settings)
+        return rows_of(plan, None) | beside_rows(plan, settings)
 
 
 class ParquetFolders(FolderSink):
@@ -93,9 +93,9 @@ def check_columns(output: Location, query: Query) -> None:
             )
 
 
-def schemas_of(plan: Plan, settings: Settings) -> dict[str, pa.Schema]:
-    """The folders of a plan, and the columns of their files."""
-    return {name: output_schema(query) for name, query in plan.queries.items()} | beside_rows(plan, settings)
+def rows_of(plan: Plan, into: Destination | None) -> dict[str, pa.Schema]:
+    """The columns of the queries whose rows go to a place, None for the output of the job."""
+    return {name: output_schema(query) for name, query in plan.queries.items() if query.into == into}
 
 
 def beside_rows(plan: Plan, settings: Settings) -> dict[str, pa.Schema]:

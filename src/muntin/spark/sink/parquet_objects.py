@@ -15,7 +15,7 @@ import pyarrow as pa
 from muntin.model import Query, Settings
 from muntin.plan import Plan
 from muntin.spark.checkpoint import Fingerprint, ObjectPublisher, Publisher, Staged
-from muntin.spark.sink.parquet import check_columns, parquet_bytes, schemas_of, show_schema
+from muntin.spark.sink.parquet import beside_rows, check_columns, parquet_bytes, rows_of, show_schema
 from muntin.spark.sink.sink import OutputRequest, Sink, Stager
 from muntin.spark.store import Location, ObjectPath, is_uri, locate
 
@@ -68,7 +68,7 @@ class ParquetObjects(Sink):
         check_columns(self.objects, query)
 
     def prepare(self, plan: Plan, settings: Settings) -> None:
-        for name, schema in schemas_of(plan, settings).items():
+        for name, schema in (rows_of(plan, None) | beside_rows(plan, settings)).items():
             if self._shown.get(name) != schema:
                 show_schema(self.objects / name, schema)
                 self._shown[name] = schema

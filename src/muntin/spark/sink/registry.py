@@ -6,6 +6,7 @@ from muntin.model import UsageError
 from muntin.spark.sink.callback import CallbackSink
 from muntin.spark.sink.counting import CountingSink
 from muntin.spark.sink.csv_files import CsvFiles
+from muntin.spark.sink.delta import DeltaTables
 from muntin.spark.sink.json_lines import JsonLines
 from muntin.spark.sink.parquet import ParquetFolders
 from muntin.spark.sink.parquet_objects import ParquetObjects
@@ -16,6 +17,7 @@ SINKS: tuple[type[Sink], ...] = (
     CallbackSink,
     CountingSink,
     SocketSink,
+    DeltaTables,
     CsvFiles,
     ParquetObjects,
     ParquetFolders,
@@ -27,7 +29,20 @@ SINKS: tuple[type[Sink], ...] = (
 def open_sink(request: OutputRequest) -> Sink:
     """The sink that a user asks for; of those with the same spelling, the one that goes with the job's delivery."""
     spelling = next(kind.spelling for kind in SINKS if kind.takes(request))
-    kinds = [kind for kind in SINKS if kind.spelling == spelling]
+    return _fitting([kind for kind in SINKS if kind.spelling == spelling], request)
+
+
+def open_into(request: OutputRequest) -> Sink:
+    """The sink for the place of a query."""
+    assert request.into is not None
+    kinds = [kind for kind in SINKS if kind.into_word == request.into.kind]
+    if not kinds:
+        words = ", ".join(sorted({kind.into_word for kind in SINKS if kind.into_word}))
+        raise UsageError(f"rows cannot go INTO {request.into.kind}", hint=f"INTO takes {words}")
+    return _fitting(kinds, request)
+
+
+def _fitting(kinds: list[type[Sink]], request: OutputRequest) -> Sink:
     fitting = [kind for kind in kinds if (kind.takes_eager if request.eager else kind.takes_batches)]
     if not fitting:
         when, delivery = ("with their micro-batch", "batch") if request.eager else ("as they come", "eager")

@@ -1,9 +1,10 @@
 """What a sink is: where the rows of queries go, and how a micro-batch gets there whole.
 
-    prepare     the driver, once for each plan: folders that readers can open from the start
+    prepare     the driver, once for each plan: folders and tables that readers can open from the start
     stage       tasks: a table of one query becomes a file that nobody sees, or bytes for the driver
-    commit      the driver: hand over what is not a file, write the manifest, give staged files their names
-    recover     the driver, at a start: complete the last commit, and take away what belongs to none
+    commit      the driver: `hand_over` what is to be there before the manifest, write the manifest, give staged files
+                their names, and `complete` what follows from the manifest
+    recover     the driver, at a start: complete the last commit, take away what belongs to none, and `begin`
 
 With eager delivery `deliver` takes rows while the micro-batch is still at work. Each kind is a file of this package
 and a line of `SINKS` (`registry.py`), which `--output`, the help, the documentation and the tests read.
@@ -23,7 +24,7 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from muntin.core.storage import table_bytes
-from muntin.model import Query, Settings
+from muntin.model import Destination, Query, Settings
 from muntin.plan import Plan
 from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher, Staged
 from muntin.spark.store import Location, ObjectPath
@@ -42,14 +43,20 @@ class OutputRequest:
     output: str | None = None
     callback: Callback | None = None
     eager: bool = False
-    aggregates: bool = False
-    """Whether a query of the job file has aggregates."""
+    makes_rows: bool = False
+    """Whether tasks make rows of a query of the job file: it has aggregates, or a place of its own."""
+    into: Destination | None = None
+    """The place of one query, in place of the text."""
 
 
 class Stager:
     """The part of a sink that goes to the tasks. This one discards tables: rows are counted and go no further."""
 
     takes_tables: ClassVar[bool] = False
+
+    def into(self, place: Destination | None) -> Stager:
+        """What stages rows that go to a place, None for the output of the job."""
+        return self
 
     def stage(self, name: str, part: int, table: pa.Table) -> Staged | None:
         """Keep a table until the commit; None where nobody wants it."""
@@ -93,6 +100,8 @@ class Sink:
     name: ClassVar[str]
     spelling: ClassVar[str]
     """How `--output` names it."""
+    into_word: ClassVar[str] = ""
+    """The word after INTO with which a query names a place of this kind; empty where none can."""
     scheme: ClassVar[str] = ""
     """How such a text begins."""
     noun: ClassVar[str]
@@ -111,6 +120,8 @@ class Sink:
     counts_in_shards = False
     """Whether results are counted where they are found and go no further."""
     pipeline = 0
+    job: str | None = None
+    """The id of the job's checkpoint, once that is claimed."""
     _publisher: Publisher | None = None
 
     def __init__(self, request: OutputRequest):
@@ -162,11 +173,31 @@ class Sink:
 
     def commit(self, done: BatchOutcome) -> Manifest:
         """Make a micro-batch durable and visible; one that is committed already stays as it is."""
-        return self.publisher.publish(done)
+        if self.publisher.is_committed(done.batch):
+            self.discard(done)
+        else:
+            self.hand_over(done)
+        manifest = self.publisher.publish(done)
+        self.complete(manifest)
+        return manifest
+
+    def hand_over(self, done: BatchOutcome) -> None:
+        """Before the manifest: deliver what does not follow from it, and turn what was staged into what it names."""
+
+    def discard(self, done: BatchOutcome) -> None:
+        """Take away what was staged once more for a micro-batch that is committed."""
+
+    def complete(self, manifest: Manifest) -> None:
+        """After the manifest, and at a start: do what follows from it, unless it is done."""
 
     def recover(self) -> None:
-        """Complete the last commit, and take away what belongs to none."""
+        """Complete the last commit, take away what belongs to none, and begin."""
         self.publisher.recover()
+        self.complete(self.publisher.last)
+        self.begin()
+
+    def begin(self) -> None:
+        """Get ready for the first micro-batch: connect, take away what was written for one that was not committed."""
 
     def close(self) -> None:
         """The run is over."""

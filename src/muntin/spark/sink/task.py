@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.punctuations import in_order
 from muntin.core.results import OutputColumns, ResultBatch, alone, routed, unite
+from muntin.model import Destination
 from muntin.model.records import from_json
 from muntin.plan.families import distinct_values_sent
 from muntin.spark.checkpoint import ShardReport
@@ -87,15 +88,15 @@ class SinkTask:
                 lonely = {} if query.is_inner else {query.name: alone(results, places)}
                 arrivals = {query.name: list(results.arrivals(places).items())}
                 yield TaskMessage(arrivals=arrivals, unmatched=lonely)
-                if not self.stager.takes_tables:
+                if not self.stager.into(query.into).takes_tables:
                     continue
                 table = columns.output(query, places)
                 if feeds[query.name] > 1:
                     divided[query.name, part].append(table)
                 else:
-                    yield from self._stage(query.name, part, table)
+                    yield from self._stage(query.name, part, table, query.into)
         for (name, part), tables in divided.items():
-            yield from self._stage(name, part, unite(plan.queries[name], tables))
+            yield from self._stage(name, part, unite(plan.queries[name], tables), plan.queries[name].into)
 
     def _aggregates(self, frames: list[Frame], turned_away: list[tuple[int, pa.Table]]) -> Iterator[TaskMessage]:
         """The rows of queries with aggregates, from the values of all shards; dead letters are added."""
@@ -112,9 +113,9 @@ class SinkTask:
                 turned_away.append((part, dead_letters.overflows(query, faults)))
             if table.num_rows:
                 yield TaskMessage(rows={name: table.num_rows})
-                yield from self._stage(name, part, table)
+                yield from self._stage(name, part, table, query.into)
 
-    def _stage(self, name: str, part: int, table: pa.Table) -> Iterator[TaskMessage]:
-        staged = self.stager.stage(name, part, table)
+    def _stage(self, name: str, part: int, table: pa.Table, into: Destination | None = None) -> Iterator[TaskMessage]:
+        staged = self.stager.into(into).stage(name, part, table)
         if staged is not None:
-            yield TaskMessage(staged=staged)
+            yield TaskMessage(staged=staged if into is None else replace(staged, into=into))

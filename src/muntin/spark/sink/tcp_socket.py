@@ -27,8 +27,7 @@ class SocketSink(Sink):
     def default_checkpoint(self) -> str | Path | None:
         raise UsageError("a run that sends its rows to a socket needs a checkpoint", hint="name one with `checkpoint=`")
 
-    def recover(self) -> None:
-        super().recover()
+    def begin(self) -> None:
         self._connection = self._connect()
 
     def _connect(self) -> socket.socket:

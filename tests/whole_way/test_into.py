@@ -1,0 +1,237 @@
+"""Queries with a place of their own, on a stand-in for Spark: each row once in its table, whatever dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from muntin.model import MuntinError, UsageError
+from muntin.spark.checkpoint import manifests, plans, read_manifests
+from muntin.spark.run import Job, Run
+from muntin.spark.sink.delta import OpenDeltaTable
+from muntin.sql import parse_job
+from whole_way.drive import kept_apart
+from whole_way.stand_in import Session
+
+DAY = 86_400_000_000
+STREAMS = "SET shards = 2;" + "".join(
+    f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'x', name = '{name}', "
+    "maxFilesPerTrigger = '1');"
+    for name in "AB"
+)
+GROUPS = pa.table({"g": ["x"], "h": ["y"]})
+SELECT = "SELECT A.k AS a, B.ts AS b FROM A, B WHERE A.k = B.k WINDOW 3 days"
+
+
+class Lake:
+    """A job with twins: p writes files of the output, q a table."""
+
+    def __init__(self, root: Path):
+        self.session, self.root, self.table = Session(), root, root / "lake"
+        self.q = f"CREATE QUERY q INTO DELTA '{self.table}' AS {SELECT};"
+        self.text = STREAMS + f"CREATE QUERY p AS {SELECT};" + self.q
+
+    def come(self, *times: int) -> None:
+        for name in "AB":
+            rows = {"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": pa.array([7] * len(times), pa.int64())}
+            self.session.files[name].append(pa.table(rows))
+
+    def start(self, mode: str, text: str | None = None, **options: Any) -> Run:
+        job = Job(self.session, parse_job(text or self.text))  # type: ignore[arg-type]
+        return job.start(**{"output": self.root / "out", "checkpoint": self.root / "ckpt", "mode": mode, **options})
+
+    def run(self, mode: str = "available-now", text: str | None = None, **options: Any) -> Run:
+        run = self.start(mode, text, **options)
+        assert run.await_termination(60)
+        return run
+
+    def files(self, query: str = "p") -> list[tuple[Any, ...]]:
+        found = [pq.read_table(f, partitioning=None) for f in sorted((self.root / "out" / query).glob("b*"))]
+        return sorted(zip(*pa.concat_tables(found).to_pydict().values(), strict=True)) if found else []
+
+    def rows(self, version: int | None = None) -> list[tuple[Any, ...]]:
+        table = DeltaTable(self.table, version).to_pyarrow_table(columns=["a", "b", "_ts"])
+        return sorted(zip(*table.to_pydict().values(), strict=True))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    with kept_apart(tmp_path):
+        yield Lake(tmp_path)
+    plans._LOGS.clear()
+
+
+class Died(Exception):
+    """The process ends here."""
+
+
+def at_manifest(patch: pytest.MonkeyPatch, after: bool) -> None:
+    write = manifests.write_json
+
+    def dies(file: Path, kind: Any, *rest: Any) -> None:
+        if kind is not manifests.FileKind.MANIFEST or after:
+            write(file, kind, *rest)
+        if kind is manifests.FileKind.MANIFEST:
+            raise Died
+
+    patch.setattr(manifests, "write_json", dies)
+
+
+def at_table(patch: pytest.MonkeyPatch, after: bool) -> None:
+    adopt = OpenDeltaTable.adopt
+
+    def dies(self: Any, *rest: Any) -> None:
+        if after:
+            adopt(self, *rest)
+        raise Died
+
+    patch.setattr(OpenDeltaTable, "adopt", dies)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("kill", [None, at_manifest, at_table])
+def test_each_row_is_in_its_table_once_wherever_the_process_dies(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, kill: Any, after: bool
+):
+    lake.come(10, 12)
+    lake.run()
+    lake.come(20, DAY + 1)
+    with monkeypatch.context() as patch:
+        if kill is not None:
+            kill(patch, after)
+        else:
+            lake.session.faults.kill = "commit" if after else "task"
+        with pytest.raises(MuntinError):
+            lake.run()
+    lake.come(DAY + 5, 2 * DAY)
+    lake.run("bounded")
+    assert lake.rows() == lake.files() and len(lake.rows()) == 36
+    table = DeltaTable(lake.table)
+    assert {str(day["_date"]) for day in table.partitions()} == {"1970-01-01", "1970-01-02", "1970-01-03"}
+    named = {Path(uri).name for uri in table.file_uris()}
+    assert {file.name for file in lake.table.rglob("*.parquet")} == named, "nothing is left of what died"
+    assert not (lake.root / "out" / "q").exists(), "its rows are in its own place alone"
+
+
+def test_a_version_of_a_table_is_whole_micro_batches(lake: Lake):
+    for time in (10, 20, 30, 40):
+        lake.come(time, time + 2)
+    lake.run("bounded")
+    brought = [m.rows["q"] for m in reversed(list(read_manifests(lake.root / "ckpt"))) if m.rows.get("q")]
+    counts = [len(lake.rows(version)) for version in range(DeltaTable(lake.table).version() + 1)]
+    assert counts == [sum(brought[:n]) for n in range(len(brought) + 1)]
+    assert len(brought) > 2
+
+
+def test_rows_of_others_stay_and_are_no_hindrance(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    lake.come(10, 12)
+    lake.run()
+    adopt = OpenDeltaTable.adopt
+
+    def late(self: Any, *rest: Any) -> None:
+        theirs = pa.table({"a": pa.array([99], pa.int64()), "_date": pa.array([0], pa.int32()).cast(pa.date32())})
+        write_deltalake(lake.table, theirs, mode="append", schema_mode="merge")
+        adopt(self, *rest)
+
+    monkeypatch.setattr(OpenDeltaTable, "adopt", late)
+    lake.come(20, 22)
+    lake.run("bounded")
+    rows = DeltaTable(lake.table).to_pyarrow_table()["a"].to_pylist()
+    assert rows.count(99) >= 1 and len([a for a in rows if a == 7]) == len(lake.files()) == 16
+
+
+def test_a_replaced_query_adds_columns_to_its_table(lake: Lake):
+    lake.come(10, 12)
+    lake.run()
+    lake.come(20, 22)
+    wider = lake.q.replace("A.k AS a,", "A.k AS a, A.ts AS seen,")
+    lake.run("bounded", lake.text.replace(lake.q, wider))
+    seen = DeltaTable(lake.table).to_pyarrow_table()["seen"]
+    assert seen.null_count == 4 and len(seen) == 16
+    assert lake.rows() == lake.files()
+
+
+def test_a_query_may_come_and_go_while_the_job_runs_and_its_table_stays(lake: Lake):
+    lake.come(10, 12)
+    only_p = lake.text.replace(lake.q, "")
+    lake.run(text=only_p)
+    run = lake.start("endless", only_p)
+    lake.session.queries[-1].step()
+    run._router.submit(lake.q)
+    lake.come(20, 22)
+    while lake.session.queries[-1].step():
+        pass
+    run.stop()
+    lake.come(30, 32)
+    lake.run("bounded", only_p)
+    ts = [row[-1] for row in lake.rows()]
+    assert ts and set(lake.rows()) <= set(lake.files())
+    assert lake.files("q") == []
+
+
+def test_what_cannot_go_into_a_table_is_refused_before_anything_runs(lake: Lake):
+    lake.come(10, 12)
+    for text, said in [
+        (lake.text.replace("INTO DELTA", "INTO LAKE"), "rows cannot go INTO LAKE"),
+        (lake.text.replace(f"'{lake.table}'", f"'{lake.table}' WITH (x = '1')"), "takes no options"),
+        (lake.text.replace("B.ts AS b", "B.ts - A.ts AS b"), "column b is .*, which Delta tables cannot carry"),
+        ("SET delivery = 'eager';" + lake.text, "rows go to Delta tables only with their micro-batch"),
+    ]:
+        with pytest.raises(UsageError, match=said):
+            lake.start("available-now", text)
+    write_deltalake(lake.table, pa.table({"a": ["x"]}))
+    with pytest.raises(UsageError, match=r"column a is .*long.*, but .*string.* in the table"):
+        lake.start("available-now")
+    write_deltalake(lake.table, GROUPS, mode="overwrite", schema_mode="overwrite", partition_by=["g"])
+    with pytest.raises(UsageError, match="is partitioned by g"):
+        lake.start("available-now")
+    assert not (lake.root / "out" / "_dead_letters").exists()
+
+
+def test_a_table_has_one_writer(lake: Lake):
+    lake.come(10, 12)
+    lake.run()
+    with pytest.raises(UsageError, match="has the rows of another checkpoint"):
+        lake.start("available-now", output=lake.root / "out2", checkpoint=lake.root / "ckpt2")
+    twice = lake.text + lake.q.replace("QUERY q", "QUERY r")
+    with pytest.raises(UsageError, match="has the rows of query q of this job"):
+        lake.start("available-now", twice)
+
+
+def test_a_checkpoint_that_is_older_than_a_table_is_refused(lake: Lake, tmp_path: Path):
+    import copy
+    import shutil
+
+    lake.come(10, 12)
+    lake.run(output="none")
+    shutil.copytree(lake.root / "ckpt", tmp_path / "back-up")
+    saved = copy.deepcopy(lake.session.checkpoints)
+    lake.come(20, 22)
+    lake.run(output="none")
+    shutil.rmtree(lake.root / "ckpt")
+    shutil.copytree(tmp_path / "back-up", lake.root / "ckpt")
+    lake.session.checkpoints = saved
+    with pytest.raises(MuntinError, match="the checkpoint is older than the table"):
+        lake.start("available-now", output="none")
+
+
+def test_storage_that_refuses_stops_the_job_with_a_message_and_nothing_is_lost(lake: Lake):
+    lake.come(10, 12)
+    lake.run()
+    log = lake.table / "_delta_log"
+    log.rename(lake.root / "aside")
+    log.write_text("not a folder")
+    with pytest.raises(MuntinError) as refused:
+        lake.come(20, 22)
+        lake.run()
+    assert str(lake.table) in refused.value.message
+    log.unlink()
+    (lake.root / "aside").rename(log)
+    lake.run("bounded")
+    assert lake.rows() == lake.files() and len(lake.rows()) == 16
