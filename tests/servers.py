@@ -25,6 +25,11 @@ class MockKafka:
         (broker,) = self._producer.list_topics(timeout=10).brokers.values()
         self.address = f"{broker.host}:{broker.port}"
 
+    def make(self, *topics: str) -> None:
+        """This cluster makes a topic when somebody asks for it, and in no other way."""
+        for topic in topics:
+            self._producer.list_topics(topic, timeout=10)
+
     def send(self, topic: str, values: Iterable[bytes | None], partition: int = 0, **more: Any) -> None:
         for value in values:
             self._producer.produce(topic, value, partition=partition, **more)

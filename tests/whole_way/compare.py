@@ -47,6 +47,7 @@ def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
                 _same_bags(f"{name}: the oracle and DuckDB", want, answers[name][n])
                 wanted += len(want)
                 _check_query(life, outcome, q, want)
+                _check_over(life, outcome, q, told)
             _check_end(life, outcome)
         except AssertionError as error:
             raise Difference(f"job {life.number} of text {text.seed}: {error}") from error
@@ -263,6 +264,24 @@ def _check_query(life: Life, outcome: Outcome, q: Asked, want: Rows) -> None:
     missing = Counter(_sure(q, stay, want)) - have
     assert not missing, f"{q.name}: rows are missing {list(missing.elements())[:5]}"
     return None
+
+
+def _check_over(life: Life, outcome: Outcome, q: Asked, told: Oracle) -> None:
+    """Section 6: the keys for which the output of a query that preserves streams is over.
+
+    What other queries want has no say in that, so it is the same whatever comes and goes beside the query.
+    """
+    if not q.preserved or outcome.stays[q.name] != Stay() or life.text.output == "none":
+        return
+    kept, _, promises = told.heard(KEYS[q.key])
+    keys, rows, eras = (oracle.columns("k"),) * 2, (kept[0], kept[1]), (promises[0], promises[1])
+    want = [
+        (*key, at)
+        for key in {tuple(p.key) for side in promises for p in side if p.key}
+        for at in oracle.ends(q.window, key, rows, keys, eras, kind=q.join_kind, preserved=q.preserved)
+    ]
+    got = [(key, at) for key, at, _ in outcome.over[q.name]]
+    _same_bags(f"{q.name}: punctuations of the job and the oracle", got, want)
 
 
 def _may_miss_promises(life: Life) -> bool:

@@ -67,6 +67,8 @@ class Outcome:
     rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     """Of each query in the order of its files; empty where rows were only counted."""
     letters: list[dict[str, Any]] = field(default_factory=list)
+    over: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    """Of each query, the keys for which its output was over, and when."""
     counts: dict[str, int] = field(default_factory=dict)
     """Rows of each query as its last manifest has them."""
     status: dict[str, Any] = field(default_factory=dict)
@@ -241,6 +243,8 @@ class Driver:
         names = [*self.asked, LETTERS]
         tables = {name: self._tables(name) for name in names}
         found.rows = {name: [row for table in tables[name] for row in tuples(table)] for name in self.asked}
+        for name in self.asked:
+            found.over[name] = [row for table in self._tables(f"{name}/_punctuations") for row in tuples(table)]
         found.letters = [row for table in tables[LETTERS] for row in table.to_pylist()]
         staging = self.output / STAGING
         found.staged = [str(p) for p in staging.rglob("*")] if staging.exists() else []

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import manifests, plans, read_manifests
+from muntin.spark.checkpoint import FileKind, commit_log, read_manifests
 from muntin.spark.run import Job, Run
 from muntin.spark.sink.delta import OpenDeltaTable
 from muntin.sql import parse_job
@@ -64,7 +64,6 @@ class Lake:
 def lake(tmp_path: Path) -> Iterator[Lake]:
     with kept_apart(tmp_path):
         yield Lake(tmp_path)
-    plans._LOGS.clear()
 
 
 class Died(Exception):
@@ -72,15 +71,15 @@ class Died(Exception):
 
 
 def at_manifest(patch: pytest.MonkeyPatch, after: bool) -> None:
-    write = manifests.write_json
+    write = commit_log.write_json
 
     def dies(file: Path, kind: Any, *rest: Any) -> None:
-        if kind is not manifests.FileKind.MANIFEST or after:
+        if kind is not FileKind.MANIFEST or after:
             write(file, kind, *rest)
-        if kind is manifests.FileKind.MANIFEST:
+        if kind is FileKind.MANIFEST:
             raise Died
 
-    patch.setattr(manifests, "write_json", dies)
+    patch.setattr(commit_log, "write_json", dies)
 
 
 def at_table(patch: pytest.MonkeyPatch, after: bool) -> None:

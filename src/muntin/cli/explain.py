@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
 from pathlib import Path
@@ -63,8 +64,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.jobfile import read_job
-    from muntin.plan.explain import describe, explain, explain_json
+    from muntin.plan.explain import describe, in_words, to_json
     from muntin.spark.control import advice
+    from muntin.spark.ingest import with_sources
 
     spec = read_job(args.job)
     warn(advice(spec))
@@ -78,10 +80,11 @@ def execute(args: argparse.Namespace) -> int:
         )
     else:
         knowledge, begun_with, pipelines = measured(spec, args.checkpoint)
+    plan = with_sources(describe(spec, knowledge, begun_with, pipelines), spec)
     if args.html is not None:
-        write_picture(args.html, args.job, describe(spec, knowledge, begun_with, pipelines))
+        write_picture(args.html, args.job, plan)
     else:
-        print((explain_json if args.json else explain)(spec, knowledge, begun_with, pipelines))
+        print(json.dumps(to_json(plan), indent=2) if args.json else in_words(plan))
     return 0
 
 

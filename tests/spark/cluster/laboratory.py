@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from machines import PACKAGE, Machine, Network, network
-
 import muntin
 from muntin.spark.cluster import ServerProcess, StandaloneCluster, descendants, make_package
+from spark.cluster.machines import HOME, PACKAGE, Machine, Network, network
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 COMMIT_S = 300.0
 """How long a commit is waited for: a job that does not recover fails the test, however slow the machine."""
-PAUSE_S = 6.0
+PAUSE_S, CUT_S = 6.0, 30.0
+"""An executor that hangs is waited for; a machine that is cut off is given up before it comes back."""
 SETTINGS = {
     "spark.executor.memory": "600m",
     "spark.executor.cores": "1",
@@ -35,7 +35,7 @@ SETTINGS = {
     "spark.executor.heartbeatInterval": "2s",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
-"""Small executors; a machine that is cut off is given up after twenty seconds."""
+"""Small executors, which are given up after twenty seconds of silence."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class ClusterLab:
         address = at.address if at else self.net.address
         confs = {**SETTINGS, "spark.driver.host": address, "spark.driver.bindAddress": address}
         env = {**os.environ, "SPARK_LOCAL_IP": address, "PYTHONPATH": str(PACKAGE)}
-        env |= {"HOME": "/tmp/home", "XDG_CACHE_HOME": "/tmp/home/.cache"} if at and at.within else {}
+        env |= {"HOME": HOME, "XDG_CACHE_HOME": f"{HOME}/.cache"} if at and at.within else {}
         self.driver = subprocess.Popen(
             [
                 *(at.within if at else ()), sys.executable, "-m", "muntin.cli.main", "run", str(self.job), *mode,
@@ -97,8 +97,9 @@ class ClusterLab:
     # -- how far it is ------------------------------------------------------------------------------------------------
 
     def commits(self) -> int:
+        """Micro-batches of all runs."""
         with suppress(muntin.MuntinError, OSError):
-            return int(muntin.read_status(self.lab.checkpoint)["batches"])
+            return int(muntin.read_status(self.lab.checkpoint)["batch"]) + 1
         return 0
 
     def await_commits(self, wanted: int) -> None:
@@ -111,7 +112,11 @@ class ClusterLab:
             time.sleep(0.05)
 
     def suffer(self, mishap: str, feed: Callable[[], None]) -> float:
-        """Let something happen while there is work, and wait until the job commits again; the seconds that took."""
+        """Let something happen while there is work, and wait until the job commits again; the seconds that took.
+
+        All machines have an executor then: what is measured is the loss of one of them.
+        """
+        self.await_executors()
         feed()
         before, began = self.commits(), time.monotonic()
         MISHAPS[mishap](self)
@@ -121,21 +126,20 @@ class ClusterLab:
         self.recoveries.setdefault(mishap, []).append(took)
         return took
 
-    def executors(self) -> list[int]:
+    def await_executors(self) -> None:
         until = time.monotonic() + COMMIT_S
-        while not (found := self.spark.executors()):
+        while not all(worker.children() for worker in self.spark.workers):
             assert time.monotonic() < until, "no executor came"
             time.sleep(0.1)
-        return found
 
 
 def lose_executor(lab: ClusterLab) -> None:
-    kill(lab.executors()[-1])
+    kill(lab.spark.executors()[-1])
 
 
 def lose_python(lab: ClusterLab) -> None:
     """A Python worker in the middle of its task, or the process that they are forked from."""
-    below = [pid for executor in lab.executors() for pid in descendants(executor)]
+    below = [pid for executor in lab.spark.executors() for pid in descendants(executor)]
     if below:
         kill(below[-1])
 
@@ -154,13 +158,13 @@ def lose_driver(lab: ClusterLab) -> None:
     for pid in (lab.driver.pid, *below):
         kill(pid)
     lab.driver.communicate()
-    spare = next((m for m in lab.machines.values() if m.within and m is not lab.driver_at), None)
+    spare = next((m for m in lab.machines.values() if m.within and m.has_package and m is not lab.driver_at), None)
     lab.start(at=spare)
 
 
 def pause_executor(lab: ClusterLab) -> None:
     """It hangs for a while, and goes on as if nothing had been."""
-    paused = lab.executors()[0]
+    paused = lab.spark.executors()[0]
     with suppress(ProcessLookupError):
         os.kill(paused, signal.SIGSTOP)
         time.sleep(PAUSE_S)
@@ -168,13 +172,13 @@ def pause_executor(lab: ClusterLab) -> None:
 
 
 def cut_network(lab: ClusterLab) -> None:
-    """A machine cannot be reached, until the driver has given it up."""
+    """A machine cannot be reached, and comes back when the driver has given it up; what it then sends is refused."""
     machine = next((m for m in lab.machines.values() if m.link and m is not lab.driver_at), None)
     if machine is None:
         return pause_executor(lab)
     machine.cut_off()
     try:
-        time.sleep(PAUSE_S)
+        time.sleep(CUT_S)
     finally:
         machine.connect()
 

@@ -21,7 +21,7 @@ from muntin.spark.cluster import ServerProcess, StandaloneCluster
 PACKAGE = Path(muntin.__file__).parents[1]
 """Where the package under test is imported from."""
 PREFIX = Path(sys.prefix)
-HOME = "/tmp/home"
+HOME, LOCAL = "/tmp/home", "/tmp/local"
 OTHER_PYTHON = "/tmp/python"
 """Where the environment is on a machine that has it elsewhere than the driver."""
 
@@ -70,9 +70,7 @@ class Machine:
         home = OTHER_PYTHON if self.python_elsewhere else str(PREFIX)
         spark = f"{home}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages/pyspark"
         env = {"PATH": f"{home}/bin:{os.environ['PATH']}", "PYTHONPATH": str(PACKAGE) if self.has_package else ""}
-        own = (
-            {"HOME": HOME, "XDG_CACHE_HOME": f"{HOME}/.cache", "SPARK_LOCAL_DIRS": "/tmp/local"} if self.within else {}
-        )
+        own = {"HOME": HOME, "XDG_CACHE_HOME": f"{HOME}/.cache", "SPARK_LOCAL_DIRS": LOCAL} if self.within else {}
         return cluster.add_worker(
             self.name, cores, memory_mb, self.within, self.address, {**env, **own}, spark if self.within else None
         )
@@ -140,16 +138,15 @@ class Network:
 @contextmanager
 def network(shared: Path) -> Iterator[Network]:
     """A network of machines that share one folder, under `/tmp`."""
-    made = Network(shared, os.getpid() % 250, may_have_namespaces())
+    made = Network(shared, 0, may_have_namespaces())
     if not made.apart:
         yield made
         return
     assert shared.is_relative_to("/tmp")
-    for command in (
-        f"ip link add {made.bridge} type bridge",
-        f"ip addr add {made.address}/24 dev {made.bridge}",
-        f"ip link set {made.bridge} up",
-    ):
+    while not run("ip", "link", "add", made.bridge, "type", "bridge"):  # another test has it
+        made.number += 1
+        assert made.number < 256
+    for command in (f"ip addr add {made.address}/24 dev {made.bridge}", f"ip link set {made.bridge} up"):
         subprocess.run(command.split(), check=True, capture_output=True)
     try:
         yield made

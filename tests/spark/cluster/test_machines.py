@@ -10,7 +10,6 @@ import re
 import shlex
 import statistics
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +17,9 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from laboratory import MISHAPS, SETTINGS, ClusterLab, cluster_lab
-from machines import PACKAGE, PREFIX
-
 from muntin.spark.checkpoint import stored_job
+from spark.cluster.laboratory import MISHAPS, SETTINGS, ClusterLab, cluster_lab
+from spark.cluster.machines import LOCAL, PACKAGE, PREFIX
 from spark.conftest import Lab
 
 pytestmark = [pytest.mark.spark]
@@ -73,7 +69,7 @@ def leftovers(cluster: ClusterLab) -> list[str]:
     found = []
     for worker in cluster.spark.workers:
         inside = ("nsenter", "--target", str(worker.pid), "--mount") if cluster.net.apart else ()
-        places = ("/tmp/local",) if cluster.net.apart else (str(cluster.spark.folder / worker.name / "local"),)
+        places = (LOCAL,) if cluster.net.apart else (str(cluster.spark.folder / worker.name / "local"),)
         looked = subprocess.run([*inside, "find", *places, "-name", "stamp.json"], capture_output=True, text=True)
         assert looked.returncode == 0, looked.stderr
         found += looked.stdout.split()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from muntin.core.arrivals.frontiers import FOREVER
 from muntin.core.batch import Counters
 from muntin.plan import share
+from muntin.spark.brokers import PACE, SLOW_ROWS
+from muntin.spark.brokers.pace import pace_of
 from muntin.spark.checkpoint.manifests import Manifest
 from muntin.spark.checkpoint.reports import ShardReport
 from muntin.spark.control.admission import Admission
@@ -39,6 +42,19 @@ def test_a_stream_that_is_ten_windows_ahead_is_read_a_file_at_a_time_until_the_o
     assert not admission.look(plan, reported(max_ts=[0, 99 * MINUTE])), "its source takes no such option"
     slowest = replace(a, options={"path": "a", "maxFilesPerTrigger": "1"})
     assert not Admission([slowest]).look(plan, reported(max_ts=[99 * MINUTE, 0])), "it cannot be slower"
+
+
+def test_a_source_that_looks_at_its_pace_is_slowed_without_a_start():
+    admission, plan, (_, b) = Admission(JOB.streams.values(), paced=["B"]), share(JOB), JOB.streams.values()
+    file = admission.source(b).options[PACE]
+    assert pace_of(file) is None
+    assert not admission.look(plan, reported(max_ts=[0, 11 * MINUTE])), "nothing starts again"
+    assert admission.slowed == {"B": 660} and pace_of(file) == SLOW_ROWS
+    assert not admission.look(plan, reported(max_ts=[10 * MINUTE, 11 * MINUTE]))
+    assert admission.slowed == {} and pace_of(file) is None
+    assert admission.look(plan, reported(max_ts=[11 * MINUTE, 0])), "files are read otherwise after a start only"
+    admission.close()
+    assert not Path(file).parent.exists()
 
 
 def test_a_stream_is_silent_when_it_brought_nothing_for_long_enough_while_there_was_time():

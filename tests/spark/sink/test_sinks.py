@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import json
+import shutil
 import socket
+import tempfile
 import threading
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +21,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from obstore.store import MemoryStore
+from pyiceberg.catalog import load_catalog
 
 from muntin.cli.run import Spellings
 from muntin.core.results import OUTPUT_TS
 from muntin.model import Settings, UsageError
 from muntin.plan import share
+from muntin.spark.brokers.kafka import KafkaBroker
+from muntin.spark.brokers.nats import NatsBroker
 from muntin.spark.checkpoint import (
     FileKind,
     Manifest,
@@ -32,6 +40,8 @@ from muntin.spark.checkpoint import (
 from muntin.spark.checkpoint import publisher as publishing
 from muntin.spark.checkpoint.publisher import STAGING, Publisher
 from muntin.spark.sink.callback import BATCH_BITS, CallbackSink
+from muntin.spark.sink.iceberg import CATALOGS, IcebergTables
+from muntin.spark.sink.kafka import batches_topic, writer_id
 from muntin.spark.sink.lake import LakeSink
 from muntin.spark.sink.messages import TaskMessage, outcome_of
 from muntin.spark.sink.registry import SINKS, open_sink
@@ -39,6 +49,7 @@ from muntin.spark.sink.sink import OutputRequest, Sink
 from muntin.spark.store import ObjectPath, locate
 from muntin.spark.store.locate import BACKENDS, bucket
 from muntin.sql import parse_job
+from servers import MockKafka, Nats
 
 PLAN = share(
     parse_job(
@@ -73,8 +84,11 @@ class Reader:
 
     def __init__(self, root: Path):
         self.root = root
+        self.catalog = f"test{uuid.uuid4().hex}"
+        """The name of an Iceberg catalog in this folder."""
         self.calls: list[tuple[str, pa.Table, int]] = []
         self.objects = f"s3://{root.name.replace('_', '-')}/out"
+        self.broker: KafkaReader | NatsReader | None = None
         self._lines: list[bytes] = []
         self._server = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
@@ -82,8 +96,15 @@ class Reader:
     def request(self, kind: type[Sink], eager: bool) -> OutputRequest:
         port = self._server.getsockname()[1]
         output = kind.spelling.replace("s3://BUCKET/DIR", self.objects).replace("HOST:PORT", f"127.0.0.1:{port}")
+        if kind is IcebergTables:
+            output = f"iceberg:{self.catalog}.space"
+            where = {"uri": f"sqlite:///{self.root}/catalog.db", "warehouse": f"file://{self.root}/out"}
+            CATALOGS[self.catalog] = load_catalog(self.catalog, **where)
         for folder in ("DIR", "URI"):
             output = output.replace(folder, str(self.root / "out"))
+        if kind.scheme in BROKERS:
+            self.broker = BROKERS[kind.scheme](self.root)
+            return OutputRequest(self.broker.output, eager=eager)
         if kind is CallbackSink:
             return OutputRequest(callback=lambda *call: self.calls.append(call), eager=eager)
         if kind.scheme == "tcp://":
@@ -103,8 +124,11 @@ class Reader:
         sent = [json.loads(line) for line in self._lines]
         found = [row["k"] for row in sent if row["_query"] == "q"]
         found += [k for name, table, _ in self.calls if name == "q" for k in table["k"].to_pylist()]
+        found += self.broker.keys() if self.broker is not None else []
         if (self.root / "out" / "q" / "_delta_log").exists():
             return sorted(found + DeltaTable(self.root / "out" / "q").to_pyarrow_table()["k"].to_pylist())
+        if (self.root / "catalog.db").exists():
+            return sorted(found + CATALOGS[self.catalog].load_table("space.q").scan().to_arrow()["k"].to_pylist())
         for file in sorted((self.root / "out" / "q").glob("*b*")):
             found += READERS[file.suffix](file)
         place = locate(self.objects)
@@ -137,6 +161,57 @@ def rows_of(batch: int, part: int) -> list[int]:
 def table(batch: int, part: int) -> pa.Table:
     keys = rows_of(batch, part)
     return pa.table({"k": pa.array(keys, pa.int64()), OUTPUT_TS.name: pa.array(keys, OUTPUT_TS.type)})
+
+
+@cache
+def kafka() -> MockKafka:
+    return MockKafka()
+
+
+@cache
+def nats() -> Nats:
+    server = Nats(Path(tempfile.mkdtemp(prefix="muntin-nats-")))
+    atexit.register(shutil.rmtree, server.folder, ignore_errors=True)
+    atexit.register(server.stop)
+    return server
+
+
+class KafkaReader:
+    """Reads the committed messages of a query's topic; their keys are the join key."""
+
+    def __init__(self, root: Path):
+        self.prefix = f"{root.name}."
+        self.output = f"kafka:{kafka().address}/{self.prefix}"
+        folders = [Publisher(root / f"ckpt{pipeline}", None).folder for pipeline in (0, 1)]
+        marks = [batches_topic(self.prefix, writer_id(None, folder), n) for n, folder in enumerate(folders)]
+        kafka().make(f"{self.prefix}q", f"{self.prefix}_dead_letters", *marks)
+
+    def keys(self) -> list[int]:
+        with KafkaBroker({"kafka.bootstrap.servers": kafka().address, "subscribe": f"{self.prefix}q"}) as broker:
+            spans = [(log, *extent) for log, extent in broker.bounds().items()]
+            rows = [rows for span in spans for rows in broker.read(*span, ["key", "value"])]
+        values = [json.loads(value)["k"] for found in rows for value in found["value"]]
+        assert [int(key) for found in rows for key in found["key"]] == values
+        return values
+
+
+class NatsReader:
+    """Reads the messages of a query's subject."""
+
+    def __init__(self, root: Path):
+        self.stream = root.name.replace(".", "-")
+        address = nats().address.removeprefix("nats://")
+        self.output = f"nats:{address}/{self.stream}.?stream={self.stream}"
+
+    def keys(self) -> list[int]:
+        options = {"nats.servers": nats().address, "stream": self.stream, "subject": f"{self.stream}.q"}
+        with NatsBroker(options) as broker:
+            ((log, extent),) = broker.bounds().items()
+            found = [value for rows in broker.read(log, *extent, ["value"]) for value in rows["value"]]
+        return [json.loads(value)["k"] for value in found]
+
+
+BROKERS: dict[str, Any] = {"kafka:": KafkaReader, "nats:": NatsReader}
 
 
 class Process:
@@ -297,7 +372,7 @@ def test_a_process_that_dies_while_tasks_stage_leaves_nothing_behind(tmp_path: P
     if again.sink.objects is not None:
         files = again.sink.objects.store.files(again.sink.objects / "q")
         assert [file.name[:11] for file in files if "b0" in file.name] == ["b0000000000"] * PARTS
-    assert not list(tmp_path.glob("out/q/b*/b0000000001-*")), "also from the place of a table"
+    assert not list(tmp_path.glob("out/**/b*/b0000000001-*")), "also from the place of a table"
     again.run(1)
     check(reader, again.sink, 2)
 

@@ -50,6 +50,8 @@ class StreamUse:
     """Whether all queries that use it can have no rows."""
     joins: list[int]
     readers: int
+    source: str | None = None
+    """Who reads it and from where, of a broker."""
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,8 @@ def _use(stream: StreamUse) -> str:
     if stream.idle_us:
         late += f", idle after {format_us(stream.idle_us)}"
     times = "once" if stream.readers == 1 else f"by {stream.readers} streaming queries"
-    return f"read {times}, {late}, for {_joins(stream.joins)}"
+    source = f"; {stream.source}" if stream.source else ""
+    return f"read {times}, {late}, for {_joins(stream.joins)}{source}"
 
 
 def _joins(numbers: Sequence[int]) -> str:

@@ -6,19 +6,30 @@
 """
 
 from muntin.spark.brokers.broker import Broker, BrokerError
+from muntin.spark.brokers.kafka import OF_CONSUMERS, KafkaBroker, client_config
+from muntin.spark.brokers.nats import connect as nats_connection
+from muntin.spark.brokers.nats import refusal as nats_refusal
+from muntin.spark.brokers.nats import refuse_secret_in_address
 from muntin.spark.brokers.pace import PACE, SLOW_ROWS, set_pace
-from muntin.spark.brokers.registry import BROKERS, broker_of, connector_of, load_messages, say_source
+from muntin.spark.brokers.registry import BROKERS, broker_of, is_paced, load_messages, missing_package, say_source
 from muntin.spark.brokers.secrets import resolved, scrubbed
 
 __all__ = [
     "BROKERS",
+    "OF_CONSUMERS",
     "PACE",
     "SLOW_ROWS",
     "Broker",
     "BrokerError",
+    "KafkaBroker",
     "broker_of",
-    "connector_of",
+    "client_config",
+    "is_paced",
     "load_messages",
+    "missing_package",
+    "nats_connection",
+    "nats_refusal",
+    "refuse_secret_in_address",
     "resolved",
     "say_source",
     "scrubbed",

@@ -64,11 +64,7 @@ class Broker:
     @classmethod
     def check(cls, stream: Stream) -> None:
         """Refuse what can be refused without a connection."""
-        if importlib.util.find_spec(cls.package) is None:
-            raise UsageError(
-                f"stream {stream.name}: format {cls.name} needs the package {cls.package.replace('_', '-')}",
-                hint=INSTALL.format(cls.name),
-            )
+        cls.refuse_missing(f"stream {stream.name}: format {cls.name}")
         refuse_plain_secrets(stream.name, stream.options)
         given = {name.lower() for name in stream.options}
         for group in cls.required:
@@ -85,6 +81,13 @@ class Broker:
                     + (f", and those of the client after {cls.prefix}" if cls.prefix else ""),
                 )
         _check_numbers(stream, "maxOffsetsPerTrigger", "brokerTimeout", "startingTimestamp")
+
+    @classmethod
+    def refuse_missing(cls, who: str) -> None:
+        """Refuse where the client is not installed."""
+        if importlib.util.find_spec(cls.package) is None:
+            needed = cls.package.replace("_", "-")
+            raise UsageError(f"{who} needs the package {needed}", hint=INSTALL.format(cls.name))
 
     def bounds(self) -> dict[MessageLog, Extent]:
         """Where messages lie now; raises `BrokerError` where nobody answers in some seconds."""

@@ -30,6 +30,8 @@ CLIENT = {
     "reconnect.backoff.max.ms": "1000",
 }
 """What the client is told unless the options say otherwise."""
+OF_CONSUMERS = ("enable.auto.commit", "enable.partition.eof", "queued.max.messages.kbytes")
+"""Of these, settings that producers do not have."""
 KEPT = 8
 """Consumers that a task's process keeps for the next micro-batch: to connect takes longer than to read."""
 
@@ -163,7 +165,7 @@ class KafkaBroker(Broker):
         spec = specs[when]() if isinstance(when, str) else OffsetSpec.for_timestamp(when)
         if self._admin is None:
             settings = client_config(self.given, self._heard)
-            self._admin = AdminClient({k: v for k, v in settings.items() if k not in _OF_CONSUMERS})
+            self._admin = AdminClient({k: v for k, v in settings.items() if k not in OF_CONSUMERS})
         asked = {TopicPartition(*place): spec for place in places}
         try:
             committed = IsolationLevel.READ_COMMITTED
@@ -259,7 +261,6 @@ class KafkaBroker(Broker):
 
 _KEPT: dict[tuple[Any, ...], tuple[Any, int]] = {}
 """Consumers of this process by options and place, and where they are."""
-_OF_CONSUMERS = ("enable.auto.commit", "enable.partition.eof", "queued.max.messages.kbytes")
 _OF_MESSAGE: dict[str, Callable[[Any], Any]] = {
     "key": lambda m: m.key(),
     "value": lambda m: m.value(),

@@ -41,6 +41,17 @@ def connector_of(spark: SparkSession | None, kind: type[Broker]) -> bool:
     return True
 
 
+def missing_package(kind: str, who: str) -> None:
+    """Refuse what needs the client of a broker where it is not installed."""
+    BROKERS[kind].refuse_missing(who)
+
+
+def is_paced(spark: SparkSession, stream: Stream) -> bool:
+    """Whether the source of a stream looks how fast it is to be read: ours do."""
+    kind = broker_of(stream)
+    return kind is not None and not connector_of(spark, kind)
+
+
 def say_source(stream: Stream, spark: SparkSession | None = None) -> str | None:
     """Who reads a stream of a broker, in a sentence; None for other sources."""
     kind = broker_of(stream)

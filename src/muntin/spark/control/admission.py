@@ -2,17 +2,23 @@
 
 Rows that have been read have to be held; rows that wait in their source cost nothing. An option of a file source says
 how much a micro-batch takes. Spark reads the option when a streaming query starts. So the query starts again where a
-stream has come far ahead, and once more when the other has caught up. Sources of other kinds are read as they give.
+stream has come far ahead, and once more when the other has caught up. A source of a broker that is ours looks before
+each micro-batch how fast it is to be read (`brokers/pace.py`), and nothing starts again. Sources of other kinds are
+read as they give.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from muntin.core.arrivals import FOREVER
 from muntin.model import Axis, Side, Stream
 from muntin.plan import Plan
+from muntin.spark.brokers import PACE, SLOW_ROWS, set_pace
 from muntin.spark.checkpoint import Manifest
 from muntin.spark.ingest import FILE_FORMATS
 
@@ -25,13 +31,16 @@ SECOND_US = 1_000_000
 class Admission:
     """Which streams of a pipeline are read slowly."""
 
-    def __init__(self, streams: Iterable[Stream]):
-        self._can = {stream.name for stream in streams if _can_be_slower(stream)}
+    def __init__(self, streams: Iterable[Stream], paced: Iterable[str] = ()):
+        """`paced` are the streams whose sources look how fast they are to be read."""
+        self._folder = Path(tempfile.mkdtemp(prefix="muntin-pace-"))
+        self._paces = {name: self._folder / str(n) for n, name in enumerate(paced)}
+        self._can = {stream.name for stream in streams if _can_be_slower(stream)} | set(self._paces)
         self.slowed: dict[str, float] = {}
         """Streams that are read slowly, and by how many seconds of event time they are ahead."""
 
     def look(self, plan: Plan, manifest: Manifest) -> bool:
-        """Take in how far the streams have come; whether some must be read otherwise from now on."""
+        """Take in how far the streams have come; whether a query must start again, so that they are read otherwise."""
         before = set(self.slowed)
         leads = self._leads(plan, manifest)
         self.slowed = {
@@ -39,7 +48,10 @@ class Admission:
             for name, (lead_us, window_us) in leads.items()
             if lead_us > (TOGETHER if name in before else APART) * window_us
         }
-        return set(self.slowed) != before
+        changed = set(self.slowed) ^ before
+        for name in changed & set(self._paces):
+            set_pace(self._paces[name], SLOW_ROWS if name in self.slowed else None)
+        return bool(changed - set(self._paces))
 
     def _leads(self, plan: Plan, manifest: Manifest) -> dict[str, tuple[int, int]]:
         """By how much each stream is ahead of one that is not idle, and the largest window of their join."""
@@ -57,10 +69,16 @@ class Admission:
 
     def source(self, stream: Stream) -> Stream:
         """The stream as it is to be read now."""
+        if stream.name in self._paces:
+            return replace(stream, options={**stream.options, PACE: str(self._paces[stream.name])})
         if stream.name not in self.slowed:
             return stream
         others = {name: value for name, value in stream.options.items() if name.lower() != OPTION.lower()}
         return replace(stream, options={**others, OPTION: LEAST})
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _can_be_slower(stream: Stream) -> bool:

@@ -8,6 +8,16 @@ of rows that were turned away.
 from muntin.spark.ingest import dead_letters, packing, sources
 from muntin.spark.ingest.dead_letters import event_time, iso
 from muntin.spark.ingest.packing import Packed, as_batches
-from muntin.spark.ingest.sources import FILE_FORMATS
+from muntin.spark.ingest.sources import FILE_FORMATS, with_sources
 
-__all__ = ["FILE_FORMATS", "Packed", "as_batches", "dead_letters", "event_time", "iso", "packing", "sources"]
+__all__ = [
+    "FILE_FORMATS",
+    "Packed",
+    "as_batches",
+    "dead_letters",
+    "event_time",
+    "iso",
+    "packing",
+    "sources",
+    "with_sources",
+]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from muntin.model import Field, Schema, Stream, UsageError
+from muntin.model import Field, JobSpec, Schema, Stream, UsageError
 from muntin.model.types import column_name_fault, is_type
-from muntin.spark.brokers import broker_of, load_messages
+from muntin.spark.brokers import broker_of, load_messages, say_source
 from muntin.spark.ingest.decoding import check_values, source_columns, undecoded
 from muntin.spark.ingest.own_columns import choose_columns
 from muntin.spark.ingest.packing import CORRUPT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from muntin.plan.explain import PlanDescription
 
 FILE_FORMATS = ("parquet", "json", "csv", "text", "orc", "avro", "xml")
 TEXT_FORMATS = ("json", "csv")
@@ -54,6 +57,12 @@ def _load(spark: SparkSession, stream: Stream, options: Mapping[str, str]) -> Da
         return spark.readStream.format(stream.format).options(**options).load()
     except Exception as error:
         raise _unreadable(stream, error) from error
+
+
+def with_sources(plan: PlanDescription, spec: JobSpec, spark: SparkSession | None = None) -> PlanDescription:
+    """A plan that says of each stream of a broker who reads it; without a session, with the jars that Spark brings."""
+    said = {stream.name: say_source(stream, spark) for stream in spec.streams.values()}
+    return replace(plan, streams=[replace(stream, source=said[stream.name]) for stream in plan.streams])
 
 
 def check_source(stream: Stream) -> None:

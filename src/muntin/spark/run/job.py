@@ -14,7 +14,7 @@ from muntin.page import Explanation
 from muntin.plan import Plan
 from muntin.spark.checkpoint import check_names, open_checkpoint
 from muntin.spark.control import Tell, knowledge_of, plan_for, strategy_of, streams_per_pipeline
-from muntin.spark.ingest import sources
+from muntin.spark.ingest import sources, with_sources
 from muntin.spark.run.doors import (
     duration_us,
     expect,
@@ -138,7 +138,7 @@ class Job:
         known = None if folder is None else knowledge_of(self.spec, folder)
         strategy = None if folder is None else strategy_of(folder)
         pipelines = [] if folder is None else streams_per_pipeline(folder)
-        plan = describe(self.spec, known, strategy, pipelines)
+        plan = with_sources(describe(self.spec, known, strategy, pipelines), self.spec, self.spark)
         return Explanation.of(in_words(plan), to_json(plan))
 
     def start(

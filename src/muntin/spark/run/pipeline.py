@@ -19,6 +19,7 @@ from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
 from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
+from muntin.spark.brokers import is_paced
 from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, identity
 from muntin.spark.control import Adapter, Admission, Changes, Tell, Watch, control_stream, measured_by
 from muntin.spark.exchange import Briefing, Topology
@@ -147,7 +148,8 @@ class Pipeline:
         self._writer = BatchWriter(topology, self._sink, hub)
         self._topology = topology
         self._streams = [context.spec.streams[stream.name] for stream in first.streams]
-        self._admission = Admission(self._streams)
+        paced = [stream.name for stream in self._streams if is_paced(context.spark, stream)]
+        self._admission = Admission(self._streams, paced)
         self._frame = self._read()
         names = [*(s.name for s in self._streams), control_stream.NAME]
         self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
@@ -339,6 +341,7 @@ class Pipeline:
         """Remove what lies on single machines only."""
         if self._writer is not None:
             self._writer.close()
+            self._admission.close()
         forget_everywhere(self._context.spark, self.id)
 
     def discard(self) -> None:

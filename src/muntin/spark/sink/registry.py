@@ -7,7 +7,10 @@ from muntin.spark.sink.callback import CallbackSink
 from muntin.spark.sink.counting import CountingSink
 from muntin.spark.sink.csv_files import CsvFiles
 from muntin.spark.sink.delta import DeltaTables
+from muntin.spark.sink.iceberg import IcebergTables
 from muntin.spark.sink.json_lines import JsonLines
+from muntin.spark.sink.kafka import KafkaTopics
+from muntin.spark.sink.nats import NatsSubjects
 from muntin.spark.sink.parquet import ParquetFolders
 from muntin.spark.sink.parquet_objects import ParquetObjects
 from muntin.spark.sink.sink import OutputRequest, Sink
@@ -17,7 +20,10 @@ SINKS: tuple[type[Sink], ...] = (
     CallbackSink,
     CountingSink,
     SocketSink,
+    KafkaTopics,
+    NatsSubjects,
     DeltaTables,
+    IcebergTables,
     CsvFiles,
     ParquetObjects,
     ParquetFolders,

@@ -41,7 +41,8 @@ def storage(place: str) -> tuple[fs.FileSystem, str]:
     if not found:
         return fs.LocalFileSystem(), place
     if scheme in ("s3", "s3a"):
-        return fs.S3FileSystem(endpoint_override=os.environ.get("AWS_ENDPOINT_URL")), path
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        return fs.S3FileSystem(endpoint_override=os.environ.get("AWS_ENDPOINT_URL"), region=region), path
     return fs.FileSystem.from_uri(place)
 
 
