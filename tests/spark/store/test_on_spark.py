@@ -49,7 +49,7 @@ def compare_outputs(folder: Path, objects: str, spark: Any) -> None:
         table = package.read(objects, name).to_table()
         assert table.equals(package.read(folder, name).to_table())
         count = f'SELECT count(*) FROM "{name}"'
-        assert ours.sql(count).fetchone() == theirs.sql(count).fetchone() == (table.num_rows,)
+        assert ours.execute(count).fetchone() == theirs.execute(count).fetchone() == (table.num_rows,)
         assert spark.table(name).count() == table.num_rows
         rows += table.num_rows
     assert rows > 100

@@ -111,7 +111,7 @@ def test_rows_are_those_of_a_folder_and_a_later_start_needs_its_uri_only(place: 
         place.run("bounded")
     connection = duckdb.connect()
     assert muntin.create_views(place.output, connection) == ["p", "q"]
-    assert connection.sql("SELECT count(*) FROM q").fetchone() == (len(after),)
+    assert connection.execute("SELECT count(*) FROM q").fetchone() == (len(after),)
     with pytest.raises(UsageError, match="has no Parquet files of r") as refused:
         muntin.read(place.output, "r")
     assert refused.value.hint == "queries there: p, q"
