@@ -96,6 +96,39 @@ def test_each_row_of_the_papers_table_has_a_known_paper_and_says_how_it_is_built
         assert test.startswith("`tests/") if built else test == "not built", (paper, where)
 
 
+PRINTED = {
+    "hammad2003": {"figure": 9, "table": 1, "eq.": 2},
+    "wang2006": {"figure": 19, "table": 4, "eq.": 4, "definition": 3, "lemma": 2, "theorem": 4},
+    "kostowski": {"figure": 8, "eq.": 2},
+    "hammad2005": {"figure": 10, "eq.": 8, "example": 2},
+    "ding2004": {"figure": 12, "table": 1, "eq.": 1},
+}
+"""How many of each the papers number; theorems 3.1 and 4.1 of ding2004 are numbered by section."""
+
+
+def numbered(where: str) -> set[tuple[str, str]]:
+    """What a cell names: `4.3, eq. 1-2, figures 2(a) and 11` has equations 1 and 2 and figures 2 and 11."""
+    found = set()
+    for part in where.split(";"):
+        kind = None
+        for word, first, last in re.findall(r"([a-z]{2,}\.?)|([\d.]*\d)(?:-(\d+))?", part):
+            if word and word != "and":
+                kind = word if word == "eq." else word.removesuffix("s")
+            elif first and kind is not None:
+                numbers = [first] if not last else map(str, range(int(first), int(last) + 1))
+                found |= {(kind, number) for number in numbers}
+    return found
+
+
+@pytest.mark.parametrize("paper", PRINTED)
+def test_every_figure_table_equation_and_theorem_of_a_paper_has_a_row(paper):
+    _, sections = tables("docs/papers.md")
+    named = set.union(*(numbered(where) for key, where, *_ in sections[1:] if key == paper))
+    wanted = {(kind, str(n)) for kind, most in PRINTED[paper].items() for n in range(1, most + 1)}
+    wanted |= {("theorem", "3.1"), ("theorem", "4.1")} if paper == "ding2004" else set()
+    assert sorted(wanted - named) == []
+
+
 def test_nothing_in_the_project_names_a_place_outside_it():
     tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
     outside = re.compile(r"\.\./\w|/(?:work|tmp|home|root)/\w")

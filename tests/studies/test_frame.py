@@ -10,9 +10,10 @@ import pytest
 from muntin.cli import main
 from muntin.model import UsageError
 from muntin.studies.page import lines_of
-from muntin.studies.record import Ran, run_all, told
+from muntin.studies.picture import plain
+from muntin.studies.record import run_all, told
 from muntin.studies.registry import STUDIES, chosen
-from muntin.studies.study import Curve, Effort, Findings, Panel, Study, Verdict, counted, judged, spread
+from muntin.studies.study import Curve, Effort, Findings, Panel, Ran, Study, Verdict, counted, judged, spread
 
 CHEAP = "hammad2005-figure-5"
 
@@ -48,6 +49,25 @@ def test_names_are_unique_and_lead_to_studies():
         chosen(["figure-5"])
 
 
+FIGURES = {
+    "hammad2003": "figure-2a figure-2b figure-3a figure-3b figure-4 table-1 figure-5 figure-6 figure-7 figure-8 "
+    "figure-9 section-5.4",
+    "wang2006": "table-2 table-3 table-4 figure-9 figure-11 figure-12 figure-13 figure-14 figure-15 figure-16 "
+    "figure-17 figure-18a figure-18f figure-19a figure-19e section-5.3",
+    "kostowski": "section-3.1 figure-4 figure-5 figure-6 figure-7 figure-8",
+    "hammad2005": "figure-1 figure-3 figure-4 figure-5 figure-6 figure-7 figure-8 figure-9 figure-10 section-6",
+    "ding2004": "figure-1 figure-7 figure-8 figure-9 figure-10 figure-11 figure-12",
+}
+
+
+def test_each_figure_and_table_leads_to_a_study():
+    for paper, figures in FIGURES.items():
+        for figure in figures.split():
+            found = chosen([f"{paper}-{figure}"])
+            assert {study.paper for study in found} == {paper}, figure
+    assert [s.name for s in chosen(["wang2006-table-3"])] == ["wang2006-figure-17", "wang2006-figure-18"]
+
+
 def test_the_command_lists_and_runs(capsys, tmp_path):
     assert main.main(["study", "list", "--json"]) == 0
     assert [s["name"] for s in json.loads(capsys.readouterr().out)] == [s.name for s in STUDIES]
@@ -62,7 +82,19 @@ def test_the_command_lists_and_runs(capsys, tmp_path):
     assert "3 claims of 1 studies" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["run"], ["run", "nobody"], ["list", CHEAP], ["run", CHEAP, "--seeds", "0"]])
+def test_numbers_along_an_axis_are_plain():
+    assert [plain(value) for value in (20e6, 15_000, 999, 0.25, 1e-4, 0)] == [
+        "20M",
+        "15,000",
+        "999",
+        "0.25",
+        "0.0001",
+        "0",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "nobody"], ["list", CHEAP], ["run", CHEAP, "--seeds", "0"],
+                                       ["run", CHEAP, "--resume"]])  # fmt: skip
 def test_a_wrong_request_is_refused(capsys, arguments):
     assert main.main(["study", *arguments]) == 2
     assert capsys.readouterr().err.startswith("muntin: ")
@@ -81,6 +113,28 @@ def test_what_a_run_leaves_behind(tmp_path):
     with (tmp_path / "paper-figure-1.csv").open() as data:
         assert list(csv.DictReader(data)) == [{"a": "1", "b": "0.5"}, {"a": "2", "b": ""}]
     assert json.loads((tmp_path / "paper-figure-2.json").read_text()) == told(found[1:])
+
+
+def test_a_run_goes_on_where_it_was_interrupted(tmp_path):
+    runs: list[str] = []
+
+    def counting(name: str) -> Study:
+        study = made(name, True)
+        return Study(study.paper, name, study.shows, lambda effort: (runs.append(name), study.run(effort))[1])
+
+    studies, effort = [counting("figure 1"), counting("figure 2")], Effort.of(1)
+    first = run_all(studies[:1], effort, tmp_path, lambda _: None, resume=True)
+    both = run_all(studies, effort, tmp_path, lambda _: None, resume=True)
+    assert runs == ["figure 1", "figure 2"], "what is there is not run again"
+    assert told(both[:1]) == told(first) and both[0].core_s == first[0].core_s
+    assert lines_of(both[:1], effort, "studies") == lines_of(first, effort, "studies")
+    (tmp_path / "runs" / "paper-figure-2.json").write_text('{"seeds": [1], "qui')
+    run_all(studies, effort, tmp_path, lambda _: None, resume=True)
+    assert runs[2:] == ["figure 2"], "what was cut off is"
+    run_all(studies, Effort.of(2), tmp_path, lambda _: None, resume=True)
+    assert runs[3:] == ["figure 1", "figure 2"], "and so is what had other seeds"
+    run_all(studies, Effort.of(2), tmp_path, lambda _: None)
+    assert len(runs) == 7, "who does not ask for it begins anew"
 
 
 def test_the_page_opens_with_what_does_not_hold(tmp_path):

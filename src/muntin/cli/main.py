@@ -18,6 +18,7 @@ from muntin.cli import (
     bench,
     calibrate,
     check,
+    compact,
     completion,
     demo,
     explain,
@@ -47,6 +48,7 @@ COMMANDS = {
     "package": package,
     "bench": bench,
     "study": study,
+    "compact": compact,
     "completion": completion,
 }
 FAILED = 1

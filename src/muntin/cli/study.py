@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from muntin.model import UsageError
 
 if TYPE_CHECKING:
-    from muntin.studies.record import Ran
-    from muntin.studies.study import Study
+    from muntin.studies.study import Ran, Study
 
 SUMMARY = "run the papers' figures and tables again, with pictures and a verdict for each claim"
 EXAMPLE = "example: muntin study run hammad2003-figure-5 --quick --output studies"
@@ -26,6 +25,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the claims as JSON, for programs")
     parser.add_argument("--output", type=Path, metavar="DIR", help="write data, pictures and claims there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write all that was found as a page (Markdown)")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run: do not run again what "
+                        "--output has already, from the same code and seeds")  # fmt: skip
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -39,6 +40,8 @@ def execute(args: argparse.Namespace) -> int:
         raise UsageError("say which studies to run", hint=f"`all`, a paper, or a study such as {STUDIES[0].name}")
     if args.seeds is not None and args.seeds < 1:
         raise UsageError(f"--seeds {args.seeds} is too few", hint="at least 1")
+    if args.resume and args.output is None:
+        raise UsageError("--resume needs --output", hint="say in which folder the run is that goes on")
     found = run(args, chosen(args.name))
     if args.json:
         from muntin.studies.record import told
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace, studies: list[Study]) -> list[Ran]:
     with bar:
         task = bar.add_task("studies", total=len(studies))
         effort = Effort.of(args.seeds, args.quick, lambda name: bar.update(task, description=name))
-        found = run_all(studies, effort, args.output, lambda _: bar.advance(task))
+        found = run_all(studies, effort, args.output, lambda _: bar.advance(task), args.resume)
     if args.page is not None:
         write_page(args.page, found, effort)
     return found
@@ -74,9 +77,12 @@ def show_list(as_json: bool) -> int:
     from muntin.studies.registry import STUDIES
 
     if as_json:
-        print(json.dumps([{"name": s.name, "paper": s.paper, "figure": s.figure, "shows": s.shows} for s in STUDIES]))
+        told = [{"name": s.name, "paper": s.paper, "figure": s.figure, "also": s.also, "shows": s.shows}
+                for s in STUDIES]  # fmt: skip
+        print(json.dumps(told))
     else:
-        screen.console().print(screen.table(("study", "shows"), [(s.name, s.shows) for s in STUDIES]))
+        rows = [(s.name, s.shows + (f" ({', '.join(s.also)} as well)" if s.also else "")) for s in STUDIES]
+        screen.console().print(screen.table(("study", "shows"), rows))
     return 0
 
 

@@ -121,17 +121,19 @@ def _orders(runs: Mapping[int, Mapping[str, Found]], which: str) -> list[Claim]:
 
 def _nested(runs: Mapping[int, Mapping[str, Found]], nested: Mapping[int, Mapping[str, Found]]) -> list[Claim]:
     lowest = [max(means(f)["mqt"] / min(means(f)["lwo"], means(f)["swf"]) for f in s.values()) for s in nested.values()]
-    slower = [
-        float(np.mean([means(nested[seed][d])[n] / means(runs[seed][d])[n] for d in TABLE_1 for n in NAMES]))
-        for seed in runs
-    ]
+    factors = [[means(nested[seed][d])[n] / means(runs[seed][d])[n] for d in TABLE_1 for n in NAMES] for seed in runs]
+    slower, alike = [float(np.mean(f)) for f in factors], [max(f) / min(f) for f in factors]
     return [
         judged("with nested loops MQT is lowest as well", "5.1, nested loops", "resembles the hash join", lowest,
                lambda r: r < 1, "times the next lowest, where it is closest"),
+        judged("apart from a factor they are alike: it is the same for all schedulers and windows",
+               "5.1, nested loops", "resembles the hash join", alike, lambda r: r < 1.3,
+               "largest over smallest factor"),
         judged("with nested loops at 15 rows/s response times are about ten times those of the hash join",
-               "5.1, nested loops", "an order of magnitude", slower, lambda r: 3 < r < 30, "times",
+               "5.1, nested loops", "an order of magnitude", slower, lambda r: 7.5 < r < 13, "times",
                "the clock is virtual, and both are run at the same load of 0.5, since the costs of the paper's machine "
-               "are not given: the factor is then that of the rates, 100/15"),
+               "are not given: the factor is then that of the rates, 100/15, and says nothing of the join",
+               lambda r: 3 < r < 30),
     ]  # fmt: skip
 
 
@@ -153,10 +155,14 @@ def figure_6(effort: Effort) -> Findings:
     rows = [r for seed, s in runs.items() for n, f in s.items() for r in _row(seed, {"windows": n}, f)]
     each = list(runs.values())
     both = [f for s in each for f in s.values()]
+    uneven = min(by_window(f, "swf")[-1] / by_window(f, "swf")[0] for f in both)
     claims = [
         judged("LWO takes about as long for every window", "5.1, figure 6", "about 1",
                [max(by_window(f, "lwo")[-1] / by_window(f, "lwo")[0] for f in s.values()) for s in each],
-               lambda r: r < 3, "times as long for the largest as for the smallest"),
+               lambda r: r < 1.5, "times as long for the largest as for the smallest",
+               "a row that finds the operator idle has its first pairs at once. At a load of 0.5 half of them do; the "
+               f"paper's equation 1 is for rows that come together. SWF's factor is at least {uneven:.0f}",
+               lambda r: r < 3),
         counted("under SWF and MQT a larger window takes longer", "5.1, figure 6", "always",
                 [b > 0.95 * a for f in both for n in ("swf", "mqt") for a, b in pairwise(by_window(f, n))],
                 "neighbouring windows (5% allowed)"),
@@ -176,16 +182,19 @@ def figure_6(effort: Effort) -> Findings:
                "5.1, figure 6(b)", "0.5",
                [by_window(s["mostly-small"], "swf")[-1] / by_window(s["uniform"], "swf")[-1] for s in each],
                lambda r: 0.35 < r < 0.65, "of it", "the direction is that of equation 2", lambda r: r < 1),
-        judged("MQT's maximum is never above SWF's for the largest window", "5.1, figure 6, maxima", "never above",
+        judged("MQT's maximum is always below SWF's for the largest window", "5.1, figure 6, maxima", "always better",
                [max(by_window(f, "mqt", True)[-1] / by_window(f, "swf", True)[-1] for f in s.values()) for s in each],
-               lambda r: r <= 1, "MQT over SWF"),
+               lambda r: r < 1, "MQT over SWF, where they are closest",
+               "it is for uniform windows. With mostly-small ones the two serve rows that wait in the same order, and "
+               "the longest is the same", lambda r: r <= 1),
         judged("LWO's maximum is the same for all windows", "5.1, figure 6, maxima", "uniform",
                [max(max(by_window(f, "lwo", True)) / min(by_window(f, "lwo", True)) for f in s.values())
-                for s in each], lambda r: r < 1.5, "largest over smallest"),
+                for s in each], lambda r: r < 1.25, "largest over smallest",
+               "larger windows end later in the scan of the row that waited longest", lambda r: r < 2),
         judged("a maximum can be one or two orders of magnitude above the mean", "5.1, figure 6, maxima", "10 to 100",
                [max(m / a for f in s.values() for n in NAMES
                     for m, a in zip(by_window(f, n, True), by_window(f, n), strict=True)) for s in each],
-               lambda r: r >= 10, "times the mean at most"),
+               lambda r: r >= 10, "times the mean at most", "the longest of more rows is longer", lambda r: r > 5),
     ]  # fmt: skip
     panels = []
     for longest, y in ((False, "mean response time (ms)"), (True, "longest response time (ms)")):
@@ -211,15 +220,17 @@ def figure_7(effort: Effort) -> Findings:
     rows = [r for seed, s in runs.items() for b, f in s.items() for r in _row(seed, {"burst": b}, f)]
     each = list(runs.values())
     heavy = "the sizes of bursts have an infinite variance from a mean of 2 on, so seeds differ much"
+    most = max(_gain(f, "lwo") for s in each for f in s.values())
     claims = [
         counted("MQT is the lowest for all burst sizes", "5.2, figure 7", "always",
                 [means(f)["mqt"] < min(means(f)["lwo"], means(f)["swf"]) for s in each for f in s.values()],
                 "runs"),
         judged("at bursts of three MQT improves on LWO by up to 60%", "5.2, figure 7", "0.6",
-               [_gain(s[3.0], "lwo") for s in each], lambda g: g >= 0.55, "better", heavy + "; MQT always gains, but "
-               "never as much: the four large windows can hardly be served sooner than by LWO", lambda g: g > 0.2),
+               [_gain(s[3.0], "lwo") for s in each], lambda g: g >= 0.55, "better",
+               f"{heavy}; the most that MQT gains at any size with any seed is {most:.2f}", lambda g: g > 0.2),
         judged("at bursts of three MQT improves on SWF by 30%", "5.2, figure 7", "0.3",
-               [_gain(s[3.0], "swf") for s in each], lambda g: g >= 0.25, "better", heavy, lambda g: g > 0),
+               [_gain(s[3.0], "swf") for s in each], lambda g: 0.25 <= g <= 0.4, "better", heavy,
+               lambda g: g > 0),
         judged("the more bursty, the longer the response times", "5.2, figure 7", "dramatically",
                [min(means(s[5.0])[n] / means(s[1.0])[n] for n in NAMES) for s in each], lambda r: r > 3,
                "times as long with 5 as with 1"),
@@ -246,9 +257,9 @@ def figure_8(effort: Effort) -> Findings:
         judged("for the largest window SWF takes 4 s where MQT is bounded by 1 s", "5.2, figure 8", "4",
                [by_window(f, "swf")[-1] / by_window(f, "mqt")[-1] for f in each], lambda r: r >= 3, "times MQT",
                seconds, lambda r: r > 1.5),
-        judged("for the largest window MQT is about as quick as LWO", "5.2, figure 8", "about 1",
+        judged("for the largest window MQT is about as quick as LWO", "3.3, figure 8", "not said",
                [by_window(f, "mqt")[-1] / by_window(f, "lwo")[-1] for f in each], lambda r: r < 1.2, "times LWO"),
-        judged("for the smallest window MQT is far quicker than LWO", "5.2, figure 8", "far quicker",
+        judged("for the smallest window MQT is far quicker than LWO", "3.3, figure 8", "not said",
                [by_window(f, "lwo")[0] / by_window(f, "mqt")[0] for f in each], lambda r: r > 20, "times as fast"),
     ]  # fmt: skip
     curves = [over_seeds(n.upper(), SMALL_LARGE, [by_window(f, n) for f in each]) for n in NAMES]
@@ -321,12 +332,18 @@ def section_5_4(effort: Effort) -> Findings:
         curves = [
             over_seeds(n.upper(), places, [[share(s[p][n], buffer) for p in places] for s in each]) for n in NAMES
         ]
-        panels.append(Panel(buffer.replace("_", " "), "windows and bursts", "% of the join buffer", curves))
+        panels.append(Panel(buffer.replace("_", " "), "windows and bursts", "% of the join buffer", curves, log_y=True))
     return Findings(rows, claims, panels)
 
 
 STUDIES = (
-    Study("hammad2003", "figure 5", "mean response time of each scheduler for four sets of windows", figure_5),
+    Study(
+        "hammad2003",
+        "figure 5",
+        "mean response time of each scheduler for four sets of windows",
+        figure_5,
+        ("table 1",),
+    ),
     Study("hammad2003", "figure 6", "mean and longest response time of each window", figure_6),
     Study("hammad2003", "figure 7", "response times as rows come in larger bursts", figure_7),
     Study("hammad2003", "figure 8", "response time of each window with bursts of five", figure_8),

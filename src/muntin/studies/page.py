@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from muntin.studies.record import Ran, picture, told
-from muntin.studies.study import Effort, Verdict
+from muntin.studies.record import picture, told
+from muntin.studies.study import Effort, Ran, Verdict
 
 WIDTH = 100
 ORDER = (Verdict.DOES_NOT, Verdict.PARTLY)
@@ -27,14 +27,17 @@ def lines_of(found: Sequence[Ran], effort: Effort, folder: str) -> list[str]:
     claims = told(found)
     counts = {v: sum(c["verdict"] == v for c in claims) for v in Verdict}
     how = "quick" if effort.quick else "full"
-    command = f"muntin study run all{' --quick' if effort.quick else ''} --page docs/{folder}.md"
+    usual = effort.seeds == Effort.of(quick=effort.quick).seeds
+    options = (" --quick" if effort.quick else "") + ("" if usual else f" --seeds {len(effort.seeds)}")
+    command = f"muntin study run all{options} --page docs/{folder}.md"
     lines = ["# The papers' figures, run again", ""]
     lines += _folded(
         f"Made by a {how} run with {len(effort.seeds)} seeds. Of {len(claims)} claims in {len(found)} studies "
         f"{counts[Verdict.HOLDS]} hold, {counts[Verdict.PARTLY]} hold partly, and {counts[Verdict.DOES_NOT]} do not. "
         "Every study drives the operator that ships. Where time is measured, the clock is a virtual one whose costs "
         "are parameters, unless a study says otherwise. Values are means; in brackets are the least and the most over "
-        "the seeds."
+        "the seeds, or rounds where seconds of this machine were measured. "
+        f"All took {sum(ran.core_s for ran in found) / 60:.0f} minutes of a core."
     )
     lines += ["", "```bash", command, "muntin study run hammad2003-figure-5", "```", ""]
     for verdict in ORDER:
@@ -58,7 +61,8 @@ def _section(ran: Ran, folder: str) -> list[str]:
     study = ran.study
     module = study.run.__module__.rsplit(".", 1)[-1]
     lines = [f"## {study.paper}, {study.figure}", ""]
-    lines += _folded(f"{study.shows[0].upper()}{study.shows[1:]}.")
+    also = f" It shows {' and '.join(study.also)} as well." if study.also else ""
+    lines += _folded(f"{study.shows[0].upper()}{study.shows[1:]}.{also}")
     lines += ["", f"`muntin study run {study.name}`, `src/muntin/studies/{module}.py`.", ""]
     if ran.outcome.panels:
         lines += [f"![{study.paper}, {study.figure}]({folder}/{study.name}.svg)", ""]

@@ -6,21 +6,12 @@ import csv
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from muntin.studies.picture import draw
-from muntin.studies.study import Claim, Effort, Findings, Study
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A study with what it found and the seconds of a core that it took."""
-
-    study: Study
-    outcome: Findings
-    core_s: float
+from muntin.studies.resume import keep, kept
+from muntin.studies.study import Claim, Effort, Ran, Study
 
 
 def told(ran: Iterable[Ran]) -> list[dict[str, str]]:
@@ -42,15 +33,28 @@ def _told(study: Study, claim: Claim) -> dict[str, str]:
     }
 
 
-def run_all(studies: Sequence[Study], effort: Effort, output: Path | None, done: Callable[[Ran], None]) -> list[Ran]:
-    """Run studies one after the other, and keep what each found as soon as it is there."""
+def run_all(
+    studies: Sequence[Study],
+    effort: Effort,
+    output: Path | None,
+    done: Callable[[Ran], None],
+    resume: bool = False,
+) -> list[Ran]:
+    """Run studies one after the other, and keep what each found as soon as it is there.
+
+    With `resume`, what the folder has of a run that was the same is not run again.
+    """
     found = []
     for study in studies:
         effort.tell(study.name)
-        start = time.process_time()
-        ran = Ran(study, study.run(effort), time.process_time() - start)
-        if output is not None:
-            save(ran, output)
+        ran = kept(study, effort, output) if resume and output is not None else None
+        if ran is None:
+            start = time.process_time()
+            outcome = study.run(effort)
+            ran = Ran(study, outcome, time.process_time() - start)
+            if output is not None:
+                save(ran, output)
+                keep(ran, effort, output)
         found.append(ran)
         done(ran)
     return found

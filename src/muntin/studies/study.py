@@ -37,6 +37,8 @@ class Claim:
     ours: str
     verdict: Verdict
     why: str
+    timed: bool = False
+    """Whether it is about seconds of the machine that runs the study."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,27 @@ class Study:
     figure: str
     shows: str
     run: Callable[[Effort], Findings]
+    also: tuple[str, ...] = ()
+    """Other figures and tables of the paper that it shows."""
 
     @property
     def name(self) -> str:
         """As the command line calls it: `hammad2003-figure-5`."""
-        return f"{self.paper}-{self.figure.replace(' ', '-').replace(',', '')}"
+        return self.names[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its own name and those of the other figures and tables that lead to it."""
+        return tuple(f"{self.paper}-{figure.replace(' ', '-')}" for figure in (self.figure, *self.also))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A study with what it found and the seconds of a core that it took."""
+
+    study: Study
+    outcome: Findings
+    core_s: float
 
 
 # -- judging ---------------------------------------------------------------------------------------------------------
@@ -115,12 +133,12 @@ def number(value: float) -> str:
     return f"{value:.2e}"
 
 
-def spread(values: Sequence[float], unit: str = "") -> str:
+def spread(values: Sequence[float], unit: str = "", over: str = "seeds") -> str:
     """A mean with the least and the most: `0.41 (0.38 to 0.44, 5 seeds)`."""
     mean, tail = float(np.mean(values)), f" {unit}" if unit else ""
     if len(values) == 1 or max(values) == min(values):
-        return f"{number(mean)}{tail}" + (f" ({len(values)} seeds)" if len(values) > 1 else "")
-    return f"{number(mean)}{tail} ({number(min(values))} to {number(max(values))}, {len(values)} seeds)"
+        return f"{number(mean)}{tail}" + (f" ({len(values)} {over})" if len(values) > 1 else "")
+    return f"{number(mean)}{tail} ({number(min(values))} to {number(max(values))}, {len(values)} {over})"
 
 
 def judged(
@@ -132,8 +150,10 @@ def judged(
     unit: str = "",
     why: str = "",
     partly: Callable[[float], bool] | None = None,
+    over: str = "seeds",
+    timed: bool = False,
 ) -> Claim:
-    """A claim about one number of each seed.
+    """A claim about one number of each seed, or of each of other places that `over` names.
 
     It holds if it does with every seed; partly if it does with some, or if `partly`, what is left of it when its value
     is taken away, does with every one.
@@ -141,10 +161,10 @@ def judged(
     found = [holds(value) for value in values]
     weaker = partly is not None and all(partly(value) for value in values)
     verdict = Verdict.HOLDS if all(found) else Verdict.PARTLY if any(found) or weaker else Verdict.DOES_NOT
-    ours = spread(values, unit)
+    ours = spread(values, unit, over)
     if any(found) and not all(found):
         ours += f", so with {sum(found)} of {len(found)}"
-    return Claim(says, section, paper_value, ours, verdict, why)
+    return Claim(says, section, paper_value, ours, verdict, why, timed)
 
 
 def counted(says: str, section: str, paper_value: str, found: Sequence[bool], what: str, why: str = "") -> Claim:

@@ -1,53 +1,35 @@
-"""Chains of slices (wang2006 5 to 7.3): figures 12 to 16 and 19 with table 4, and what a migration of 5.3 costs.
+"""Chains of slices (wang2006 5 and 6): figures 12 to 16, and what a migration of 5.3 costs.
 
-A chain is a plan of the operator that ships: where its one state is cut. `printed_chain` is the shortest path over the
-costs as section 5.2 prints them.
+A chain is a plan of the operator that ships: where its one state is cut.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise, product
+from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.generate.arrivals import poisson
-from muntin.kernels.arrays import Floats
+from muntin.kernels.arrays import Int64s
 from muntin.model import JobSpec
 from muntin.plan import Plan, share
-from muntin.plan.chains import CPU_OPT, MEM_OPT, Edges
+from muntin.plan.chains import CPU_OPT, Edges
 from muntin.plan.cost import DEFAULT
 from muntin.plan.joins import Cuts
 from muntin.plan.traffic import Survivors
 from muntin.sql import parse_job
-from muntin.studies.study import Claim, Curve, Effort, Findings, Panel, Study, Verdict, counted, judged, number
+from muntin.studies.study import Effort, Findings, Panel, Study, counted, judged, over_seeds
 from muntin.testing.local_job import LocalJob
 
 SECOND_US = 1_000_000
-TABLE_4 = {
-    "Uniform": [2.5 * n for n in range(1, 13)],
-    "Mostly-Small": [*range(1, 11), 20.0, 30.0],
-    "Small-Large": [*range(1, 7), *range(25, 31)],
-}
-FIGURE_19 = {"Uniform": TABLE_4["Uniform"], "Mostly-Small": [10, 20, 30], "Small-Large": [6, 30]}
-"""Ends of the slices of the CPU-Opt chains, as the paper describes them."""
-MATCH, RATES = 0.025, (20, 40, 60, 80)
-KEYS = 40
-
-
-def windows_of(name: str, queries: int = 12) -> list[float]:
-    """Table 4 for 12 queries; for more, windows in between at even distances."""
-    times = queries // 12
-    base = [0.0, *TABLE_4[name]]
-    found = []
-    for low, high in pairwise(base):
-        step = min(high - low, 1.0 if name != "Uniform" else 2.5)
-        found += [high - step * (times - 1 - n) / times for n in range(times)]
-    return found
+MATCH, KEYS = 0.025, 40
+"""Join selectivity, and the equally frequent keys that make it."""
 
 
 def queries_of(windows_s: Sequence[float], where: Sequence[str] | None = None) -> JobSpec:
@@ -84,224 +66,225 @@ class ChainRun:
     seconds: float
 
 
-def run(spec: JobSpec, plan: Plan, rate: float, seconds: int, seed: int, batch_s: int = 10) -> ChainRun:
-    """Two Poisson streams through the chain."""
-    rng = np.random.default_rng(seed)
-    streams = {}
+@lru_cache(maxsize=16)
+def streams(rate: float, seconds: int, seed: int) -> dict[str, tuple[Int64s, pa.Table]]:
+    """Two Poisson streams, with their times."""
+    rng, made = np.random.default_rng(seed), {}
     for name in "AB":
         ts = poisson(rng, rate, seconds * SECOND_US)
-        streams[name] = (ts, pa.table({
+        made[name] = (ts, pa.table({
             "ts": pa.array(ts, pa.timestamp("us", "UTC")),
             "k": pa.array(rng.integers(0, KEYS, len(ts)).astype(np.int32)),
             "v": pa.array(rng.random(len(ts))),
         }))  # fmt: skip
+    return made
+
+
+def run(spec: JobSpec, plan: Plan, rate: float, seconds: int, seed: int, batch_s: int = 10) -> ChainRun:
+    """Two Poisson streams through the chain."""
+    made = streams(rate, seconds, seed)
     local, kept, delivered, began = LocalJob(spec, plan=plan), list[int](), 0, time.process_time()
     for start in range(0, seconds, batch_s):
         batch = {}
-        for name, (ts, table) in streams.items():
+        for name, (ts, table) in made.items():
             low, high = np.searchsorted(ts, [start * SECOND_US, (start + batch_s) * SECOND_US])
             batch[name] = table.slice(low, high - low)
         delivered += sum(t.num_rows for t in local.push(batch).values())
         kept.append(sum(local.counters()[0].state_rows))
     spent, c = time.process_time() - began, local.counters()[0]
-    return ChainRun(float(np.mean(kept[len(kept) // 2 :])), c.comparisons, c.crossed, c.routed, delivered, spent)
+    return ChainRun(_second_half(kept), c.comparisons, c.crossed, c.routed, delivered, spent)
+
+
+def _second_half(kept: Sequence[int]) -> float:
+    """Once the windows are full."""
+    return float(np.mean(kept[len(kept) // 2 :]))
 
 
 # -- figures 12 to 16 ------------------------------------------------------------------------------------------------
 
-FOUR = (5.0, 10.0, 20.0, 30.0)
-SELECTIONS = ("", " AND A.v < 0.7", " AND A.v < 0.4", " AND A.v < 0.2")
+FOUR, RATE = (5.0, 10.0, 20.0, 30.0), 40
+BELOW = (1.0, 0.7, 0.4, 0.2)
+SELECTIONS = tuple(f" AND A.v < {below}" for below in BELOW)
+"""Of each window, on stream A; the first lets all rows through."""
+CHAINS = [(*inner, FOUR[-1]) for size in range(len(FOUR)) for inner in combinations(FOUR[:-1], size)]
+ONE, MEM = CHAINS[0], CHAINS[-1]
+"""One slice, and a slice for each window."""
+Chains = dict[tuple[float, ...], ChainRun]
 
 
-def _every_chain() -> list[tuple[float, ...]]:
-    return [(*inner, FOUR[-1]) for size in range(len(FOUR)) for inner in combinations(FOUR[:-1], size)]
+@lru_cache(maxsize=2)
+def _chains(effort: Effort, where: tuple[str, ...] | None) -> dict[int, Chains]:
+    """Every chain of four windows over the same streams, for each seed."""
+    spec, (seconds, batch_s) = queries_of(FOUR, where), _length(effort)
+    return {
+        seed: {ends: run(spec, cut_at(spec, ends), RATE, seconds, seed, batch_s) for ends in CHAINS}
+        for seed in effort.seeds
+    }
 
 
-def _chains(
-    effort: Effort, where: Sequence[str] | None
-) -> tuple[list[dict[str, Any]], dict[tuple[int, int], ChainRun]]:
-    """Every chain of four windows over the same streams."""
-    spec, rows, found = queries_of(FOUR, where), [], {}
-    for seed in effort.seeds[: effort.pick(1, 3)]:
-        for n, ends in enumerate(_every_chain()):
-            ran = run(spec, cut_at(spec, ends), 40, 90, seed, 2)
-            found[seed, n] = ran
-            rows.append({"seed": seed, "slices_end_at_s": " ".join(f"{e:g}" for e in ends), "rows_kept": ran.kept,
-                         "comparisons": ran.comparisons, "steps_over_cuts": ran.crossed,
-                         "placed_by_age": ran.routed, "delivered": ran.delivered})  # fmt: skip
-    return rows, found
+def _length(effort: Effort) -> tuple[int, int]:
+    """Seconds of stream, and of a micro-batch."""
+    return effort.pick((72, 4), (90, 2))
+
+
+def _wanted(effort: Effort, seed: int) -> float:
+    """Rows that some query may still need, counted from the streams."""
+    seconds, batch_s = _length(effort)
+    (a, rows), (b, _) = streams(RATE, seconds, seed).values()
+    reach = np.select([rows["v"].to_numpy() < below for below in BELOW[::-1]], FOUR[::-1]) * SECOND_US
+    found = []
+    for end in range(batch_s, seconds + 1, batch_s):
+        now = min(ts[np.searchsorted(ts, end * SECOND_US) - 1] for ts in (a, b))
+        found.append(
+            int(((a <= now) & (a > now - reach)).sum() + ((b <= now) & (b > now - FOUR[-1] * SECOND_US)).sum())
+        )
+    return _second_half(found)
+
+
+def _rows(found: Mapping[int, Chains]) -> list[dict[str, Any]]:
+    return [
+        {"seed": seed, "slices_end_at_s": _name(ends), "rows_kept": ran.kept, "comparisons": ran.comparisons,
+         "steps_over_cuts": ran.crossed, "placed_by_age": ran.routed, "delivered": ran.delivered}
+        for seed, each in found.items() for ends, ran in each.items()
+    ]  # fmt: skip
+
+
+def _name(ends: Sequence[float]) -> str:
+    return " ".join(f"{e:g}" for e in ends)
+
+
+def _panel(found: Mapping[int, Chains], y: str, *columns: tuple[str, str]) -> Panel:
+    names = [_name(ends) for ends in CHAINS]
+    curves = [over_seeds(label, names, [[float(getattr(each[ends], column)) for ends in CHAINS]
+                                        for each in found.values()]) for label, column in columns]  # fmt: skip
+    return Panel("windows of 5, 10, 20, 30 s", "slices end at (seconds)", y, curves)
+
+
+def _of_all(each: Chains, column: str) -> float:
+    """The most over the least of all chains."""
+    values = [getattr(ran, column) for ran in each.values()]
+    return float(max(values) / min(values))
+
+
+SAME = 1e-9
 
 
 def figure_12(effort: Effort) -> Findings:
-    """Mem-Opt and merged chains without selections: theorem 3, figures 13 and 14."""
-    rows, found = _chains(effort, None)
-    seeds = sorted({s for s, _ in found})
-    every = range(len(_every_chain()))
-    mem = len(every) - 1
+    """Theorem 3 and 5.2: without selections no chain keeps more or less than another."""
+    found = _chains(effort, None)
     claims = [
         judged("a Mem-Opt chain keeps what one regular join of the largest window keeps", "5.1, theorem 3, figure 12",
-               "the same", [found[s, mem].kept / found[s, 0].kept for s in seeds], lambda r: abs(r - 1) < 1e-9,
+               "the same", [each[MEM].kept / each[ONE].kept for each in found.values()], lambda r: abs(r - 1) < SAME,
                "of the rows of one slice"),
-        judged("merging slices changes no probe", "5.2, figure 13", "the same",
-               [max(found[s, n].comparisons for n in every) / min(found[s, n].comparisons for n in every)
-                for s in seeds], lambda r: abs(r - 1) < 1e-9, "most over least rows looked at"),
-        counted("merging trades steps over cuts for pairs placed by age", "5.2, figure 13", "one for the other",
-                [(found[s, 0].crossed < found[s, mem].crossed) and (found[s, 0].routed > found[s, mem].routed)
-                 for s in seeds], "seeds"),
-        judged("the shortest path is the cheapest of all chains", "5.2, lemma 2, figure 14", "optimal",
-               [_against_all(seed) for seed in effort.seeds], lambda r: abs(r - 1) < 1e-9,
-               "of the cheapest of all 256 chains of nine windows"),
+        judged("without selections CPU-Opt, whichever it is, keeps as much as Mem-Opt", "5.2", "the same",
+               [_of_all(each, "kept") for each in found.values()], lambda r: abs(r - 1) < SAME,
+               "most over least rows kept, of all chains"),
+        judged("the chain probes as much as the regular join", "5.1", "the same",
+               [each[MEM].comparisons / each[ONE].comparisons for each in found.values()],
+               lambda r: abs(r - 1) < SAME, "of the rows that one slice looks at"),
     ]  # fmt: skip
-    return Findings(rows, claims, _panels(rows, seeds[0]))
+    return Findings(_rows(found), claims, [_panel(found, "rows kept", ("rows kept", "kept"))])
+
+
+def figure_13(effort: Effort) -> Findings:
+    found = _chains(effort, None)
+    merges = [(a, b) for a in CHAINS for b in CHAINS if set(b) < set(a) and len(a) == len(b) + 1]
+    claims = [
+        judged("merging slices changes no probe", "5.2, figure 13", "the same",
+               [_of_all(each, "comparisons") for each in found.values()], lambda r: abs(r - 1) < SAME,
+               "most over least rows looked at"),
+        counted("each merge of two slices saves work for each row, and routes more pairs", "5.2, figure 13",
+                "one for the other", [each[b].crossed < each[a].crossed and each[b].routed > each[a].routed
+                                      for each in found.values() for a, b in merges], "merges",
+                "a row here steps over the cut, where the paper purges it once more and moves it through a queue"),
+    ]  # fmt: skip
+    panel = _panel(found, "count", ("rows looked at", "comparisons"), ("steps over cuts", "crossed"),
+                   ("pairs placed by age", "routed"))  # fmt: skip
+    return Findings(_rows(found), claims, [panel])
+
+
+def figure_14(effort: Effort) -> Findings:
+    """The graph of all slices of nine random windows: the path that the planner takes, and all 256 paths."""
+    costs = {(seed, rate): _against_all(seed, rate, False) for seed in effort.seeds for rate in PATH_RATES}
+    rows = [{"seed": s, "rate": r, "slices_of_the_shortest_path": slices, "chain": n, "cost": cost}
+            for (s, r), (slices, each) in costs.items() for n, cost in enumerate(each)]  # fmt: skip
+    inner = sum(1 < slices < 9 for slices, _ in costs.values())
+    claims = [
+        judged("the shortest path is the cheapest of all chains", "5.2, lemma 2, figure 14", "optimal",
+               [max(1 / min(each) for (s, _), (_, each) in costs.items() if s == seed) for seed in effort.seeds],
+               lambda r: abs(r - 1) < SAME, "times the cheapest of all 256 chains of nine windows",
+               f"it is neither one slice nor one for each window at {inner} of {len(costs)} seeds and rates"),
+    ]  # fmt: skip
+    curves = []
+    for rate in PATH_RATES:
+        dearer = [[100 * (cost - 1) for cost in sorted(costs[seed, rate][1])] for seed in effort.seeds]
+        curves.append(over_seeds(f"{rate} rows/s", list(range(1, 257)), dearer))
+    panel = Panel("nine random windows", "chains, from the cheapest on", "dearer than the shortest path (%)", curves)
+    return Findings(rows, claims, [panel])
 
 
 def figure_15(effort: Effort) -> Findings:
-    """The same with a selection for each query: theorem 4, figure 16."""
-    rows, found = _chains(effort, SELECTIONS)
-    seeds = sorted({s for s, _ in found})
-    every = range(len(_every_chain()))
-    mem = len(every) - 1
+    found = _chains(effort, SELECTIONS)
     claims = [
         counted("with selections pushed into it, Mem-Opt keeps the fewest rows of all chains", "6.1, theorem 4",
-                "minimal", [found[s, mem].kept <= min(found[s, n].kept for n in every) for s in seeds], "seeds"),
+                "minimal", [each[MEM].kept <= min(ran.kept for ran in each.values()) for each in found.values()],
+                "seeds"),
+        judged("and no more than the queries want", "6.1, theorem 4", "minimal",
+               [each[MEM].kept / _wanted(effort, seed) for seed, each in found.items()], lambda r: abs(r - 1) < 0.02,
+               "of the rows that some query may still need",
+               "counted from the streams: a row of A until the last window whose selection it passes, a row of B "
+               "until the largest window that some row of A may still meet it in"),
+        counted("every chain delivers the same rows", "6.1", "the same",
+                [each[ends].delivered == each[MEM].delivered > 0 for each in found.values() for ends in CHAINS[:-1]],
+                "chains"),
+    ]  # fmt: skip
+    return Findings(_rows(found), claims, [_panel(found, "rows kept", ("rows kept", "kept"))])
+
+
+def figure_16(effort: Effort) -> Findings:
+    found = _chains(effort, SELECTIONS)
+    claims = [
         judged("merged slices keep rows for longer", "6.2, figure 16", "more",
-               [found[s, 0].kept / found[s, mem].kept for s in seeds], lambda r: r > 1.05,
+               [each[ONE].kept / each[MEM].kept for each in found.values()], lambda r: r > 1.05,
                "times the rows, in one slice", "a row leaves at the end of the last slice that a query wants it in"),
         judged("and look at more rows", "6.2, figure 16", "more",
-               [found[s, 0].comparisons / found[s, mem].comparisons for s in seeds], lambda r: r > 1.05,
+               [each[ONE].comparisons / each[MEM].comparisons for each in found.values()], lambda r: r > 1.05,
                "times the rows looked at, in one slice"),
-        counted("every chain delivers the same rows", "6.1", "the same",
-                [len({found[s, n].delivered for n in every}) == 1 for s in seeds], "seeds"),
+        judged("the shortest path is the cheapest of all chains with selections, too", "6.2", "optimal",
+               [1 / min(_against_all(seed, PATH_RATES[0], True)[1]) for seed in effort.seeds],
+               lambda r: abs(r - 1) < SAME, "times the cheapest of all 256 chains of nine windows"),
     ]  # fmt: skip
-    return Findings(rows, claims, _panels(rows, seeds[0]))
+    panels = [_panel(found, "rows kept", ("rows kept", "kept")),
+              _panel(found, "rows looked at", ("rows looked at", "comparisons"))]  # fmt: skip
+    return Findings(_rows(found), claims, panels)
 
 
-def _panels(rows: list[dict[str, Any]], seed: int) -> list[Panel]:
-    own = [r for r in rows if r["seed"] == seed]
-    names = [r["slices_end_at_s"] for r in own]
-    kept = Panel("windows of 5, 10, 20, 30 s", "slices end at (seconds)", "rows kept",
-                 [Curve("rows kept", names, [r["rows_kept"] for r in own])])  # fmt: skip
-    work = [Curve(label, names, [r[c] for r in own]) for label, c in
-            (("rows looked at", "comparisons"), ("steps over cuts", "steps_over_cuts"),
-             ("pairs placed by age", "placed_by_age"))]  # fmt: skip
-    return [kept, Panel("work in 90 s", "slices end at (seconds)", "count", work)]
+PATH_RATES = (30, 100)
 
 
-def _against_all(seed: int) -> float:
-    """The cost of the CPU-Opt chain of nine random windows over that of the cheapest of all chains."""
+def _against_all(seed: int, rate: float, selections: bool) -> tuple[int, list[float]]:
+    """Nine random windows: the slices of the CPU-Opt chain, and the cost of every chain over that of this one."""
     rng = np.random.default_rng(seed)
     ends = np.cumsum(rng.integers(1, 40, 9)) / 4
-    kept = np.sort(rng.random(9))[::-1]
+    kept = np.sort(rng.random(9))[::-1] if selections else np.ones(9)
     windows = tuple(round(w * SECOND_US) for w in ends)
-    edges = Edges(Survivors(windows, ends, kept, kept, kept * kept, 30, 30, MATCH), DEFAULT)
-    costs = [
-        float(edges.length(*edges.path((*inner, windows[-1]))).sum())
+    edges = Edges(Survivors(windows, ends, kept, kept, kept * kept, rate, rate, MATCH), DEFAULT)
+    chosen = CPU_OPT.cuts(edges)
+    least = float(edges.length(*edges.path(chosen)).sum())
+    return len(chosen), [
+        float(edges.length(*edges.path((*inner, windows[-1]))).sum()) / least
         for size in range(9)
         for inner in combinations(windows[:-1], size)
     ]
-    return float(edges.length(*edges.path(CPU_OPT.cuts(edges))).sum()) / min(costs)
-
-
-# -- figure 19 and table 4 -------------------------------------------------------------------------------------------
-
-
-def printed_chain(windows: Sequence[float], rates: Floats, overheads: Floats) -> list[list[bool]]:
-    """For each pair of a rate and an overhead the windows that the shortest path by section 5.2 cuts at.
-
-    A slice of the windows i to j costs a purge and the system overhead for each row that comes, and routing for each
-    pair and each window inside but the last.
-    """
-    n, ends = len(windows), [0.0, *windows]
-    best, previous = [np.zeros_like(rates)], [np.zeros(len(rates), int)]
-    for j in range(1, n + 1):
-        costs = np.array([
-            best[i] + 2 * rates * (1 + overheads) + 2 * rates**2 * (ends[j] - ends[i]) * MATCH * (j - i - 1)
-            for i in range(j)
-        ])  # fmt: skip
-        previous.append(costs.argmin(axis=0))
-        best.append(costs.min(axis=0))
-    found = []
-    for point in range(len(rates)):
-        cut, j = [False] * n, n
-        while j > 0:
-            cut[j - 1] = True
-            j = int(previous[j][point])
-        found.append(cut)
-    return found
-
-
-def _as_printed() -> tuple[int, int, dict[str, int]]:
-    """Of 14,400 rates and overheads those where all three chains are those of figure 19; and where each one is."""
-    grid = list(product(np.geomspace(0.1, 1e5, 120), np.geomspace(1e-3, 1e5, 120)))
-    rates, overheads = (np.array(column) for column in zip(*grid, strict=True))
-    alike = {}
-    for name, windows in TABLE_4.items():
-        wanted = [w in FIGURE_19[name] for w in windows]
-        alike[name] = np.array([cut == wanted for cut in printed_chain(windows, rates, overheads)])
-    together = np.logical_and.reduce(list(alike.values()))
-    return int(together.sum()), len(grid), {name: int(found.sum()) for name, found in alike.items()}
-
-
-def our_chain(windows_s: Sequence[float], rate: float) -> list[float]:
-    """The CPU-Opt chain of the planner, with its default constants."""
-    windows, ones = tuple(round(w * SECOND_US) for w in windows_s), np.ones(len(windows_s))
-    state = Survivors(windows, np.array(windows_s, float), ones, ones, ones, rate, rate, MATCH)
-    return [cut / SECOND_US for cut in CPU_OPT.cuts(Edges(state, DEFAULT))]
-
-
-PARTS = [("a", "Uniform", 12), ("b", "Mostly-Small", 12), ("c", "Small-Large", 12), ("d", "Small-Large", 24),
-         ("e", "Small-Large", 36)]  # fmt: skip
-
-
-def figure_19(effort: Effort) -> Findings:
-    together, points, each = _as_printed()
-    ours = [r for r in np.geomspace(1, 10_000, 120)
-            if all(our_chain(w, r) == FIGURE_19[n] for n, w in TABLE_4.items())]  # fmt: skip
-    rates, rounds = effort.pick((80,), RATES), effort.pick(2, 4)
-    best: dict[tuple[str, int, str], float] = {}
-    rows = []
-    for part, name, queries in PARTS:
-        windows = windows_of(name, queries)
-        spec = queries_of(windows)
-        chains = {MEM_OPT.name: windows, CPU_OPT.name: [w for w in windows if w in FIGURE_19[name]]}
-        for rate, turn in product(rates, range(rounds)):
-            for which in (list(chains), list(chains)[::-1])[turn % 2]:
-                ran = run(spec, cut_at(spec, chains[which]), rate, 90, turn)
-                best[part, rate, which] = max(best.get((part, rate, which), 0.0), ran.delivered / ran.seconds)
-                rows.append({"part": part, "windows": name, "queries": queries, "rate": rate, "round": turn,
-                             "chain": which, "slices": len(chains[which]), "rows_per_s": ran.delivered / ran.seconds,
-                             "steps_over_cuts": ran.crossed, "placed_by_age": ran.routed})  # fmt: skip
-    gains = [best[p, r, CPU_OPT.name] / best[p, r, MEM_OPT.name] - 1 for p, _, _ in PARTS[1:] for r in rates]
-    claims = [
-        judged("the printed model makes the three chains of figure 19 somewhere", "5.2 and 7.3, table 4",
-               "at 20 to 80 rows/s", [together], lambda n: n > 0, f"of {points:,} rates and overheads",
-               "its routing term counts every pair of a merged slice once for each window inside, so an overhead that "
-               "makes the ten small windows of mostly-small one slice merges the two beyond them as well. Alone the "
-               f"chains are made at {each['Uniform']:,} (uniform), {each['Mostly-Small']:,} (mostly-small) and "
-               f"{each['Small-Large']:,} (small-large) points"),
-        Claim("the planner's model makes them", "7.3, figure 19", "at 20 to 80 rows/s",
-              f"at {number(min(ours))} to {number(max(ours))} rows/s" if ours else "at no rate",
-              Verdict.PARTLY if ours else Verdict.DOES_NOT,
-              "a pair of a merged slice is placed once, by a look-up; that is cheap beside a step over a cut, so it "
-              "takes more pairs, and higher rates"),
-        judged("CPU-Opt improves the service rate by 20% to 30% for skewed windows", "7.3, figure 19(b) to (e)",
-               "0.2 to 0.3", [float(np.mean(gains))], lambda g: g >= 0.15, "more rows a second, on average",
-               "a cut costs a probe some nanoseconds here; there is no operator to run, and rows are purged once"),
-    ]  # fmt: skip
-    panels = []
-    for part, name, queries in PARTS:
-        curves = [Curve(which, [f"{r} rows/s" for r in rates], [best[part, r, which] for r in rates])
-                  for which in (MEM_OPT.name, CPU_OPT.name)]  # fmt: skip
-        panels.append(Panel(f"({part}) {name}, {queries} queries", "rate", "rows delivered per core second", curves))
-    return Findings(rows, claims, panels)
 
 
 # -- section 5.3: migration ------------------------------------------------------------------------------------------
 
 
 def section_5_3(effort: Effort) -> Findings:
-    windows = windows_of("Uniform")
-    rows, split, merge, moved = [], [], [], []
+    windows = [2.5 * n for n in range(1, 13)]
+    rows: list[dict[str, float]] = []
+    split, merge, moved = [], [], []
     for seed in effort.seeds:
         rng = np.random.default_rng(seed)
         local, pushes = LocalJob(queries_of(windows)), []
@@ -328,21 +311,23 @@ def section_5_3(effort: Effort) -> Findings:
         judged("splitting a slice suspends the system for a negligible time", "5.3", "negligible", split,
                lambda r: r < 0.1, "micro-batches of 800 rows", "no row moves, but the plan is made anew and rows get "
                "new classes. Negligible would be a tenth of a micro-batch; partly is less than one of them, which the "
-               "next rows wait for anyway", lambda r: r < 1),
+               "next rows wait for anyway", lambda r: r < 1, timed=True),
         judged("merging two slices waits until the queue between them is empty", "5.3", "bounded by the queue", merge,
                lambda r: r <= 1, "micro-batches of 800 rows", "there is no queue: a cut is a number. What takes time "
-               "is making the plan anew; a queue would hold the rows of a micro-batch at most, so that is the bound"),
+               "is making the plan anew; a queue would hold the rows of a micro-batch at most, so that is the bound",
+               timed=True),
         judged("neither costs extra processing", "5.3", "none", moved, lambda n: n == 0, "rows looked at"),
     ]  # fmt: skip
-    names = ["split", "merge", "a micro-batch"]
-    curve = Curve("seconds", names, [float(np.mean([r[c] for r in rows])) for c in ("split_s", "merge_s",
-                  "micro_batch_s")])  # fmt: skip
+    names = {"split": "split_s", "merge": "merge_s", "a micro-batch": "micro_batch_s"}
+    curve = over_seeds("seconds", list(names), [[row[c] for c in names.values()] for row in rows])
     return Findings(rows, claims, [Panel("twelve windows, 800 rows each 2 s", "", "seconds of a core", [curve])])
 
 
 STUDIES = (
-    Study("wang2006", "figure 12", "all chains of four windows: Mem-Opt and merged ones (figures 12 to 14)", figure_12),
-    Study("wang2006", "figure 15", "all chains of four windows with selections (figures 15 and 16)", figure_15),
-    Study("wang2006", "figure 19", "Mem-Opt against CPU-Opt, with the windows of table 4", figure_19),
+    Study("wang2006", "figure 12", "what all chains of four windows keep, without selections", figure_12),
+    Study("wang2006", "figure 13", "what merging slices trades", figure_13),
+    Study("wang2006", "figure 14", "the shortest path beside all chains of nine windows", figure_14),
+    Study("wang2006", "figure 15", "what all chains of four windows keep, with selections", figure_15),
+    Study("wang2006", "figure 16", "what merged slices with selections keep and look at", figure_16),
     Study("wang2006", "section 5.3", "how long a change of slices takes", section_5_3),
 )

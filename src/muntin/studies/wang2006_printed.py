@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from muntin.sql import parse_job
-from muntin.studies.study import Curve, Effort, Findings, Panel, Study, counted, judged
+from muntin.studies.study import Curve, Effort, Findings, Panel, Study, counted, judged, over_seeds
 from muntin.testing.local_job import LocalJob
 
 Named = tuple[str, int]
@@ -195,7 +195,7 @@ def sliced(rows: Sequence[Row], ends: Sequence[int]) -> list[list[tuple[int, int
 
 def figure_9(effort: Effort) -> Findings:
     ends, rows = (3, 7, 15), []
-    same, once, queues = [], [], []
+    same, once, states = [], [], []
     for seed in effort.seeds:
         rng = random.Random(seed)
         number = effort.pick(300, 1500)
@@ -212,19 +212,31 @@ def figure_9(effort: Effort) -> Findings:
             every = [pair for pairs in by_join for pair in pairs]
             once.append(len(every) == len(set(every)))
             if arrive == ARRIVE[0]:
-                queues.append(queued / kept)
+                states.append(kept / chain(arrivals, ends[-1:], arrive, rng)[2])
     claims = [
         counted("each join of the chain finds the pairs of its slice, in any order of running", "4.2, theorem 2",
                 "the union is the regular join", same, "slices equal the operator's"),
         counted("no pair is found twice", "4.2", "never", once, "runs"),
-        judged("queues between the joins take memory beside the states", "4.2", "not said", queues, lambda q: q > 0,
-               "of the rows kept, at most, in queues of a chain that keeps up",
-               "the operator has none: a slice is an age in one state"),
+        judged("the states of the chain together hold as much as one join of the largest window", "4.3, theorem 3",
+               "the same", states, lambda r: abs(r - 1) < 0.05, "of the rows of one join, at their fullest, keeping up",
+               "a state is purged when the queue before it gets to the row that purges"),
     ]  # fmt: skip
-    names = [f"up to {end} s" for end in ends]
-    curves = [Curve("chain of figure 9", names, [r["pairs_of_the_chain"] for r in rows[:3]]),
-              Curve("slices of the operator", names, [r["pairs_of_the_operator"] for r in rows[:3]])]  # fmt: skip
-    return Findings(rows, claims, [Panel("one seed", "slice", "pairs", curves)])
+
+    def over(column: str, label: str, key: str, places: Sequence[float], names: Sequence[str]) -> Curve:
+        by_seed = [[float(next(r[column] for r in rows if r["seed"] == s and r[key] == place)) for place in places]
+                   for s in effort.seeds]  # fmt: skip
+        return over_seeds(label, names, by_seed)
+
+    slices, loads = [f"up to {end} s" for end in ends], [f"{arrive:g}" for arrive in ARRIVE]
+    panels = [
+        Panel("pairs of each slice", "slice", "pairs", [
+            over("pairs_of_the_chain", "chain of figure 9", "slice_ends_s", ends, slices),
+            over("pairs_of_the_operator", "slices of the operator", "slice_ends_s", ends, slices)]),
+        Panel("rows in states and queues at their fullest", "how often a row comes where a join could run", "rows", [
+            over("most_kept", "in states", "arrive", ARRIVE, loads),
+            over("most_queued", "in queues", "arrive", ARRIVE, loads)]),
+    ]  # fmt: skip
+    return Findings(rows, claims, panels)
 
 
 STUDIES = (

@@ -39,6 +39,8 @@ from muntin.spark.store import Location, spark_half, store_of
 RESTORE = WHAT_TO_DO[FileKind.MANIFEST]
 PUBLISHED = re.compile(r"((?:p\d{3}-)?b)(\d{10})(-\d{3})?\.[a-z]+")
 """The name of a published file: prefix, micro-batch and part; one without a part was written as rows came."""
+COMPACTED = re.compile(r"((?:p\d{3}-)?b)\d{10}-(\d{10})\.parquet")
+"""The name of a file that `muntin compact` made: prefix and last micro-batch."""
 TAKE_BACK = (
     "restore the output of the same moment too; or move it away, and what follows goes to an empty folder; or give "
     "`truncate_output=True`, which removes from it what is newer than the checkpoint"
@@ -220,6 +222,13 @@ def truncate_output(checkpoint: Location, output: Path) -> list[str]:
         return []
     prefixes, removed = prefixes_of(checkpoint), list[str]()
     lasts = {prefix: last_manifest(folder) for prefix, folder in prefixes.items()}
+    for file in output.glob("*/*b*.parquet"):
+        found = COMPACTED.fullmatch(file.name)
+        if found is not None and int(found[2]) > (lasts[found[1]].batch if found[1] in lasts else -1):
+            raise MuntinError(
+                f"{file} was merged of micro-batches that the checkpoint has and of others that it has not",
+                hint="restore the output of the same moment too, or move it away",
+            )
     for file, prefix, batch in _published_files(output):
         if batch > (lasts[prefix].batch if prefix in lasts else -1):
             file.unlink()

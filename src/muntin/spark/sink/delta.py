@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,7 +18,8 @@ from muntin.core.results import OUTPUT_TS
 from muntin.model import UsageError
 from muntin.model.event_time import time_text
 from muntin.spark.checkpoint import TableFile
-from muntin.spark.sink.lake import WRITER, LakeSink, LakeTable
+from muntin.spark.sink.compaction import Compacted
+from muntin.spark.sink.lake import WRITER, LakeSink, LakeTable, telling
 from muntin.spark.sink.sink import OutputRequest
 from muntin.spark.sink.table_files import whole_place
 
@@ -76,6 +78,26 @@ class DeltaTables(LakeSink):
             raise_if_key_not_exists=False,
         )
         return OpenDeltaTable(address, DeltaTable(address))
+
+    def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
+        """In one commit for each table, which moves rows and adds none: readers go on with the version they have."""
+        from deltalake import DeltaTable
+
+        alone = DeltaTable.is_deltatable(self._root)
+        if not queries and not alone and "://" in self._root:
+            raise UsageError(f"{self._root} is not a table", hint="name its queries, or the table itself")
+        names = queries or ([""] if alone else sorted(p.parent.name for p in Path(self._root).glob("*/_delta_log")))
+        done = []
+        for name in names:
+            address = f"{self._root}/{name}".rstrip("/")
+            if not DeltaTable.is_deltatable(address):
+                raise UsageError(f"{address} is not a Delta table", hint="name an output or a table that is there")
+            with telling(address, "cannot be compacted"):
+                table = DeltaTable(address)
+                before = len(table.file_uris())
+                table.optimize.compact(target_size=least)
+                done.append(Compacted(name or address, before, len(DeltaTable(address).file_uris())))
+        return done
 
     def types_of(self, schema: pa.Schema) -> Mapping[str, str]:
         from deltalake import Schema

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,8 +19,18 @@ from muntin.core.results import output_schema
 from muntin.model import Destination, Query, Settings, UsageError
 from muntin.plan import Plan
 from muntin.plan.punctuation_modes import are_used
-from muntin.spark.checkpoint import WHAT_TO_DO, DamageError, FileKind, from_line, to_line
+from muntin.spark.checkpoint import (
+    WHAT_TO_DO,
+    DamageError,
+    FileKind,
+    Lock,
+    from_line,
+    identity,
+    read_manifests,
+    to_line,
+)
 from muntin.spark.ingest import dead_letters
+from muntin.spark.sink.compaction import Compacted, compact_folder, sweep_aside
 from muntin.spark.sink.sink import OutputRequest, Sink, StageFiles, Stager
 from muntin.spark.store import Location, locate, store_of
 
@@ -76,6 +87,24 @@ class ParquetFolders(FolderSink):
         for name, schema in self.schemas(plan, settings).items():
             show_schema(self.folder / name, schema)
 
+    def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
+        place = checkpoint or self.folder / "_checkpoint"
+        if (job := identity.id_if_claimed(place)) is None:
+            raise UsageError(f"{place} is not the checkpoint of a job", hint=f"name that of {self.folder}")
+        identity.check_output(self.folder, job)
+        folders = sorted(path.name for path in self.folder.iterdir() if _has_rows(path))
+        for query in queries:
+            if query not in folders:
+                raise UsageError(f"{self.folder} has no query {query}", hint=f"it has {', '.join(folders) or 'none'}")
+        lock = Lock(place)
+        try:
+            sweep_aside(self.folder)
+            pipelines = [identity.pipeline_folder(place, n) for n in identity.pipeline_numbers(place)]
+            kept = {name for folder in pipelines for manifest in read_manifests(folder) for name in manifest.files}
+            return [compact_folder(self.folder, name, kept, least) for name in queries or folders]
+        finally:
+            lock.release()
+
     def stager(self, batch: int) -> Stager:
         return StageFiles(str(self.publisher.staging_folder(batch)), ".parquet", write_parquet)
 
@@ -91,6 +120,11 @@ def check_columns(output: Location, query: Query) -> None:
                 f"that {output / query.name} has already",
                 hint="give the column another name, or the query",
             )
+
+
+def _has_rows(folder: Path) -> bool:
+    """Whether a folder of the output is that of a query, or of dead letters."""
+    return folder.is_dir() and (folder / SCHEMA_FILE).exists()
 
 
 def rows_of(plan: Plan, into: Destination | None) -> dict[str, pa.Schema]:

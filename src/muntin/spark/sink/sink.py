@@ -16,7 +16,7 @@ import copy
 import os
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -24,9 +24,10 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from muntin.core.storage import table_bytes
-from muntin.model import Destination, Query, Settings
+from muntin.model import Destination, Query, Settings, UsageError
 from muntin.plan import Plan
 from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher, Staged
+from muntin.spark.sink.compaction import Compacted
 from muntin.spark.store import Location, ObjectPath
 
 Callback = Callable[[str, pa.Table, int], None]
@@ -198,6 +199,10 @@ class Sink:
 
     def begin(self) -> None:
         """Get ready for the first micro-batch: connect, take away what was written for one that was not committed."""
+
+    def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
+        """Merge files that are smaller than `least` bytes; without queries, of all."""
+        raise UsageError(f"there is nothing to compact in {self.noun}", hint="name a folder of Parquet, or delta:URI")
 
     def close(self) -> None:
         """The run is over."""
