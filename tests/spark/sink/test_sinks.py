@@ -182,7 +182,7 @@ class KafkaReader:
     def __init__(self, root: Path):
         self.prefix = f"{root.name}."
         self.output = f"kafka:{kafka().address}/{self.prefix}"
-        folders = [Publisher(root / f"ckpt{pipeline}", None).folder for pipeline in (0, 1)]
+        folders = [Publisher(root / f"ckpt{pipeline}", None).log.folder for pipeline in (0, 1)]
         marks = [batches_topic(self.prefix, writer_id(None, folder), n) for n, folder in enumerate(folders)]
         kafka().make(f"{self.prefix}q", f"{self.prefix}_dead_letters", *marks)
 
