@@ -14,26 +14,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from muntin.spark.brokers.local_kafka import LocalKafka
 
 
-class MockKafka:
-    """The cluster inside librdkafka, at an address of this machine; topics have four partitions."""
-
-    def __init__(self) -> None:
-        self._producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
-        (broker,) = self._producer.list_topics(timeout=10).brokers.values()
-        self.address = f"{broker.host}:{broker.port}"
-
-    def make(self, *topics: str) -> None:
-        """This cluster makes a topic when somebody asks for it, and in no other way."""
-        for topic in topics:
-            self._producer.list_topics(topic, timeout=10)
-
-    def send(self, topic: str, values: Iterable[bytes | None], partition: int = 0, **more: Any) -> None:
-        for value in values:
-            self._producer.produce(topic, value, partition=partition, **more)
-        assert self._producer.flush(10) == 0
+class MockKafka(LocalKafka):
+    """The cluster inside librdkafka, and streams that read it."""
 
     def stream(self, name: str, columns: str, topic: str, clauses: str = "VALUE FORMAT JSON", options: str = "") -> str:
         return (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muntin.bench import changes, outer, promises, schedule, sharing
+from muntin.bench import changes, outer, promises, schedule, sharing, sources
 from muntin.bench.workload import plain
 from muntin.cli.bench import NEED_SPARK
 
@@ -19,6 +19,7 @@ SMALLEST: dict[str, dict[tuple[Any, str], Any]] = {
     "outer": {(outer, "QUICK_ROWS"): 2_000, (outer, "LOAD"): LOAD, (outer, "ROUNDS"): 1},
     "promises": {(promises, "QUICK"): replace(promises.QUICK, rate=20, duration_s=30)},
     "schedule": {(schedule, "QUICK_ROWS"): 2_000},
+    "sources": {(sources, "QUICK_ROWS"): 2_000, (sources, "LOAD"): LOAD, (sources, "ROUNDS"): 1},
 }
 """For each bench, what makes it small."""
 

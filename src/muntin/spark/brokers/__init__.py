@@ -7,6 +7,7 @@
 
 from muntin.spark.brokers.broker import Broker, BrokerError
 from muntin.spark.brokers.kafka import OF_CONSUMERS, KafkaBroker, client_config
+from muntin.spark.brokers.local_kafka import LocalKafka
 from muntin.spark.brokers.nats import connect as nats_connection
 from muntin.spark.brokers.nats import refusal as nats_refusal
 from muntin.spark.brokers.nats import refuse_secret_in_address
@@ -22,6 +23,7 @@ __all__ = [
     "Broker",
     "BrokerError",
     "KafkaBroker",
+    "LocalKafka",
     "broker_of",
     "client_config",
     "is_paced",

@@ -37,9 +37,10 @@ async def connect(options: Mapping[str, str]) -> Any:
         """The call that meets a fault raises it, too."""
 
     more = resolved({name: value for name, value in options.items() if name in CONNECTION})
+    servers = resolved({"nats.servers": options["nats.servers"]})["nats.servers"]
     files = {FILES[name]: value.removeprefix("file:") for name, value in options.items() if name in FILES}
     return await nats.connect(
-        servers=[server.strip() for server in options["nats.servers"].split(",")],
+        servers=[server.strip() for server in servers.split(",")],
         connect_timeout=ANSWER_S,
         allow_reconnect=False,
         max_reconnect_attempts=0,
