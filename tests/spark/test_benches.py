@@ -18,7 +18,7 @@ SMALLEST: dict[str, dict[tuple[Any, str], Any]] = {
     "changes": {(changes, "QUICK"): (12, 1, 1), (changes, "RATE"): 50, (changes, "KEYS"): 50},
     "outer": {(outer, "QUICK_ROWS"): 2_000, (outer, "LOAD"): LOAD, (outer, "ROUNDS"): 1},
     "promises": {(promises, "QUICK"): replace(promises.QUICK, rate=20, duration_s=30)},
-    "schedule": {(schedule, "QUICK_ROWS"): 2_000},
+    "schedule": {(schedule, "QUICK_ROWS"): 2_000, (schedule, "MOST"): 2},
     "sources": {(sources, "QUICK_ROWS"): 2_000, (sources, "LOAD"): LOAD, (sources, "ROUNDS"): 1},
 }
 """For each bench, what makes it small."""

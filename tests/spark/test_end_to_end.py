@@ -138,10 +138,10 @@ def test_another_job_another_output_and_a_second_process_are_refused(lab: Any, r
     finally:
         run.stop()
     assert run.status()["state"] == "stopped"
-    lab.lateness_s = 1
-    with pytest.raises(UsageError, match="streams A lateness_us: was 0, is 1000000"):
+    lab.settings = "SET output_order = 'key';\n"
+    with pytest.raises(UsageError, match="output_order: was global, is key"):
         lab.run()
-    lab.lateness_s = 0
+    lab.settings = ""
     with pytest.raises(UsageError, match="another checkpoint"):
         lab.run(checkpoint=lab.root / "other")
 

@@ -56,7 +56,7 @@ def status(**changes: object) -> JobStatus:
         ({"queries": {"a": QueryStatus(text="A")}}, ["dropped b"]),
         ({"queries": {"a": QueryStatus(text="A"), "b": QueryStatus(text="other")}}, ["replaced b"]),
         ({"migrations": [MOVE]}, ["chain cpu-opt migrated: 2 and 1 slices"]),
-        ({"switches": [OrderingSwitch(3, 1, "filter-order", 0.21)]}, ["join 1 goes over to filter-order, load 0.21"]),
+        ({"switches": [OrderingSwitch(3, 1, "filter-order", 0.4, "busy")]}, ["join 1 goes over to filter-order, busy"]),
         ({"state": "failed"}, ["the job failed"]),
         ({"started": 7.0}, ["the job started"]),
         ({}, []),

@@ -262,7 +262,8 @@ class Work:
         """A task, perhaps after attempts whose outcome was lost."""
         for number in range(1, ATTEMPTS + 1):
             context = TaskContext._getOrCreate()
-            context._partitionId, context._taskAttemptId = partition, self.dice.randrange(1 << 40)
+            context._partitionId = partition
+            context._taskAttemptId = number << 40 | self.dice.randrange(1 << 40)  # ascending, as those of Spark
             context._localProperties = {"streaming.sql.batchId": str(self.batch.number), **self.session.properties}
             kept = dict(self.after)
             _task.runs = True

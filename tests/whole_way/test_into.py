@@ -12,8 +12,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import FileKind, commit_log, read_manifests
-from muntin.spark.run import Job, Run
+from muntin.spark.checkpoint import FileKind, commit_log, publisher, read_manifests
+from muntin.spark.run import Job, Run, quiet_moments
+from muntin.spark.sink import compaction
 from muntin.spark.sink.delta import OpenDeltaTable
 from muntin.sql import parse_job
 from whole_way.drive import kept_apart
@@ -234,3 +235,27 @@ def test_storage_that_refuses_stops_the_job_with_a_message_and_nothing_is_lost(l
     (lake.root / "aside").rename(log)
     lake.run("bounded")
     assert lake.rows() == lake.files() and len(lake.rows()) == 16
+
+
+def test_a_job_merges_small_files_when_nothing_comes(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quiet_moments, "QUIET_S", 0.0)
+    monkeypatch.setattr(quiet_moments, "KEPT_MANIFESTS", 3)
+    monkeypatch.setattr(publisher, "KEPT_MANIFESTS", 3)
+    text = "SET min_file_size = '1 MB';" + lake.text
+    for time in range(10, 18):
+        lake.come(time)
+    run = lake.start("endless", text)
+    query, (pipeline,) = lake.session.queries[-1], run._pipelines
+    for _ in range(8):
+        assert query.step()
+    rows, files = lake.files(), len(DeltaTable(lake.table).file_uris())
+    for _ in range(6):
+        pipeline.note_progress()
+    assert lake.files() == rows == lake.rows()
+    assert any(compaction.NAME.fullmatch(file.name)[3][3:] for file in (lake.root / "out" / "p").glob("b*"))  # type: ignore[index]
+    assert len(DeltaTable(lake.table).file_uris()) < files
+    lake.come(30)
+    assert query.step()
+    run.stop()
+    lake.run("bounded", text)
+    assert lake.files() == lake.rows() and len(lake.files()) > len(rows)

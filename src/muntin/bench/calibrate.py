@@ -12,7 +12,7 @@ constants are the non-negative ones whose sum over the counters comes nearest to
 
 Noise only ever adds time, so each setting counts with its best round; errors are relative, so that long settings do not
 outvote short ones. The constants hold for a state of some megabytes: one that fits the processor's caches is quicker,
-one that exceeds them by far is slower per row inserted.
+one that exceeds them by far is slower per row inserted. What units of work cost is measured apart (`calibrate_units`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from itertools import combinations
 
 import numpy as np
 
+from muntin.bench.calibrate_units import calibrated_units
 from muntin.plan.cost import Constants, Load
 from muntin.plan.invalidations import INVALIDATIONS
 from muntin.testing.steady import SteadyJoin
@@ -160,9 +161,9 @@ def _fit(work: Sequence[tuple[int, ...]], times: Sequence[float]) -> list[float]
 
 
 def predicted_ns(constants: Constants, measurement: Measurement) -> float:
-    return sum(n * ns for n, ns in zip(measurement.work, astuple(constants), strict=True))
+    return sum(n * ns for n, ns in zip(measurement.work, astuple(constants), strict=False))
 
 
 def calibrate(rounds: int = ROUNDS) -> Constants:
     """Measure and fit: a few seconds."""
-    return fit(measure(rounds))
+    return calibrated_units(fit(measure(rounds)), rounds)

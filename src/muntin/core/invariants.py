@@ -102,10 +102,11 @@ def _side_rows(parts: OperatorParts, side: Side) -> SideRows:
 
 def _frontiers(parts: OperatorParts) -> Found:
     release, joined, frontiers, before = parts.release, parts.joined, parts.progress.streams.frontiers, parts.milestones
+    settled = parts.progress.settled
     if release > min(frontiers):
         yield f"the release point {release} is beyond the frontiers {frontiers}"
     for side in Side:
-        if not release <= joined[side] <= max(release, frontiers[side]):
+        if not settled <= joined[side] <= max(release, frontiers[side]):
             yield f"{side.name}: joined up to {joined[side]}, release {release}, frontier {frontiers[side]}"
     if before is None:
         return
@@ -130,7 +131,7 @@ def _index_counts(state: JoinState) -> Found:
 
 def _waiting_rows(parts: OperatorParts, rows: SideRows) -> Found:
     """Held rows lie beyond J; those that are taken lie between R and J."""
-    release, joined = parts.release, parts.joined[rows.side]
+    release, joined = parts.progress.settled, parts.joined[rows.side]
     held = rows.waiting_ts[~rows.taken]
     if (rows.waiting_ts <= release).any():
         yield f"{rows.side.name}: a row waits that the release point {release} has passed"
@@ -268,13 +269,13 @@ def _expiry_lists(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
 
 def _reached(parts: OperatorParts, side: Side) -> int:
     """How far probes have come on the axis of a side: they take out rows that are kept for live pairs no longer."""
-    return parts.release if parts.join.axes[side] is Axis.TIME else parts.progress.now(side)
+    return parts.progress.settled if parts.join.axes[side] is Axis.TIME else parts.progress.now(side)
 
 
 def _held_pairs(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
     """Pairs are held whose later row lies beyond R; both rows have been joined."""
     ts, numbers = parts.held_pairs.pairs
-    if parts.counters.held_pairs != len(ts) or parts.counters.keys != parts.state.keys:
+    if parts.counters.held_pairs != len(ts) + parts.left_work.held_pairs or parts.counters.keys != parts.state.keys:
         yield f"{parts.counters.held_pairs} held pairs and {parts.counters.keys} keys are counted, not as they are"
     if (ts <= parts.release).any():
         yield f"a pair is held that the release point {parts.release} has passed"

@@ -33,12 +33,12 @@ import pyarrow as pa
 
 from muntin.core import limits
 from muntin.core.aggregates import GroupState, GroupValues, KeyEnds
-from muntin.core.arrivals import NumberedRows, sort_out
+from muntin.core.arrivals import sort_out
 from muntin.core.batch import Arrivals, Counters, row_schema
 from muntin.core.invariants import assert_invariants
-from muntin.core.join import EVERYBODY, Judge, QueryRequirements
-from muntin.core.operator_parts import OperatorParts
+from muntin.core.join import EVERYBODY, QueryRequirements
 from muntin.core.operator_state import OperatorMeta
+from muntin.core.operator_work import OperatorWork
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
 from muntin.core.results import FoundPairs
 from muntin.core.schedule import ScheduledWork
@@ -54,10 +54,7 @@ from muntin.plan.orderings import reason_to_wait
 NO_PAIRS = empty_pairs(0)
 
 
-class Operator(OperatorParts):
-    _step: StepInProgress
-    """The micro-batch at hand."""
-
+class Operator(OperatorWork):
     # -- one micro-batch ------------------------------------------------------------------------------------------
 
     def advance(self, arrivals: Arrivals) -> Step:
@@ -91,21 +88,25 @@ class Operator(OperatorParts):
         self.intake.receive(side, accepted.rows, self.promises.looks_at(side), self.counters)
 
     def work(self, run_length: int | None = None) -> ScheduledWork:
-        """The join of what was received, to be done unit by unit in the order of the scheduler, before `finish`."""
+        """The join of what was received, and of what was left, to be done unit by unit in the order of the scheduler,
+        before `finish`."""
+        if self.left_work:
+            self.intake.put_back()
         rows = self._take_heeded(self.progress.passed)
-        self._joined_until(self.progress.passed)
         self._relieve(NO_PAIRS)
-        return ScheduledWork(self.state, rows, self.counters, self.policy.scheduler, self._judge, run_length)
+        self._work = self._scheduled(rows, run_length)
+        return self._work
 
     def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
         """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
+        self.completed()
         # What promises free is taken out first: a row whose window has ended meanwhile still tells how long it waited.
         self.promises.free(self.view, self._step.new_promises, self.chunks, self.counters)
         # Expiry touches the index only: the payload of the pairs just found is fetched before it is given back.
         for side in Side:
             self.state.forget(side, self.progress.now(side), self.counters)
         step, before = self._step, self._step.before
-        self.chunks.expire(self.progress.stale_before, self.release)
+        self.chunks.expire(self.progress.stale_before, self.progress.settled)
         ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
         punctuations = self.promises.tell(self.view, before, self.counters)
         if self.promises.frees_rows:
@@ -161,8 +162,8 @@ class Operator(OperatorParts):
         for side in Side:
             self.counters.state_rows[side] = self.state.rows(side)
             self.counters.held_rows[side] = self.intake.held(side)
-        self.counters.held_pairs = len(self.held_pairs)
-        self.counters.held_bytes = self.held_bytes
+        self.counters.held_pairs = len(self.held_pairs) + self.left_work.held_pairs
+        self.counters.held_bytes = self.held_bytes + self.left_work.nbytes
 
     def tidy(self) -> None:
         """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""
@@ -200,28 +201,6 @@ class Operator(OperatorParts):
         self._joined_until(bounds)
         return self.held_pairs.exchange(pairs, self.release)
 
-    def _take_heeded(self, bounds: Sequence[int]) -> Rows:
-        """The rows to be joined: those up to the bounds that no promise turns away."""
-        rows, step = self._take(bounds, self.progress.number()), self._step
-        heeded = self.promises.meet(self.view, rows, step.before, self.chunks, self.counters)
-        step.new_promises = heeded.new
-        step.refused += heeded.refused
-        for side, numbers in zip(Side, heeded.broken, strict=False):
-            self.matches.turn_away(side, numbers, self.payload[side], self.release, self.chunks)
-        return heeded.rows
-
-    def _take(self, bounds: Sequence[int], numbered: Sequence[NumberedRows | None] = (None, None)) -> Rows:
-        rows = self.intake.take(bounds, numbered, self.promises.unique)
-        if any(numbered):
-            countable = np.where(rows.side == Side.LEFT, *(self.progress.countable(side, rows.ts) for side in Side))
-            rows = rows._replace(kept=rows.kept & countable)
-        return rows
-
-    def _joined_until(self, bounds: Sequence[int]) -> None:
-        self.progress.joined_until(bounds)
-        self.intake.leave(self.release)
-        self.held_pairs.advance(self.release)
-
     def _join(self, rows: Rows, counters: Counters) -> Pairs:
         """Join rows with what is there, also with what is later than they are; the pairs in timestamp order."""
         early = len(rows.ts) > 0 and max(self.joined) > rows.ts[0]
@@ -233,10 +212,6 @@ class Operator(OperatorParts):
         except LimitError as error:
             raise self.too_many_pairs(error) from None
         return in_order(pairs) if early else pairs
-
-    @property
-    def _judge(self) -> Judge | None:
-        return self.requirements.judge(self.payload)
 
     def _relieve(self, pairs: Pairs) -> Pairs:
         """Where more is held than may be: join what can be joined, and let results go before their time."""
@@ -293,8 +268,9 @@ class Operator(OperatorParts):
         """Go on with other queries over the same streams and key, from the next result on.
 
         `covered` names the queries that are new, and says whether the queries before kept all that they want. What was
-        joined beyond the release point is undone and joined anew.
+        joined beyond the release point is undone and joined anew. No work may be left (`complete`).
         """
+        assert not self.left_work, "work is left: `complete` comes first"
         rows, size = sum(self.state.rows(side) for side in Side), self.nbytes
         ahead = self.progress.is_ahead
         if ahead:
@@ -347,15 +323,19 @@ class Operator(OperatorParts):
             if kind.has_rows:
                 rows = with_columns(chunks[name], row_schema(join, side))  # some may have come with fewer
                 self.intake.hold(kind, side, base, rows, self.selections[side].classify(rows))
-        joined = self._take(self.progress.passed, self.progress.recount(self.chunks, chunks))
-        self.intake.leave(self.release)
+        bounds = [min(self.release, joined) for joined in self.joined]
+        joined = self._take(bounds, self.progress.recount(self.chunks, chunks))
+        self.intake.leave(self.progress.settled)
         now, (left, right) = np.array(self.progress.places), self.selections
         retentions = per_class(left.retention, right.retention)
         live = joined.kept & (now[joined.side] - joined.at < retentions[joined.side, joined.cls])
         self.promises.restore(self.view, self.chunks, chunks)
         for side in Side:
             live &= (joined.side != side) | ~np.isin(joined.row, self.promises.dead_rows(side))
-        self.state.load(Rows._make(a[live] for a in joined))
+        settled = joined.ts <= self.progress.settled
+        self.state.load(Rows._make(a[live & settled] for a in joined))
+        if self.left_work:
+            self._find_left_again(Rows._make(a[~settled] for a in joined))
         self.matches.restore(joined, self.release, self.selections, self.payload, self.chunks, chunks)
         self._find_again(self.aggregates.states)
         self.finals.restore(join, meta.finals, self.chunks, chunks)

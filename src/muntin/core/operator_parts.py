@@ -14,6 +14,7 @@ from muntin.core.operator_state import OperatorImage, OperatorMeta
 from muntin.core.order import HoldBuffer
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
 from muntin.core.punctuations import JoinView, open_promises
+from muntin.core.schedule import Density, LeftWork
 from muntin.core.selections import Selections
 from muntin.core.storage import ChunkLog, Heap, Memory, StoredRows
 from muntin.model import Side
@@ -53,6 +54,9 @@ class OperatorParts:
         self.filter_order = policy.ordering.joins_ahead(meta.filter_order)
         """Whether rows are joined as soon as their own stream has passed them, and results wait."""
         self.counters = deepcopy(meta.counters)
+        self.density = Density(meta.density)
+        self.left_work = LeftWork(memory, meta.left_work, image.left_pairs if image else None)
+        self.work_limit = meta.work_limit
         self.chunks = ChunkLog(meta.chunks)
         self.requirements = QueryRequirements(join, meta.classes, image.classes if image else ())
         numberings = image.row_numberings if image else (None, None)
@@ -137,6 +141,9 @@ class OperatorParts:
             chunks=self.chunks.live,
             classes=self.requirements.tallies,
             counters=self.counters,
+            density=self.density.measured,
+            left_work=self.left_work.meta,
+            work_limit=self.work_limit,
             matches=self.matches.meta,
             promises=self.promises.meta,
             finals=self.finals.meta,
@@ -152,6 +159,7 @@ class OperatorParts:
             intake=self.intake.image,
             classes=self.requirements.image,
             held_pairs=self.held_pairs.image,
+            left_pairs=self.left_work.image,
             matches=self.matches.image,
             row_numberings=self.progress.image,
             promises=self.promises.image,

@@ -15,6 +15,7 @@ from muntin.core.join import StateImage
 from muntin.core.matches import DeparturesImage, MatchesMeta
 from muntin.core.order import EarlyRelease
 from muntin.core.punctuations import PromisesImage, PromisesMeta
+from muntin.core.schedule import LeftWorkMeta, MeasuredRows, WorkLimit
 from muntin.core.selections import ClassTally
 from muntin.core.storage import Chunk, QueueImage
 from muntin.plan import SharedJoin
@@ -31,6 +32,9 @@ class OperatorMeta:
     chunks: dict[str, Chunk] = field(default_factory=dict)
     classes: list[list[ClassTally]] = field(default_factory=lambda: [[], []])
     counters: Counters = field(default_factory=Counters)
+    density: MeasuredRows = field(default_factory=MeasuredRows)
+    left_work: LeftWorkMeta = field(default_factory=LeftWorkMeta)
+    work_limit: WorkLimit = field(default_factory=WorkLimit)
     matches: MatchesMeta = field(default_factory=MatchesMeta)
     promises: PromisesMeta | None = None
     finals: FinalsMeta = field(default_factory=FinalsMeta)
@@ -46,6 +50,7 @@ class OperatorImage:
     intake: IntakeImage
     classes: list[list[str]]
     held_pairs: list[QueueImage]
+    left_pairs: QueueImage | None
     matches: list[DeparturesImage]
     row_numberings: list[RowNumberingImage | None]
     promises: PromisesImage | None

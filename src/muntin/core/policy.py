@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from muntin.model import AUTO, DEFAULT_SETTINGS, MuntinError, Settings
+from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.invalidations import BEST_INVALIDATION, Invalidation, invalidation_of
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, Ordering
 
@@ -30,6 +31,8 @@ class Policy:
     eager: bool = False
     """Whether results are delivered while a micro-batch is still at work, in the order of the scheduler."""
     scheduler: str = AUTO
+    constants: Constants = DEFAULT
+    """What pieces of work cost: how finely it is cut follows from that."""
     ordering: Ordering = SYNC_FILTER
     max_ahead_us: int | None = None
     held_bytes: int | None = None
@@ -39,7 +42,7 @@ class Policy:
     punctuations: str = DEFAULT_SETTINGS.punctuations
 
     @classmethod
-    def of(cls, settings: Settings, operators: int) -> Policy:
+    def of(cls, settings: Settings, operators: int, constants: Constants = DEFAULT) -> Policy:
         """The policy of each of `operators` operators (joins times shards) that share the job's limits."""
         return cls(
             invalidation=invalidation_of(settings.invalidation),
@@ -48,6 +51,7 @@ class Policy:
             every_rows=settings.fan_out_limit or EVERY_ROWS,
             eager=settings.eager,
             scheduler=settings.scheduler,
+            constants=constants,
             ordering=ORDERINGS[settings.ordering],
             max_ahead_us=settings.max_ahead_us,
             held_bytes=settings.held_limit_bytes and settings.held_limit_bytes // operators,

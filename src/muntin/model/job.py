@@ -355,6 +355,9 @@ class Settings:
     held_limit_bytes: int | None = None
     on_held_limit: str = "fail"
     punctuations: str = "pwjoin"
+    work_per_batch_us: int = 1_000_000
+    longest_wait_us: int = 10_000_000
+    min_file_size_bytes: int | None = None
 
     @property
     def eager(self) -> bool:

@@ -30,6 +30,9 @@ class Constants:
     in a bucket that is at hand, `visit_ns` for one in any other bucket, which has to be fetched first. The paper has
     the first three only. The last two are for a state cut into slices (wang2006): `slice_ns` is for a slice that a
     probing row reaches, `route_ns` for a pair that has to be located among the windows inside a merged slice.
+
+    Where results are delivered as they are found (hammad2003), `unit_ns` is for a unit of work, whatever it does,
+    `pass_ns` for a row that a further unit goes over, and `deliver_ns` for a pair that is copied, routed and sent.
     """
 
     invalidate_ns: float
@@ -39,6 +42,9 @@ class Constants:
     visit_ns: float = 0.0
     slice_ns: float = 0.0
     route_ns: float = 0.0
+    unit_ns: float = 100_000.0
+    pass_ns: float = 150.0
+    deliver_ns: float = 100.0
 
 
 DEFAULT = Constants(

@@ -16,13 +16,14 @@ from functools import cached_property
 
 import numpy as np
 
+from muntin.kernels.arrays import Floats, Int64s
 from muntin.model import Side
 from muntin.plan.joins import Cuts, SharedJoin
 
 MOST = 64
-"""Levels of one join; with more windows, neighbours share one."""
-COARSE = 16
-"""Windows up to so many times the smallest of them share a coarse level."""
+"""Levels of one join."""
+RATIOS = (1, 1.1, 1.5, 2, 4, 16, 64, float("inf"))
+"""Windows up to so many times the smallest of them share a level, where levels have to be fewer."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,25 @@ class Levels:
         return (self.ends[side][first - 1] if first else 0), self.ends[side][last - 1]
 
 
-def levels_of(join: SharedJoin, coarse: bool = False) -> Levels:
-    """The levels of a join. Coarse ones are for runs of many rows, where going over the rows once more costs more than
-    scanning a little further: a query waits at most for a scan of 16 times its own window, and levels are few."""
+def levels_of(join: SharedJoin, most: int = MOST) -> Levels:
+    """The levels of a join, at most so many: one for each window if that is not too many.
+
+    Else windows of about the same size share one, so that a query waits for a scan of few times its own window.
+    """
     windows = np.array([[q.window.side(side) for side in Side] for q in join.queries], np.int64)
     units = windows.max(axis=0) if join.axes[0] != join.axes[1] else 1
     distinct, place = np.unique((windows / units).max(axis=1), return_inverse=True)
-    count = min(len(distinct), MOST)
-    group = np.arange(len(distinct)) * count // len(distinct)
-    if coarse:
-        group, first = np.zeros(len(distinct), np.int64), distinct[0]
-        for n in range(1, len(distinct)):
-            starts = distinct[n] > COARSE * first
-            group[n] = group[n - 1] + starts
-            first = distinct[n] if starts else first
-        count = int(group[-1]) + 1
-    level = group[place.ravel()]
+    group = next(group for ratio in RATIOS if (group := _shared(distinct, ratio))[-1] < max(1, most))
+    level, count = group[place.ravel()], int(group[-1]) + 1
     ends = [tuple(int(windows[level <= n, side].max()) for n in range(count)) for side in Side]
     return Levels((ends[0], ends[1]), tuple(int(n) for n in level))
+
+
+def _shared(windows: Floats, ratio: float) -> Int64s:
+    """The level of each window, ascending, where those up to `ratio` times the smallest of a level share it."""
+    level, first = np.zeros(len(windows), np.int64), windows[0]
+    for n in range(1, len(windows)):
+        starts = windows[n] > ratio * first
+        level[n] = level[n - 1] + starts
+        first = windows[n] if starts else first
+    return level

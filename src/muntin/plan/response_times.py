@@ -4,23 +4,24 @@
     S_i   rows of the other stream within window i, ascending; the rows that a probe looks at up to there
     t     the time to look at one of them
 
-The formula of each scheduler is in its file (schedulers/).
+The formula of each scheduler is in its file (schedulers/). Where rows go through the join in runs, a run is the row of
+the formula: it looks at what all of its rows look at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muntin.model import Side
+from muntin.plan.cost import Constants
+from muntin.plan.granularity import Granularity, granularity_for, mean_response, row_ns
 from muntin.plan.joins import SharedJoin
-from muntin.plan.levels import levels_of
-from muntin.plan.schedulers import SCHEDULERS, Scheduler
+from muntin.plan.levels import Levels, levels_of
+from muntin.plan.schedulers import Scheduler
 from muntin.plan.traffic import Traffic, survivors
 
 BURST_S = 1.0
 """What is taken to come at once where nobody knows: all rows of a second."""
-Sizes = Sequence[float]
 
 
 def alone(size: float, m: float, t: float = 1.0) -> float:
@@ -30,26 +31,39 @@ def alone(size: float, m: float, t: float = 1.0) -> float:
 
 @dataclass(frozen=True)
 class Burst:
-    """What comes to a join at once, and what a row of it looks at up to the end of each level."""
+    """What comes to a join at once, how it is cut, and what a row of it looks at up to the end of each level."""
 
     rows: float
     sizes: tuple[float, ...]
-    queries: tuple[int, ...]
-    of_query: tuple[int, ...]
+    granularity: Granularity
+
+    @property
+    def _runs(self) -> tuple[list[float], float]:
+        length = min(self.granularity.run_length, self.rows)
+        return [size * length for size in self.sizes], self.rows / length
 
     def response(self, scheduler: Scheduler, query: int, t: float) -> float:
         """The mean response time of a query, given by its place in the join."""
-        return scheduler.response(self.sizes, self.of_query[query], self.rows, t, self.queries)
+        (sizes, runs), levels = self._runs, self.granularity.levels
+        return scheduler.response(sizes, levels.of_query[query], runs, t, levels.queries)
 
-    @property
-    def best(self) -> Scheduler:
-        return best_scheduler(self.sizes, self.queries, self.rows)
+    def mean(self, scheduler: Scheduler, t: float) -> float:
+        """The mean over all queries."""
+        sizes, runs = self._runs
+        return mean_response(scheduler, sizes, self.granularity.levels.queries, runs, t)
 
 
-def burst_of(join: SharedJoin, traffic: Traffic, seconds: float = BURST_S) -> Burst:
+def burst_of(join: SharedJoin, traffic: Traffic, constants: Constants, seconds: float = BURST_S) -> Burst:
     """A burst of all rows of some seconds, and how many rows each has to look at."""
-    levels, total = levels_of(join), max(sum(traffic.rates), 1e-9)
-    sizes = [0.0] * len(levels)
+    rows = max(1.0, sum(traffic.rates) * seconds)
+    partners = _sizes(join, traffic, levels_of(join, 1))[0]
+    granularity = granularity_for(join, row_ns(partners, partners, constants), constants)
+    return Burst(rows, _sizes(join, traffic, granularity.levels), granularity)
+
+
+def _sizes(join: SharedJoin, traffic: Traffic, levels: Levels) -> tuple[float, ...]:
+    """What a row looks at up to the end of each level, the mean over both streams."""
+    sizes, total = [0.0] * len(levels), max(sum(traffic.rates), 1e-9)
     for side, held in zip(Side, survivors(join, traffic), strict=True):
         share, since, met = held.other_rate / total, 0.0, 0.0
         ends = dict(zip(held.windows, range(len(held.windows)), strict=True))
@@ -60,18 +74,4 @@ def burst_of(join: SharedJoin, traffic: Traffic, seconds: float = BURST_S) -> Bu
             upto.append(met)
         for level in range(len(levels)):
             sizes[level] += share * upto[ends[levels.ends[side][level]]]
-    return Burst(max(1.0, total * seconds), tuple(max(s, 1e-9) for s in sizes), levels.queries, levels.of_query)
-
-
-def mean(scheduler: Scheduler, sizes: Sizes, queries: Sequence[int], m: float, t: float = 1.0) -> float:
-    """The mean over all queries under a scheduler."""
-    return sum(n * scheduler.response(sizes, i, m, t, queries) for i, n in enumerate(queries)) / sum(queries)
-
-
-def best_scheduler(sizes: Sizes, queries: Sequence[int], m: float) -> Scheduler:
-    """The scheduler that `auto` stands for: the lowest mean over the queries after a burst of m, the first of equals.
-
-    The sizes may be in any unit: rows are taken to be many, as they are where it matters.
-    """
-    many = [size * 1e6 for size in sizes]
-    return min(SCHEDULERS, key=lambda scheduler: mean(scheduler, many, queries, max(m, 1)))
+    return tuple(max(size, 1e-9) for size in sizes)

@@ -147,12 +147,15 @@ def _policies(registry: Registry[Any], *others: str) -> OneOf:
 SETTINGS = (
     Setting("output_order", "everyday", _names("key", "global"), "rows in order by key or overall", former=("order",)),
     Setting("delivery", "everyday", _names("batch", "eager"), "rows go out with their micro-batch, or when found"),
+    Setting("work_per_batch", "everyday", TimeSpan(), "with eager delivery: then the rest waits", "work_per_batch_us"),
+    Setting("longest_wait", "everyday", TimeSpan(), "for which work may be left to later rows", "longest_wait_us"),
     Setting("shards", "everyday", WholeNumber(1024), "parts of state and work; one for each core by default"),
     Setting("state_limit", "everyday", Size(), "memory for the state; more stops the job", "state_limit_bytes"),
     Setting("fan_out_limit", "everyday", WholeNumber(10**15), "pairs that one shard may find in one micro-batch"),
     Setting("held_limit", "everyday", Size(), "memory for what waits for a stream that is behind", "held_limit_bytes"),
     Setting("on_held_limit", "everyday", _names("fail", "release"), "then stop the job, or give up the order"),
     Setting("max_ahead", "everyday", TimeSpan(), "a row further ahead of all others is a dead letter", "max_ahead_us"),
+    Setting("min_file_size", "everyday", Size(), "smaller files are merged when nothing comes", "min_file_size_bytes"),
     Setting("strategy", "research", _policies(STRATEGIES, AUTO), "how queries share joins"),
     Setting("chain", "research", _policies(CHAINS, AUTO), "where the state is cut into slices"),
     Setting("adapt", "research", Switch(), "whether a running job cuts its state elsewhere when that is cheaper"),
@@ -162,6 +165,8 @@ SETTINGS = (
     Setting("alpha", "research", Fraction(), "the load from which on ordering = 'adaptive' joins rows ahead"),
     Setting("punctuations", "research", _policies(PUNCTUATION_MODES), "what the promises of streams are used for"),
 )
+AHEAD = "what rows ahead of the other stream find may not leave yet, and takes time from what may"
+"""Why eager delivery does not join rows ahead."""
 GROUPS = {"everyday": "settings that jobs need", "research": "settings of research"}
 """What each group is called."""
 
@@ -205,11 +210,15 @@ def conflicts(settings: Settings, given: Collection[str]) -> Iterator[Conflict]:
         yield Conflict("alpha", message, f"set ordering = {_either(o.name for o in ORDERINGS if o.adapts)}")
     if "on_held_limit" in given and settings.held_limit_bytes is None:
         yield Conflict("on_held_limit", "on_held_limit without a limit", "add SET held_limit = '1 GB'")
+    for name in ("work_per_batch", "longest_wait"):
+        if name in given and not settings.eager:
+            message = f"{name} does not go with delivery = '{settings.delivery}', which does all work at once"
+            yield Conflict(name, message, "set delivery = 'eager'")
     if settings.eager:
         for name, clashes in (("ordering", ordering.joins_ahead()), ("on_held_limit", settings.releases_at_held_limit)):
             if clashes:
                 value = getattr(settings, name)
-                message = f"{name} = '{value}' does not go with delivery = 'eager', which joins rows in order"
+                message = f"{name} = '{value}' does not go with delivery = 'eager', which joins rows in order: {AHEAD}"
                 yield Conflict(name, message, "set delivery = 'batch'")
 
 

@@ -84,7 +84,8 @@ def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
 def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> None:
     """Refuse aggregates where results are delivered before they are final, or shards do not hear of each other."""
     if spec.settings.eager and query.aggregation is not None:
-        message = f"{query.name} has aggregates, which do not go with delivery = 'eager'"
+        why = "a value is final only when all shards have all pairs up to its time, which no single pair tells"
+        message = f"{query.name} has aggregates, which do not go with delivery = 'eager': {why}"
         raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
     if spec.settings.eager and not query.is_inner:
         message = f"{query.name} asks for rows by their matches, which does not go with delivery = 'eager'"

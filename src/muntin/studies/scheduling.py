@@ -24,6 +24,9 @@ from muntin.kernels.arrays import Int64s
 from muntin.kernels.join import Rows
 from muntin.model import Query, Schema, Side, Stream, Window
 from muntin.plan import SharedJoin
+from muntin.plan.granularity import Granularity
+from muntin.plan.levels import levels_of
+from muntin.plan.schedulers import SCHEDULERS
 from muntin.studies.virtual_clock import Costs, Measured, play
 
 SECOND_US = 1_000_000
@@ -81,7 +84,7 @@ def run(join: SharedJoin, history: Rows, rows: Rows, scheduler: str, costs: Cost
     selections = (Selections(join, Side.LEFT), Selections(join, Side.RIGHT))
     state = JoinState(join, selections, DEFAULT_POLICY, Heap())
     state.load(history)
-    return play(ScheduledWork(state, rows, Counters(), scheduler, run_length=1), costs)
+    return play(ScheduledWork(state, rows, Counters(), SCHEDULERS[scheduler], Granularity(levels_of(join), 1)), costs)
 
 
 def costs_for(setting: Scenario) -> Costs:

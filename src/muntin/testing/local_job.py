@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
 from muntin.core.punctuations import spoken_by
 from muntin.core.results import ResultBatch, route, unite
+from muntin.core.schedule import Delivery, ScheduledWork, WorkLimit
 from muntin.core.step import ChangeOutcome, Step
 from muntin.model import Axis, JobSpec, Side, Stream
 from muntin.model.records import from_json, to_json
@@ -59,17 +60,32 @@ class Shard:
     def deliver(self, arrivals: Arrivals, run_length: int | None) -> tuple[Step, Tables]:
         """The same in the order of the scheduler: each query's rows as they are delivered."""
         self.operator.receive(arrivals)
-        work, found = self.operator.work(run_length), defaultdict(list)
-        work.arrive()
-        while (done := work.step()) is not None:
-            for delivery in done.deliveries:
-                for query, table in route(
-                    self.join, self.operator.found(delivery.pairs, work.readers(delivery.levels)).whole()
-                ):
-                    found[query.name].append(table)
+        delivered = self._deliver(self.operator.work(run_length))
         step = self.operator.finish()
         self._keep(step)
-        return step, {name: pa.concat_tables(tables) for name, tables in found.items()}
+        return step, delivered
+
+    def complete(self) -> Tables:
+        """Do what is left of earlier micro-batches, before queries change."""
+        work = self.operator.complete()
+        delivered = {} if work is None else self._deliver(work)
+        self.operator.completed()
+        return delivered
+
+    def _deliver(self, work: ScheduledWork) -> Tables:
+        found: dict[str, list[pa.Table]] = defaultdict(list)
+
+        def take(deliveries: Iterable[Delivery]) -> None:
+            for delivery in deliveries:
+                pairs = self.operator.found(delivery.pairs, work.readers(delivery.levels))
+                for query, table in route(self.join, pairs.whole()):
+                    found[query.name].append(table)
+
+        work.arrive()
+        while (done := work.step()) is not None:
+            take(done.deliveries)
+        take(work.close())
+        return {name: pa.concat_tables(tables) for name, tables in found.items()}
 
     def _keep(self, step: Step) -> None:
         self.log.update(step.puts)
@@ -137,6 +153,11 @@ class LocalJob:
         """From the next micro-batch on let results wait instead of rows, or the other way round."""
         for operator in self._operators():
             operator.follow(filter_order)
+
+    def limit_work(self, limit: WorkLimit) -> None:
+        """From the next micro-batch on leave work beyond a limit to the one after it."""
+        for operator in self._operators():
+            operator.work_limit = limit
 
     def push(
         self, batch: Mapping[str, pa.Table], ended: bool = False, idle: Collection[str] = ()
@@ -222,6 +243,15 @@ class LocalJob:
             done |= {q.name: _later(done.get(q.name), changes[0], q.name) for q in mine}
         self.spec, self.plan, self.shards = spec, plan, engines
         return done
+
+    def complete(self) -> dict[str, pa.Table]:
+        """Do all that is left of earlier micro-batches, as must be before queries change; each query's rows."""
+        found: dict[str, list[pa.Table]] = defaultdict(list)
+        for shards in self.shards:
+            for shard in shards:
+                for name, table in shard.complete().items():
+                    found[name].append(table)
+        return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
 
     def _operators(self) -> list[Operator]:
         return [shard.operator for shards in self.shards for shard in shards]

@@ -97,9 +97,10 @@ class ClusterLab:
     # -- how far it is ------------------------------------------------------------------------------------------------
 
     def commits(self) -> int:
-        """Micro-batches of all runs."""
+        """Micro-batches of all runs; the last one has their number."""
         with suppress(muntin.MuntinError, OSError):
-            return int(muntin.read_status(self.lab.checkpoint)["batch"]) + 1
+            last = muntin.read_status(self.lab.checkpoint)["batch"]
+            return 0 if last is None else int(last) + 1
         return 0
 
     def await_commits(self, wanted: int) -> None:

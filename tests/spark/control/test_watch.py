@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,5 +84,38 @@ def test_the_busiest_shard_decides_on_the_ordering_of_its_join():
         idle = Counters(arrived=[0, second], probes=second)
         manifest.reports["0/1"] = replace(manifest.reports["0/0"], shard=1, counters=idle, seconds=0.001)
         found += orderings.look(plan, manifest, second)
-    assert {(join, ordering.name) for join, ordering in found} == {(0, "filter-order")}
+    assert [(join, ordering.name) for join, ordering in found] == [(0, "filter-order")], "told once"
+    assert "is not below alpha 0.3" in orderings.switches[0].reason
     assert 0.3 <= orderings.decisions[0].load <= 0.4 and orderings.decisions[0].rates == (1, 10)
+
+
+def follow(loads: list[float], apart_s: int = 0) -> list[tuple[int, str]]:
+    """The switches of a join that is so busy in each of these seconds, with the second of each."""
+    orderings, plan, ahead, found, spent = Orderings(0.3), share(JOB), False, [], 0.0
+    for second, load in enumerate(loads):
+        spent = 2 * load  # half of it is that of the fast stream
+        made = Counters(arrived=[second, 10 * second], probes=11 * second)
+        max_ts = [apart_s * 1_000_000, 0]
+        manifest = reported(counters=made, seconds=spent, filter_order=ahead, max_ts=max_ts)
+        for _, ordering in orderings.look(plan, manifest, second):
+            found.append((second, ordering.name))
+            ahead = ordering.joins_ahead()
+    assert [switch.ordering for switch in orderings.switches] == [name for _, name in found]
+    return found
+
+
+def test_adaptive_goes_over_and_back_with_the_load():
+    names = [name for _, name in follow([0.1] * 90 + [0.6] * 200 + [0.05] * 200)]
+    assert names == ["filter-order", "sync-filter"]
+
+
+def test_a_load_near_the_threshold_does_not_make_adaptive_flap():
+    noisy = [0.3 + (0.02 if second % 7 < 4 else -0.02) for second in range(400)]
+    assert len(follow(noisy)) <= 1
+
+
+def test_adaptive_switches_at_most_once_while_a_stream_catches_up():
+    waves = ([0.9] * 70 + [0.01] * 70) * 6
+    assert len(follow(waves)) > 6
+    moments = [second for second, _ in follow(waves, apart_s=200)]
+    assert moments and all(later - earlier >= 200 for earlier, later in pairwise(moments))

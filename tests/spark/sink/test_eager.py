@@ -55,8 +55,8 @@ def test_files_have_the_oracles_rows_in_order_and_once_also_after_a_replay(lab: 
 
 
 def test_a_callable_gets_small_windows_while_large_ones_are_still_joined(lab: Any, rows: Any):
-    lab.add_files("A", rows(33, 1200, keys=3), 1)
-    lab.add_files("B", rows(34, 1200, keys=3), 1)
+    lab.add_files("A", rows(33, 1000, keys=1), 1)
+    lab.add_files("B", rows(34, 1000, keys=1), 1)
     with pytest.raises(UsageError, match="only as they come"):
         Job(lab.spark, lab.spec()).start(output="tcp://localhost:1", checkpoint=lab.root / "other")
     lab.settings = "SET delivery = 'eager';\nSET scheduler = 'swf';\nSET shards = 1;\n"
@@ -71,3 +71,23 @@ def test_a_callable_gets_small_windows_while_large_ones_are_still_joined(lab: An
     small = [rows for name, rows in first if name == "short"]
     early = [rows for name, rows in first[: [name for name, _ in first].index("hot")] if name == "short"]
     assert sum(early) > sum(small) / 2 > 0, f"swf: a window twenty times as large comes after: {first}"
+
+
+def test_a_burst_is_no_wall_on_spark_and_what_is_left_goes_on_by_itself(lab: Any, rows: Any):
+    """Work spans micro-batches that no rows bring; a run that is stopped in between goes on where it was."""
+    lab.settings = "SET delivery = 'eager';\nSET scheduler = 'swf';\nSET shards = 2;\nSET work_per_batch = '5 ms';\n"
+    lab.add_files("A", rows(35, 1000, keys=1), 1)
+    lab.add_files("B", rows(36, 1000, keys=1), 1)
+    run = Job(lab.spark, lab.spec()).start(output=lab.output, checkpoint=lab.checkpoint, mode="endless")
+    left = []
+    while not run.await_termination(0.2):
+        joins = run.status()["joins"]
+        left += [joins[0]["left_rows"]] if joins else []
+        if len(set(left)) > 2 and run.status()["batches"] > 3:
+            run.stop()
+    assert left[-1] > 0 and len(set(left)) > 2, "micro-batches without rows went on with the work"
+    got = {query: len(lines(lab, query)) for query in lab.queries}
+    assert got["short"] / len(lab.wanted("short")) > got["long"] / len(lab.wanted("long"))
+    status = lab.run("bounded")
+    check(lab)
+    assert status["joins"][0]["left_rows"] == 0

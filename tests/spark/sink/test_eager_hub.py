@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from muntin.model import MuntinError
 from muntin.plan import share
 from muntin.spark.shard.eager_sender import ARRIVED, Attempt, EagerSender
 from muntin.spark.sink.eager_hub import EagerHub, Merge, Refused
+from muntin.spark.sink.held_results import HeldResults
 from muntin.spark.sink.hub_place import HubPlace
 from muntin.sql import parse_job
 
@@ -75,7 +77,7 @@ def test_a_query_gets_every_row_once_and_in_order_whoever_starts_again(world, in
         if sent[shard] == len(rows) and not over[shard]:
             out += merge.done((0, shard), tries[shard])
             over[shard] = True
-    assert merge.waiting == 0 and all(over)
+    assert not any(merge.held.values()) and all(over)
     assert sorted(ids(out, "q")) == sorted(1000 * s + n for s, rows in enumerate(shards) for n in range(len(rows)))
     if in_order:
         assert times(out, "q") == sorted(times(out, "q"))
@@ -108,7 +110,8 @@ class Listening:
     def __init__(self) -> None:
         self.got: list[tuple[str, pa.Table]] = []
         self.fail = False
-        self.hub = EagerHub(HubPlace(), True, 1, self.take, lambda epoch: PLAN)
+        kept = HeldResults(Path("/nowhere"))
+        self.hub = EagerHub(HubPlace(), True, 1, self.take, lambda epoch: PLAN, kept)
 
     def take(self, name: str, table: pa.Table, batch: int) -> None:
         if self.fail:
@@ -116,7 +119,7 @@ class Listening:
         self.got.append((name, table))
 
     def sender(self, batch: int = 3, attempt: int = 0) -> EagerSender:
-        return EagerSender(self.hub.address, Attempt(join=0, shard=0, epoch=0, batch=batch, attempt=attempt))
+        return EagerSender(self.hub.address, Attempt(join=0, shard=0, epochs=[0], batch=batch, attempt=attempt))
 
 
 def test_shards_deliver_over_a_socket_and_only_with_the_secret():
@@ -133,7 +136,7 @@ def test_shards_deliver_over_a_socket_and_only_with_the_secret():
         listening.sender()
     stranger = replace(listening.hub.address, token="0" * 64)
     with pytest.raises(MuntinError, match="not a shard of this run"):
-        EagerSender(stranger, Attempt(join=0, shard=0, epoch=0, batch=3, attempt=0))
+        EagerSender(stranger, Attempt(join=0, shard=0, epochs=[0], batch=3, attempt=0))
     listening.hub.close()
 
 

@@ -2,9 +2,10 @@
 
     R            the release point: results up to here have left
     J[side]      how far the rows of a side have been joined,  R <= J[side] <= the frontier of its stream
+    S            up to where all work is done; R, unless work is left to later micro-batches: then S <= J[side] <= R
     now[side]    the place that the axis of a side has come to: a time, or a number where rows are counted
 
-Everything that is forgotten, rows, chunks and numbers, is so by R.
+Everything that is forgotten, rows, chunks and numbers, is so by S.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class ProgressMeta:
     streams: FrontierMeta = field(default_factory=FrontierMeta)
     release: int = -FOREVER
     joined: list[int] = field(default_factory=lambda: [-FOREVER, -FOREVER])
+    settled: int | None = None
+    """While work is left to later micro-batches: up to where none is."""
     row_counts: list[RowCounts | None] = field(default_factory=lambda: [None, None])
     complete_from: dict[str, int | None] = field(default_factory=dict)
     """Queries that were added while the job ran, and from when on they get all their rows."""
@@ -54,6 +57,7 @@ class JoinProgress:
         self.streams = Frontiers(_lateness(join), max_ahead_us, meta.streams)
         self.release = meta.release
         self.joined = list(meta.joined)
+        self._settled = meta.settled
         self._complete_from = dict(meta.complete_from)
         self._begun = list(meta.begun)
         self._all_kept_from = meta.all_kept_from
@@ -82,6 +86,7 @@ class JoinProgress:
             streams=self.streams.meta,
             release=self.release,
             joined=self.joined,
+            settled=self._settled,
             row_counts=counts,
             complete_from=self._complete_from,
             begun=self._begun,
@@ -140,6 +145,17 @@ class JoinProgress:
         """Rows have been joined as far as their streams have come to these bounds."""
         seen = self.streams.max_ts
         self.joined = [max(self.joined[side], self.release, min(bounds[side], seen[side])) for side in Side]
+        self._settled = None
+
+    def leave_work(self, joined: int, settled: int) -> None:
+        """Work is left to a later micro-batch: rows up to a time are in the join, and up to another are done with."""
+        self.joined = [joined, joined]
+        self._settled = settled
+
+    @property
+    def settled(self) -> int:
+        """Rows up to here have met all partners that they will meet."""
+        return self.release if self._settled is None else self._settled
 
     def wait(self) -> None:
         """Rows beyond the release point have been taken out of the join again."""
@@ -192,7 +208,7 @@ class JoinProgress:
     def now(self, side: Side) -> int:
         """How far the axis of a side has come; past everything once both streams have ended."""
         numbering = self._numberings[side]
-        return numbering.numbered if numbering and not all(self.streams.ended) else self.release - self._lags
+        return numbering.numbered if numbering and not all(self.streams.ended) else self.settled - self._lags
 
     @property
     def places(self) -> list[int]:

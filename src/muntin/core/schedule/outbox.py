@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from muntin.core.schedule.left_work import FoundPart
 from muntin.kernels.join import Pairs, in_order, together
 from muntin.plan.schedulers import Scheduler, Unit
 
@@ -67,6 +68,33 @@ class Outbox:
         if self._scheduler.delivers_at_once and after is not None and after.early:
             out += self._send(unit.run + 1, list(scanned), False)
         return out
+
+    def go_on(self, number: int, early: bool, parts: Sequence[Pairs], sent: Sequence[bool]) -> None:
+        """A run that a micro-batch before has left, with what it had found at each level that it has scanned, and the
+        levels whose queries have got that."""
+        scanned = len(parts)
+        got = [scanned if k < scanned or sent[k] else 0 for k in range(self._levels)]
+        self._runs[number] = _Run(early, list(parts), got)
+        self.held += sum(len(pairs.ts) for pairs in parts[got[-1] :])
+        for k in range(scanned):
+            self._first[k] = number + 1
+
+    def flush(self) -> list[Delivery]:
+        """Let go of all that may go: what the first run of a level has found so far, if it has one timestamp."""
+        out = []
+        for number in sorted(set(self._first)):
+            if number in self._runs and self._runs[number].early:
+                out += self._send(number, [k for k in range(self._levels) if self._first[k] == number], False)
+        return out
+
+    def has_sent(self, number: int) -> bool:
+        """Whether a run that is the first of some level has let go of what it has found, as `flush` does."""
+        return number in self._runs and self._runs[number].early
+
+    def waiting(self) -> list[FoundPart]:
+        """What queries still have to get of what was found, run by run."""
+        runs = sorted(self._runs.items())
+        return [FoundPart(n, run.found[n]) for _, run in runs for n in range(run.got[-1], len(run.found))]
 
     def _send(self, number: int, levels: Sequence[int], at_once: bool) -> list[Delivery]:
         """What the queries of these levels have not got of a run, those that get the same together."""

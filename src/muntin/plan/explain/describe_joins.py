@@ -124,17 +124,20 @@ def _order(load: JoinLoad, settings: Settings, mode: PunctuationMode) -> FixedOr
 
 
 def _scheduling(join: SharedJoin, traffic: Traffic, settings: Settings, constants: Constants) -> SchedulingForecast:
-    burst, chosen = burst_of(join, traffic), settings.scheduler
+    burst, t = burst_of(join, traffic, constants), constants.scan_ns + constants.deliver_ns
     response = {
-        query.name: {s.name: round(burst.response(s, n, constants.scan_ns) / 1e6, 6) for s in SCHEDULERS}
+        query.name: {s.name: round(burst.response(s, n, t) / 1e6, 6) for s in SCHEDULERS}
         for n, query in enumerate(join.queries)
     }
     return SchedulingForecast(
         delivery=settings.delivery,
-        scheduler=burst.best.name if chosen == AUTO else chosen,
-        scheduler_by=AUTO if chosen == AUTO else "set",
+        scheduler=burst.granularity.scheduler(settings.scheduler, burst.rows).name,
+        scheduler_by=AUTO if settings.scheduler == AUTO else "set",
         burst_rows=round(burst.rows),
+        levels=len(burst.granularity.levels),
+        run_rows=burst.granularity.run_length,
         response_ms=response,
+        mean_ms={s.name: round(burst.mean(s, t) / 1e6, 6) for s in SCHEDULERS},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from muntin.model import Axis, Settings
+from muntin.model import AUTO, Axis, Settings
 from muntin.model.duration import format_us
 from muntin.plan.explain.description import (
     AggregatesUse,
@@ -67,10 +67,15 @@ def _scheduling_lines(found: SchedulingForecast) -> list[str]:
         return ["delivery batch: rows go out with their micro-batch, the order of work inside it cannot be seen"]
     name = found.scheduler + DECIDED[found.scheduler_by]
     lines = [f"delivery eager: results go out as they are found, in the order of scheduler {name};"]
-    lines.append(f"mean response after {count(found.burst_rows, 'row')} at once, in ms of one core")
+    cut = f"runs of {count(found.run_rows, 'row')} go through {count(found.levels, 'level')} of windows"
+    why = ", so that every scheduler does the same" if found.levels == 1 else ", by what a row costs"
+    lines.append(cut + why)
+    taken = "; auto takes the lowest mean" if found.scheduler_by == AUTO else ""
+    lines.append(f"mean response after {count(found.burst_rows, 'row')} at once, in ms of one core{taken}")
     cells = [("query", *SCHEDULERS.names)]
     for query, times in list(found.response_ms.items())[:LINES]:
         cells.append((query, *(number(times[scheduler]) for scheduler in SCHEDULERS.names)))
+    cells.append(("the mean", *(number(found.mean_ms[scheduler]) for scheduler in SCHEDULERS.names)))
     widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
     for query, *shown in cells:
         lines.append(f"  {query:<{widths[0]}}" + "".join(f"  {t:>{w}}" for t, w in zip(shown, widths[1:], strict=True)))

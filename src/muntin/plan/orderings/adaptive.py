@@ -6,6 +6,7 @@ over to the other ordering.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -16,6 +17,10 @@ from muntin.plan.orderings.sync_filter import SYNC_FILTER
 
 SPAN_S = 60.0
 """What came longer ago than this says nothing of the rates any more."""
+BACK = 0.75
+"""The part of alpha below which a join goes back to Sync-Filter."""
+LEAST_S = 10.0
+"""For which it stays with an ordering, where the streams are hardly apart."""
 
 
 class Adaptive(Ordering):
@@ -102,3 +107,25 @@ class Monitor:
         seconds = (spent_now - spent) / (joined_now - joined)
         load = seconds * (left + right) * self._windows[0 if left <= right else 1] / sum(self._windows)
         return Decision(ADAPTIVE.for_load(load, self.alpha), (left, right), seconds, load, self.alpha)
+
+
+class Switching:
+    """When a running join goes over to what is decided for it: not at every turn of a load near the threshold.
+
+    It goes back only where the load is clearly below alpha. And it stays for as long as it takes to catch up: after
+    Filter-Order, the release point comes to what was joined ahead when the stream behind has come as far.
+    """
+
+    def __init__(self) -> None:
+        self._since_s = -math.inf
+
+    def reason(self, decision: Decision, joins_ahead: bool, clock_s: float, apart_s: float) -> str | None:
+        """Why to go over now, to Filter-Order or from it; None to stay. The streams are so many seconds apart."""
+        load, alpha = decision.load, decision.alpha
+        enough = load < BACK * alpha if joins_ahead else load >= alpha
+        if not enough or clock_s - self._since_s < max(apart_s, LEAST_S):
+            return None
+        self._since_s = clock_s
+        if joins_ahead:
+            return f"load {load:.3g} is below {BACK:.0%} of alpha {alpha:g}: joining ahead gains little"
+        return f"load {load:.3g} is not below alpha {alpha:g}: joining ahead answers {decision.gain:.0%} sooner"

@@ -31,13 +31,19 @@ class RunQueues:
         self.queues: Queues = [deque() for _ in range(self.count)]
         self._pick = scheduler.pick(levels)
 
-    def add(self, run: int) -> None:
-        """A run has arrived; runs arrive in order."""
-        self.queues[0].append(run)
+    def add(self, run: int, scanned: int = 0) -> None:
+        """A run has arrived that has scanned so many levels before; runs arrive in order."""
+        self.queues[scanned].append(run)
 
     def next(self) -> Unit | None:
         """The next unit; None where nothing waits. The run is queued for the level after it."""
-        chosen = self._pick(self.queues)
+        return self._unit(self._pick(self.queues))
+
+    def next_oldest(self) -> Unit | None:
+        """The next unit of the first run that has something left to scan, whatever the scheduler would pick."""
+        return self._unit(furthest(self.queues))
+
+    def _unit(self, chosen: int | None) -> Unit | None:
         if chosen is None:
             return None
         run = self.queues[chosen].popleft()

@@ -88,6 +88,8 @@ class BatchOutcome:
     unmatched: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     reports: list[ShardReport] = field(default_factory=list)
+    held: int = 0
+    """Rows that one shard has delivered and another has not come to."""
 
 
 @dataclass
@@ -118,6 +120,8 @@ class Manifest:
     """The files that this micro-batch brings to lake tables, by table."""
     tables: dict[str, int] = field(default_factory=dict)
     """The last micro-batch that brought files to each lake table."""
+    held: int = 0
+    """Rows that wait for a shard that has left work to the next micro-batch, in a file of their own."""
 
     @property
     def epoch(self) -> int:
@@ -142,6 +146,7 @@ class Manifest:
             published_before=self.published if files else self.published_before,
             adopted=done.adopted,
             tables=self.tables | dict.fromkeys(done.adopted, done.batch),
+            held=done.held,
         )
 
 

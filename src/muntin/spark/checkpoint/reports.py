@@ -65,6 +65,12 @@ class ShardReport:
     top_keys: list[TopKey] = field(default_factory=lambda: [TopKey(), TopKey()])
     seconds: float = 0.0
     """Of one core, that the operator took."""
+    work_ns: int = 0
+    """What the work was foretold to take, where delivery is eager."""
+    left_rows: int = 0
+    """Rows that have work left for later micro-batches."""
+    limited: bool = False
+    """Whether the shard has been told how much work a micro-batch does."""
     lags: list[LagCounts] | None = field(default=None, metadata=LEFT_OUT)
     """How long before and after rows the promises for their keys came; None where nobody promises."""
 

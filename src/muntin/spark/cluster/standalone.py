@@ -96,7 +96,11 @@ class StandaloneCluster:
         options = {"SPARK_MASTER_OPTS": f"-Dspark.master.rest.enabled=false {UNLIMITED} {self.options}"}
         arguments = ("-h", self.host, "-p", str(self._port), "--webui-port", "0")
         self._master = self._start("master", MASTER, arguments, {**options, "SPARK_LOCAL_IP": self.host}, ())
-        self._master.await_text("I have been elected leader")
+        try:
+            self._master.await_text("I have been elected leader")
+        except BaseException:
+            self._master.stop()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -1,8 +1,9 @@
 """What the driver decides while a job runs, and how the shards learn of it.
 
 `changes` and `routing` bring queries in and out. `adapting` follows the traffic with other chains, `watch` looks for
-silent streams and chooses orderings, and `admission` slows down a stream that is far ahead. Each decision is a plan
-file or a message of `control_stream`, which is part of the checkpointed input, so that a replay decides the same.
+silent streams and chooses orderings, `admission` slows down a stream that is far ahead, and `pacing` limits the work of
+a micro-batch. Each decision is a plan file or a message of `control_stream`, which is part of the checkpointed input:
+so a replay decides the same.
 `measured_traffic` and `calibration` read what a checkpoint has measured. `advice` says what a job may not mean.
 """
 
@@ -22,6 +23,7 @@ from muntin.spark.control.measured_traffic import (
     strategy_of,
     streams_per_pipeline,
 )
+from muntin.spark.control.pacing import Pacing
 from muntin.spark.control.routing import (
     QueryRouter,
     apply_change,
@@ -38,6 +40,7 @@ __all__ = [
     "Changes",
     "OrderingSwitch",
     "Orderings",
+    "Pacing",
     "QueryRouter",
     "Reports",
     "Tell",

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from muntin.core.arrivals import StreamsReached
 from muntin.model.records import to_json
+from muntin.plan.cost import Constants
 from muntin.spark.checkpoint import (
     FileKind,
     Manifest,
@@ -67,12 +68,26 @@ class OrderingMessage:
     filter_order: bool
 
 
-Message = EndMessage | PlanMessage | IdleMessage | OrderingMessage
+@dataclass(frozen=True)
+class WorkMessage:
+    """How much work a micro-batch does, with all that the place depends on where it stops (core/schedule/limits.py).
+
+    `until` has, by the number of the join, the event time up to which rows have waited for long enough.
+    """
+
+    limit_ns: int | None
+    until: dict[str, int]
+    scheduler: str
+    constants: Constants
+
+
+Message = EndMessage | PlanMessage | IdleMessage | OrderingMessage | WorkMessage
 TYPES: dict[str, type[Message]] = {
     "end": EndMessage,
     "plan": PlanMessage,
     "idle": IdleMessage,
     "ordering": OrderingMessage,
+    "work": WorkMessage,
 }
 
 

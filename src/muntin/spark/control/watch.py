@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from muntin.core.arrivals import FOREVER
 from muntin.model import Settings, Side, Stream
 from muntin.plan import Plan, SharedJoin
-from muntin.plan.orderings import ORDERINGS, Decision, Monitor, Ordering, must_wait, ordering_in_force
+from muntin.plan.orderings import ORDERINGS, Decision, Monitor, Ordering, Switching, must_wait, ordering_in_force
 from muntin.spark.checkpoint import Manifest, ShardReport
 from muntin.spark.control import control_stream
 from muntin.spark.store import Location
@@ -60,12 +61,14 @@ class Silence:
 
 @dataclass(frozen=True)
 class OrderingSwitch:
-    """A change of ordering: the micro-batch before it, the join (from 1), the new ordering, the load that made it."""
+    """A change of ordering: the micro-batch before it, the join (from 1), the new ordering, the load that made it, and
+    why."""
 
     batch: int
     join: int
     ordering: str
     load: float
+    reason: str = ""
 
 
 class Orderings:
@@ -74,12 +77,13 @@ class Orderings:
     def __init__(self, alpha: float):
         self._alpha = alpha
         self._monitors: dict[str, Monitor] = {}
+        self._switching: dict[int, Switching] = {}
         self._spent: dict[str, tuple[int, float]] = {}
         self.decisions: dict[int, Decision] = {}
         self.switches: list[OrderingSwitch] = []
 
     def look(self, plan: Plan, manifest: Manifest, clock_s: float) -> list[tuple[int, Ordering]]:
-        """Take in the reports of a micro-batch; joins that should go over to another ordering, and to which."""
+        """Take in the reports of a micro-batch; joins that go over to another ordering now, and to which."""
         found = []
         for join in plan.joins:
             if must_wait(join) is not None:
@@ -89,8 +93,14 @@ class Orderings:
             if not decided:
                 continue
             decision = self.decisions[join.index] = max(decided, key=lambda d: d.load)
-            if any(ordering_in_force(report.filter_order) is not decision.ordering for report in reports.values()):
-                found.append((join.index, decision.ordering))
+            ahead = all(report.filter_order for report in reports.values())
+            apart_s = max(_apart_s(report) for report in reports.values())
+            why = self._switching.setdefault(join.index, Switching()).reason(decision, ahead, clock_s, apart_s)
+            if why is not None:
+                ordering, load = ordering_in_force(not ahead), round(decision.load, 6)
+                switch = OrderingSwitch(manifest.batch, join.index + 1, ordering.name, load, why)
+                self.switches = [*self.switches, switch][-SWITCHES:]
+                found.append((join.index, ordering))
         return found
 
     def _decide(self, join: SharedJoin, key: str, report: ShardReport, clock_s: float) -> Decision | None:
@@ -105,9 +115,11 @@ class Orderings:
         monitor.note(clock_s, (left, right), counters.probes, seconds)
         return monitor.decide()
 
-    def switched(self, join: int, ordering: Ordering, batch: int) -> None:
-        load = round(self.decisions[join].load, 6)
-        self.switches = [*self.switches, OrderingSwitch(batch, join + 1, ordering.name, load)][-SWITCHES:]
+
+def _apart_s(report: ShardReport) -> float:
+    """How far the streams of a join are apart, in seconds of event time; 0 before both have begun."""
+    left, right = report.max_ts
+    return 0.0 if min(left, right) == -FOREVER else abs(left - right) / SECOND_US
 
 
 class Watch:
@@ -120,7 +132,6 @@ class Watch:
         self._silence = Silence({stream.name: stream for stream in streams})
         self.orderings = Orderings(settings.alpha)
         self._epoch = 0
-        self._sent: dict[int, Ordering] = {}
 
     def committed(self, plan: Plan, manifest: Manifest) -> bool:
         """Let each join follow the ordering that suits what comes; whether that is looked after at all."""
@@ -130,10 +141,7 @@ class Watch:
         if not self._chooses:
             return False
         for join, ordering in self.orderings.look(plan, manifest, time.monotonic()):
-            if self._sent.get(join) != ordering:
-                send_ordering(self._folder, join, ordering)
-                self.orderings.switched(join, ordering, manifest.batch)
-                self._sent[join] = ordering
+            send_ordering(self._folder, join, ordering)
         return True
 
     def exclude(self, seconds: float) -> None:

@@ -181,7 +181,7 @@ def marks_between(before: JobStatus | None, after: JobStatus) -> Iterator[Mark]:
             yield Mark(at, "chain", f"chain {move.chain} {move.kind}: {_slices(move.slices)} slices")
     for switch in after.switches:
         if switch not in before.switches:
-            yield Mark(at, "ordering", f"join {switch.join} goes over to {switch.ordering}, load {switch.load:.3g}")
+            yield Mark(at, "ordering", f"join {switch.join} goes over to {switch.ordering}, {switch.reason}")
     if before.state == "running" != after.state:
         yield Mark(at, "run", f"the job {after.state}" if after.state == "failed" else f"the job has {after.state}")
 

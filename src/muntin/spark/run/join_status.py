@@ -30,13 +30,14 @@ def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
         ordering=OrderingStatus(_in_force(join, reports), sum(r.counters.out_of_order for r in reports)),
         counters=Counters.total(r.counters for r in reports),
         rebuilt=sum(r.rebuilt for r in reports),
+        left_rows=sum(r.left_rows for r in reports),
     )
 
 
 def waiting(join: SharedJoin, reports: Reports, moved: dict[str, float]) -> Waiting | None:
     """The stream for which results of a join wait; `moved` says since when each stream has not moved."""
     held = [r for r in reports if r.counters.held_bytes]
-    if not held:
+    if not held or any(r.left_rows for r in reports):  # then they wait for work
         return None
     stream, counters = join.streams[held[0].behind], [r.counters for r in reports]
     return Waiting(

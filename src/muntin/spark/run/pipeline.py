@@ -21,15 +21,16 @@ from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
 from muntin.spark.brokers import is_paced
 from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, identity
-from muntin.spark.control import Adapter, Admission, Changes, Tell, Watch, control_stream, measured_by
+from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, measured_by
 from muntin.spark.exchange import Briefing, Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.executors import forget_everywhere
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.quiet_moments import QuietMoments
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
-from muntin.spark.sink import BatchWriter, EagerHub, Hub, HubPlace
+from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace
 from muntin.spark.store import Location, spark_half, store_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 """What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
+OWN_FOLDERS = "plans", "held"
+"""Those of ours that a pipeline needs only while it runs."""
 TURN_S = 60.0
 """How long at most one streaming query waits for another to begin."""
 
@@ -124,7 +127,7 @@ class Pipeline:
         """Put the streaming query together, without starting it; `joins` is how many the whole job has."""
         context, first = self._context, self.changes.log.read(0).plan
         settings = context.spec.settings
-        policy = Policy.of(settings, context.shards * max(1, joins))
+        policy = Policy.of(settings, context.shards * max(1, joins), context.board.constants)
         in_order, ahead_us = settings.in_global_order, None
         if context.mode == "endless":  # there the clock is what rows must not be ahead of, not each other
             ahead_us, policy = policy.max_ahead_us, dataclasses.replace(policy, max_ahead_us=None)
@@ -155,6 +158,10 @@ class Pipeline:
         self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
         self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
+        endless = context.mode == "endless"
+        self._pacing = Pacing(self.folder, settings, context.board.constants, endless)
+        self._pacing.begin(self.publisher.last)
+        self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
 
@@ -191,6 +198,7 @@ class Pipeline:
             shards=topology.shards,
             deliver=self._sink.deliver,
             plan_of=self._plan_of,
+            kept=HeldResults(self.folder),
         )
 
     def prepare_output(self) -> None:
@@ -243,6 +251,7 @@ class Pipeline:
                 if self._context.mode == "endless" and self._admission.look(plan, manifest):
                     self._restarts.set()
                 self.status.slowed(self._admission.slowed)
+                self._pacing.committed(manifest)
                 if self._watch.committed(plan, manifest):
                     self.status.ordered(self._watch.orderings)
                 self._watch.exclude(time.monotonic() - began)
@@ -264,6 +273,7 @@ class Pipeline:
             try:
                 self._note_progress()
                 self._watch.report_idle(self.status.rows_read())
+                self._quiet.look(self.changes.plan.queries)
             finally:
                 self._writing.release()
             if self._restarts.is_set() and self._query is not None and self._query.isActive:
@@ -370,5 +380,6 @@ def remove_state(folder: Location) -> None:
         store_of(half).remove_all(half / name)
     for name in ("metadata", ".metadata.crc"):
         store_of(half).remove(half / name)
-    store_of(folder).remove_all(folder / identity.FOLDER / "plans")
+    for name in OWN_FOLDERS:
+        store_of(folder).remove_all(folder / identity.FOLDER / name)
     CommitLog(folder).forget(1)

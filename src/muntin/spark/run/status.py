@@ -147,6 +147,8 @@ class JoinStatus:
     ordering: OrderingStatus
     counters: Counters
     rebuilt: int
+    left_rows: int = 0
+    """Rows that later micro-batches have work to do for, where delivery is eager."""
     pipeline: int = 0
     waits_for: Waiting | None = None
     predicted_bytes: int | None = None

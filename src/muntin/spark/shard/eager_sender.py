@@ -72,7 +72,8 @@ class Attempt:
 
     join: int
     shard: int
-    epoch: int
+    epochs: list[int]
+    """The plans that its results follow: one, or those before and after a change."""
     batch: int
     attempt: int
 
@@ -111,8 +112,10 @@ class EagerSender:
         except OSError as error:
             raise MuntinError("results were refused: another attempt has taken over, or the sink failed") from error
 
-    def done(self) -> None:
-        self._ask({"type": "done"})
+    def done(self, left: Mapping[str, int] | None = None) -> None:
+        """Nothing more comes in this micro-batch; `left` has the queries of which later ones bring more, and up to
+        where those have all."""
+        self._ask({"type": "done", "left": dict(left or {})})
 
     def __enter__(self) -> EagerSender:
         return self
@@ -121,9 +124,9 @@ class EagerSender:
         self._connection.close()
 
 
-def deliver(operator: Operator, sender: EagerSender) -> None:
-    """Do the work of what an operator has received, and send what each unit lets go."""
-    work = operator.work()
+def deliver(operator: Operator, work: ScheduledWork, sender: EagerSender) -> dict[str, int]:
+    """Do work of an operator, and send what each unit lets go; the queries with something left, and up to where they
+    have all."""
     work.arrive()
     gathered = _GatheredResults(operator, work, sender)
     try:
@@ -136,8 +139,10 @@ def deliver(operator: Operator, sender: EagerSender) -> None:
             gathered.send_if_due()
     except LimitError as error:
         raise operator.too_many_pairs(error) from None
+    for delivery in work.close():
+        gathered.put(delivery)
     gathered.send()
-    sender.done()
+    return {name: cursor.ts for n, cursor in enumerate(work.cursors()) for name in gathered.names[n]}
 
 
 class _GatheredResults:
@@ -151,7 +156,7 @@ class _GatheredResults:
         self._passed: dict[int, int] = {}
         self._count = 0
         self._sent = time.monotonic()
-        self._names = [
+        self.names = [
             [q.name for q, level in zip(operator.join.queries, work.levels.of_query, strict=True) if level == n]
             for n in range(len(work.levels))
         ]
@@ -183,7 +188,7 @@ class _GatheredResults:
                 table = columns.output(query, places)
                 tables[query.name].append(table.append_column(ARRIVED, pa.array(results.moments(places))))
         whole = {name: pa.concat_tables(parts).combine_chunks() for name, parts in tables.items()}
-        self._sender.send(whole, {name: ts for n, ts in self._passed.items() for name in self._names[n]})
+        self._sender.send(whole, {name: ts for n, ts in self._passed.items() for name in self.names[n]})
         self._pairs.clear()
         self._passed.clear()
         self._count = 0

@@ -35,7 +35,7 @@ from muntin.core.storage import Arrays, Layout
 from muntin.model.records import from_json, to_json
 
 STAMP = "stamp.json"
-FORMAT = 8
+FORMAT = 9
 """Of images and arrays; a hot state of another format, left by another version, is built anew."""
 ABANDONED_S = 7 * 86_400
 """A folder that nobody has touched for so long belongs to no running job."""

@@ -25,6 +25,9 @@ def describe_operator(report: ShardReport, operator: Operator) -> ShardReport:
     report.behind = int(operator.progress.behind)
     report.span = [streams.min_ts, max(streams.max_ts)]
     report.classes = [selections.tally for selections in operator.selections]
+    report.work_ns = operator.work_ns
+    report.left_rows = operator.left_rows
+    report.limited = operator.work_limit.limit_ns is not None
     report.lags = operator.promises.lags or None
     report.top_keys = [_top_key(operator, side) for side in Side]
     return report

@@ -14,6 +14,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 from zlib import crc32
@@ -26,14 +27,17 @@ from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.punctuations import REASON, spoken_by
 from muntin.core.results import counted, unmatched
+from muntin.core.schedule import WorkLimit
 from muntin.core.step import ChangeOutcome, Step
 from muntin.core.storage import Payload, table_bytes
 from muntin.model import MuntinError, Side
 from muntin.model.records import from_json, to_json
 from muntin.plan import Plan, SharedJoin
+from muntin.plan.cost import Constants
 from muntin.plan.punctuation import speakers
 from muntin.spark.checkpoint import STATE_FORMAT, ShardChange, ShardReport
 from muntin.spark.exchange import (
+    Frame,
     FrameError,
     FrameKind,
     Topology,
@@ -134,18 +138,21 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
         return
     engine = Engine.open(topology, group, index, state)
     plans = [message for message in control_messages(frames, "plan") if message["epoch"] > engine.epoch]
-    changes = [engine.change(message) for message in plans]
-    report = ShardReport(index, shard, engine.epoch, changes)
-    operator = engine.operator
+    with _open_sender(topology, engine, shard, [message["epoch"] for message in plans]) as sender:
+        if plans and sender is not None:
+            engine.complete(sender)
+        changes = [engine.change(message) for message in plans]
+        report = ShardReport(index, shard, engine.epoch, changes)
+        operator, began = engine.operator, time.process_time()
+        if operator is not None:
+            _follow_messages(operator, index, frames)
+            step = _join(operator, read_arrivals(operator.join, frames, topology.policy.max_ahead_us), sender)
+        elif sender is not None:
+            sender.done()
     if operator is None:
         if changes:
             yield _report(replace(report, gone=True), {}, {})
         return
-    began = time.process_time()
-    for message in control_messages(frames, "ordering"):
-        if message["join"] == index:
-            operator.follow(message["filter_order"])
-    step = _join(topology, operator, read_arrivals(operator.join, frames, topology.policy.max_ahead_us), report)
     report.seconds = time.process_time() - began
     report.rebuilt = engine.rebuilt
     times, alone = (counted(step.found), unmatched(step.found)) if topology.counting else ({}, {})
@@ -161,25 +168,44 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
     yield _report(describe_operator(report, operator), times, alone)
 
 
-def _join(topology: Topology, operator: Operator, brought: Arrivals, place: ShardReport) -> Step:
+def _open_sender(
+    topology: Topology, engine: Engine, shard: int, epochs: Sequence[int]
+) -> AbstractContextManager[EagerSender | None]:
+    """The way to the driver while a micro-batch is at work; none with batch delivery, or where there is no join."""
+    before = [] if engine.operator is None else [engine.epoch]
+    if topology.hub is None or not (before or epochs):
+        return nullcontext()
+    return EagerSender(topology.hub, task_attempt(engine.index, shard, [*before, *epochs]))
+
+
+def _follow_messages(operator: Operator, index: int, frames: list[Frame]) -> None:
+    """Do what the driver has told: which ordering to follow, and how much work to do."""
+    for message in control_messages(frames, "ordering"):
+        if message["join"] == index:
+            operator.follow(message["filter_order"])
+    for message in control_messages(frames, "work"):
+        constants = from_json(Constants, message["constants"])
+        until = message["until"].get(str(index))
+        operator.work_limit = WorkLimit(message["limit_ns"], until, message["scheduler"], constants)
+
+
+def _join(operator: Operator, brought: Arrivals, sender: EagerSender | None) -> Step:
     """The work of a micro-batch; with eager delivery results leave on the way."""
-    if topology.hub is None:
+    if sender is None:
         return operator.advance(brought)
     operator.receive(brought)
-    attempt = task_attempt(place.join, place.shard, place.epoch)
-    with EagerSender(topology.hub, attempt) as sender:
-        deliver(operator, sender)
+    sender.done(deliver(operator, operator.work(), sender))
     return operator.finish()
 
 
-def task_attempt(join: int, shard: int, epoch: int) -> Attempt:
+def task_attempt(join: int, shard: int, epochs: list[int]) -> Attempt:
     """Which attempt this task is, at which micro-batch; a later attempt has a larger number."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None
     batch = context.getLocalProperty("streaming.sql.batchId")
-    return Attempt(join=join, shard=shard, epoch=epoch, batch=int(batch or 0), attempt=context.taskAttemptId())
+    return Attempt(join=join, shard=shard, epochs=epochs, batch=int(batch or 0), attempt=context.taskAttemptId())
 
 
 @dataclass
@@ -215,6 +241,12 @@ class Engine:
         meta = from_json(OperatorMeta, stored["operator"])
         operator = Operator.restore(join, meta, state.chunks(meta.chunks), memory, topology.policy)
         return cls(topology, index, state, hot, epoch, operator, memory, True)
+
+    def complete(self, sender: EagerSender) -> None:
+        """Do all that earlier micro-batches have left, for the queries that are there, before these change."""
+        if self.operator is not None and (work := self.operator.complete()) is not None:
+            deliver(self.operator, work, sender)
+            self.operator.completed()
 
     def change(self, message: Mapping[str, Any]) -> ShardChange:
         """Go over to another epoch; what that did here."""

@@ -3,11 +3,12 @@
 A sink is an object with four verbs: prepare, stage, commit, recover (`sink.py`). Each kind is one file, and `SINKS`
 lists them. A `RoutedSink` is all sinks of a job: its output, and the places of queries that name one. `SinkTask` is
 what Spark's tasks run, `BatchWriter` what the driver does with a micro-batch, `EagerHub` takes results while the tasks
-are still at work.
+are still at work, and `HeldResults` keeps those that wait for the next micro-batch.
 """
 
 from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
+from muntin.spark.sink.held_results import HeldResults
 from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.reading import create_views, read
 from muntin.spark.sink.registry import SINKS, open_into, open_sink
@@ -21,6 +22,7 @@ __all__ = [
     "BatchWriter",
     "Callback",
     "EagerHub",
+    "HeldResults",
     "Hub",
     "HubPlace",
     "Latency",

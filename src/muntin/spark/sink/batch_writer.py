@@ -38,7 +38,8 @@ class BatchWriter:
         """
         again = self._sink.publisher.is_committed(batch)
         stager = self._sink.stager(batch)
-        self._hub.begin(batch, muted=again)
+        last = self._sink.publisher.last
+        self._hub.begin(batch, muted=again, held=last.held if last.batch == batch - 1 else None)
         try:
             messages = self._run(frame, SinkTask(self._topology, stager))
         except BaseException:
@@ -48,6 +49,7 @@ class BatchWriter:
         done = outcome_of(batch, messages)
         self._hub.finish((report.join, report.shard) for report in done.reports if not report.gone)
         done.rows.update(self._hub.rows)
+        done.held = self._hub.held
         manifest = self._sink.commit(done)
         if not again:
             self._note(messages, time.time_ns() // 1000)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from muntin.core.results import OUTPUT_TS
-from muntin.model import UsageError
+from muntin.model import Query, UsageError
 from muntin.model.event_time import time_text
 from muntin.spark.checkpoint import TableFile
 from muntin.spark.sink.compaction import Compacted
@@ -92,12 +92,21 @@ class DeltaTables(LakeSink):
             address = f"{self._root}/{name}".rstrip("/")
             if not DeltaTable.is_deltatable(address):
                 raise UsageError(f"{address} is not a Delta table", hint="name an output or a table that is there")
-            with telling(address, "cannot be compacted"):
-                table = DeltaTable(address)
-                before = len(table.file_uris())
-                table.optimize.compact(target_size=least)
-                done.append(Compacted(name or address, before, len(DeltaTable(address).file_uris())))
+            before, after = self._compact(address, least)
+            done.append(Compacted(name or address, before, after))
         return done
+
+    def _compact(self, address: str, least: int) -> tuple[int, int]:
+        from deltalake import DeltaTable
+
+        with telling(address, "cannot be compacted"):
+            table = DeltaTable(address)
+            before = len(table.file_uris())
+            table.optimize.compact(target_size=least)
+            return before, len(DeltaTable(address).file_uris())
+
+    def compact_query(self, query: Query, kept: Collection[str], least: int) -> None:
+        self._compact(self.address(query.name), least)
 
     def types_of(self, schema: pa.Schema) -> Mapping[str, str]:
         from deltalake import Schema

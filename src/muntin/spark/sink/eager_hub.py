@@ -8,8 +8,9 @@ With `output_order = 'global'` a row of a query is handed over when all shards t
 timestamp.
 
 A shard's results are deterministic, so an attempt that starts again sends the same rows in the same order: the hub
-counts what it has from each shard and skips as many. Only the last attempt that said hello is listened to; one that
-Spark has given up, or one of another micro-batch or process, is refused.
+counts what it has from each shard and skips as many. A shard may leave work to the next micro-batch: then it has not
+come to the end, and later rows of the others wait for that, too (`HeldResults`). Only the last attempt that said hello
+is listened to; one that Spark has given up, or one of another micro-batch or process, is refused.
 """
 
 from __future__ import annotations
@@ -35,12 +36,11 @@ from muntin.model import MuntinError
 from muntin.plan import Plan
 from muntin.spark.exchange import Address, Frame, FrameError
 from muntin.spark.shard import ARRIVED, receive_frame, send_frame
+from muntin.spark.sink.held_results import Held, HeldResults, Source
 from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Callback
 
-Source = tuple[int, int]
-"""A join and a shard."""
 BEFORE, AFTER = -(1 << 62), 1 << 62
 
 
@@ -57,27 +57,39 @@ class _Feed:
     skip: Counter[str] = field(default_factory=Counter)
     passed: dict[str, int] = field(default_factory=dict)
     done: bool = False
+    left: dict[str, int] = field(default_factory=dict)
+    """Queries of which later micro-batches bring more, and up to where they have all."""
 
     def bound(self, query: str) -> int:
-        return AFTER if self.done else self.passed.get(query, BEFORE)
+        return self.left.get(query, AFTER) if self.done else self.passed.get(query, BEFORE)
 
 
 class Merge:
-    """The results of one micro-batch on their way: a queue for each query and shard. Knows nothing of sockets."""
+    """The results of one micro-batch on their way: a queue for each query and shard. Knows nothing of sockets.
 
-    def __init__(self, batch: int, in_order: bool, shards: int):
+    `held` are those of the micro-batch before that wait for a shard which has come less far.
+    """
+
+    def __init__(self, batch: int, in_order: bool, shards: int, held: Held | None = None):
         self.batch = batch
         self._in_order = in_order
         self._shards = shards
         self.feeds: dict[Source, _Feed] = {}
         self._fed_by: dict[str, list[Source]] = {}
-        self._queues: dict[str, dict[Source, deque[pa.Table]]] = {}
+        self._queues: dict[str, dict[Source, deque[pa.Table]]] = {
+            query: {source: deque(tables) for source, tables in of.items()} for query, of in (held or {}).items()
+        }
 
-    def hello(self, source: Source, attempt: int, plan: Plan) -> None:
+    def hello(self, source: Source, attempt: int, *plans: Plan) -> None:
         feed = self.feeds.setdefault(source, _Feed())
         if attempt <= feed.attempt:
             raise Refused("another attempt has taken over")
         feed.attempt, feed.skip, feed.done = attempt, Counter(feed.received), False
+        for plan in plans:
+            self._learn(source, plan)
+
+    def _learn(self, source: Source, plan: Plan) -> None:
+        """Which shards feed the queries that a shard feeds."""
         for join in plan.joins:
             for query in join.queries if join.index == source[0] else ():
                 known = self._fed_by.setdefault(query.name, [])
@@ -100,8 +112,9 @@ class Merge:
         feed.passed.update(passed)
         return self._ready(dict.fromkeys([*tables, *passed]))
 
-    def done(self, source: Source, attempt: int) -> list[tuple[str, pa.Table]]:
-        self._current(source, attempt).done = True
+    def done(self, source: Source, attempt: int, left: Mapping[str, int] | None = None) -> list[tuple[str, pa.Table]]:
+        feed = self._current(source, attempt)
+        feed.done, feed.left = True, dict(left or {})
         return self._ready(list(self._queues))
 
     def _current(self, source: Source, attempt: int) -> _Feed:
@@ -124,11 +137,15 @@ class Merge:
         if not self._in_order:
             return AFTER
         absent = _Feed()
-        return min(self.feeds.get(source, absent).bound(name) for source in self._fed_by[name])
+        return min((self.feeds.get(source, absent).bound(name) for source in self._fed_by.get(name, ())), default=AFTER)
 
     @property
-    def waiting(self) -> int:
-        return sum(t.num_rows for queues in self._queues.values() for queue in queues.values() for t in queue)
+    def held(self) -> Held:
+        """The rows that wait, those of queries with work left; all shards must be done."""
+        return {
+            query: {source: list(queue) for source, queue in queues.items() if queue}
+            for query, queues in self._queues.items()
+        }
 
 
 def _until(queue: deque[pa.Table], bound: int) -> Iterable[pa.Table]:
@@ -161,11 +178,14 @@ class Hub:
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()
         """What has been handed over of the micro-batch."""
+        self.held = 0
+        """Rows that wait for the next."""
         self.latency: dict[str, Latency] = {}
         """How long the rows of each query have taken, in this run."""
 
-    def begin(self, batch: int, muted: bool) -> None:
-        """Take results of a micro-batch; `muted`: it was committed before, and nothing is handed over again."""
+    def begin(self, batch: int, muted: bool, held: int | None = None) -> None:
+        """Take results of a micro-batch; `muted`: it was committed before, and nothing is handed over again. `held`
+        is how many rows of the one before wait, where that is known."""
 
     def finish(self, sources: Iterable[Source]) -> None:
         """The tasks are done: everything has been handed over, or something is wrong."""
@@ -181,8 +201,17 @@ class Hub:
 class EagerHub(Hub):
     """Listens as long as the run lasts; one thread for each shard that is at work."""
 
-    def __init__(self, at: HubPlace, in_order: bool, shards: int, deliver: Callback, plan_of: Callable[[int], Plan]):
+    def __init__(
+        self,
+        at: HubPlace,
+        in_order: bool,
+        shards: int,
+        deliver: Callback,
+        plan_of: Callable[[int], Plan],
+        kept: HeldResults,
+    ):
         super().__init__()
+        self._kept = kept
         self._in_order = in_order
         self._shards = shards
         self._deliver = deliver
@@ -198,9 +227,10 @@ class EagerHub(Hub):
 
     # -- for the sink -------------------------------------------------------------------------------------------------
 
-    def begin(self, batch: int, muted: bool) -> None:
+    def begin(self, batch: int, muted: bool, held: int | None = None) -> None:
+        waiting = self._kept.load(batch - 1, held)
         with self._lock:
-            self._merge = Merge(batch, self._in_order, self._shards)
+            self._merge = Merge(batch, self._in_order, self._shards, waiting)
             self._muted = muted
             self._error = None
             self.rows = Counter()
@@ -212,8 +242,9 @@ class EagerHub(Hub):
                 raise self._error
             assert merge is not None
             missing = [s for s in sources if s not in merge.feeds or not merge.feeds[s].done]
-            if missing or merge.waiting:
+            if missing:
                 raise MuntinError(f"results are missing: shards {missing} have not delivered all of theirs")
+            self.held = self._kept.keep(merge.batch, merge.held)
 
     def failed(self) -> BaseException | None:
         return self._error
@@ -257,13 +288,13 @@ class EagerHub(Hub):
             raise Refused("not a shard of this run")
         source: Source = (int(header["join"]), int(header["shard"]))
         attempt = int(header["attempt"])
-        plan = self._plan_of(int(header["epoch"]))
+        plans = [self._plan_of(int(epoch)) for epoch in header["epochs"]]
         with self._lock:
             if self._error is not None:
                 raise Refused(f"the sink failed: {self._error}")
             if self._merge is None or self._merge.batch != header["batch"]:
                 raise Refused("this micro-batch is over")
-            self._merge.hello(source, attempt, plan)
+            self._merge.hello(source, attempt, *plans)
             before, self._connections[source] = self._connections.get(source), connection
         if before is not None:
             _hang_up(before)
@@ -274,7 +305,7 @@ class EagerHub(Hub):
             if self._merge is None:
                 raise Refused("this micro-batch is over")
             if frame.header["type"] == "done":
-                ready = self._merge.done(source, attempt)
+                ready = self._merge.done(source, attempt, frame.header["left"])
             else:
                 ready = self._merge.take(source, attempt, _tables(frame), frame.header["passed"])
             try:

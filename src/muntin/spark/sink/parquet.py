@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -104,6 +104,9 @@ class ParquetFolders(FolderSink):
             return [compact_folder(self.folder, name, kept, least) for name in queries or folders]
         finally:
             lock.release()
+
+    def compact_query(self, query: Query, kept: Collection[str], least: int) -> None:
+        compact_folder(self.folder, query.name, kept, least)
 
     def stager(self, batch: int) -> Stager:
         return StageFiles(str(self.publisher.staging_folder(batch)), ".parquet", write_parquet)

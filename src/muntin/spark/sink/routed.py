@@ -7,7 +7,7 @@ from it is completed after it, sink by sink.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -155,6 +155,9 @@ class RoutedSink(Sink):
         self._begun = True
         for sink in self._all():
             sink.begin()
+
+    def compact_query(self, query: Query, kept: Collection[str], least: int) -> None:
+        self._sink(query.into).compact_query(query, kept, least)
 
     def close(self) -> None:
         for sink in self._all():

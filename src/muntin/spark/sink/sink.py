@@ -16,7 +16,7 @@ import copy
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -203,6 +203,10 @@ class Sink:
     def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
         """Merge files that are smaller than `least` bytes; without queries, of all."""
         raise UsageError(f"there is nothing to compact in {self.noun}", hint="name a folder of Parquet, or delta:URI")
+
+    def compact_query(self, query: Query, kept: Collection[str], least: int) -> None:
+        """Merge small files of one query while the job runs; `kept` are files of the output that stay. Does nothing
+        where there are no files of ours."""
 
     def close(self) -> None:
         """The run is over."""
