@@ -15,10 +15,10 @@ import pytest
 
 from muntin.model import JobSpec, MuntinError, UsageError
 from muntin.plan import granularity
-from muntin.spark.checkpoint import manifests as publishing
+from muntin.spark.checkpoint import commit_log as publishing
 from muntin.spark.checkpoint import write_json
+from muntin.spark.checkpoint.commit_log import last_manifest
 from muntin.spark.checkpoint.durable import FileKind
-from muntin.spark.checkpoint.manifests import last_manifest
 from muntin.spark.run import Job, Run
 from muntin.sql import parse_job
 from muntin.testing import LocalJob
