@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
 from muntin.plan.orderings import ordering_in_force
-from muntin.spark.checkpoint import FileKind, commit_log, from_line, write_json
+from muntin.spark.checkpoint import FileKind, commit_log, from_line, pipeline_folder, pipeline_numbers, write_json
 from muntin.spark.checkpoint.commit_log import last_manifest, read_manifests
 from muntin.spark.checkpoint.plans import PlanLog
 from muntin.spark.checkpoint.publisher import STAGING
@@ -33,6 +33,7 @@ from muntin.sql import parse_job
 from whole_way.asked import Asked
 from whole_way.random_jobs import Life, Row, Step
 from whole_way.stand_in import Session
+from whole_way.standing_still import rescaled
 from whole_way.tasks import Faults, Killed
 
 ROW = pa.schema(
@@ -123,6 +124,10 @@ class Driver:
         self.asked = {q.name: q for q in self.present}
         self.handed: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)
         self.died = False
+        self.folder = self.checkpoint
+        """That of the pipeline that runs: a rescale begins another one."""
+        self.past = Outcome([])
+        """What the pipelines before have left behind."""
 
     @property
     def faults(self) -> Faults:
@@ -140,6 +145,7 @@ class Driver:
 
     def run_once(self, step: Step, mode: str) -> dict[str, Any]:
         """A run over what has come by then; where it dies, another goes on."""
+        self._rescale(step.changes.get("shards", self.text.shards))
         self.text = replace(self.text, **step.changes)
         self._feed(step)
         self._change(step)
@@ -172,13 +178,24 @@ class Driver:
                 assert self._ticks()
         run.stop()
 
+    def _rescale(self, shards: int) -> None:
+        """What `muntin rescale` does; a micro-batch that is not over is brought to its end before."""
+        if shards == self.text.shards or last_manifest(self.folder).batch < 0:
+            return
+        log = self.session.checkpoints[str(self.folder)]
+        if last_manifest(self.folder).batch > log.committed:
+            self._run("available-now")
+        past = self._left_behind()
+        rescaled(self.session, self.checkpoint, shards)
+        self.past, self.folder = past, pipeline_folder(self.checkpoint, pipeline_numbers(self.checkpoint)[-1])
+
     def _feed(self, step: Step) -> None:
         for name, files in step.files.items():
             self.session.files[name] += [pa.Table.from_pylist(rows, ROW) for rows in files]
         self.faults.kill = step.kill
-        if step.rule is not None and self.checkpoint.exists():
-            for join in _latest(self.checkpoint, self._spec()).joins:
-                send_ordering(self.checkpoint, join.index, ordering_in_force(bool(step.rule)))
+        if step.rule is not None and self.folder.exists():
+            for join in _latest(self.folder, self._spec()).joins:
+                send_ordering(self.folder, join.index, ordering_in_force(bool(step.rule)))
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
         """A process that is killed leaves its hot state behind."""
@@ -218,7 +235,7 @@ class Driver:
         return run.status()
 
     def _start(self, mode: str) -> Run:
-        committed = last_manifest(self.checkpoint).batch
+        committed = last_manifest(self.folder).batch
         for key in [key for key in self.handed if key[1] > committed]:
             del self.handed[key]
         output = self.output if self.text.output == "files" else None
@@ -237,9 +254,9 @@ class Driver:
     def end(self) -> Outcome:
         status = self.run_once(self.life.steps[-1], "bounded")
         assert status["state"] == "ended", status
-        last = last_manifest(self.checkpoint)
-        found = Outcome(self._batches(), counts=last.total_rows, status=status, asked=self.asked, died=self.died)
-        found.stays, found.idle, found.lateness = self._stays(), self._idle(), self._lateness()
+        found = self._left_behind()
+        found.counts, found.status = last_manifest(self.folder).total_rows, status
+        found.asked, found.died = self.asked, self.died
         names = [*self.asked, LETTERS]
         tables = {name: self._tables(name) for name in names}
         found.rows = {name: [row for table in tables[name] for row in tuples(table)] for name in self.asked}
@@ -248,12 +265,21 @@ class Driver:
         found.letters = [row for table in tables[LETTERS] for row in table.to_pylist()]
         staging = self.output / STAGING
         found.staged = [str(p) for p in staging.rglob("*")] if staging.exists() else []
-        found.keeps = sum(len(entries) for entries, _ in self.session.checkpoints[str(self.checkpoint)].state.values())
+        found.keeps = sum(len(entries) for entries, _ in self.session.checkpoints[str(self.folder)].state.values())
+        return found
+
+    def _left_behind(self) -> Outcome:
+        """The micro-batches of all pipelines so far, and how long each query was there."""
+        past, moved = self.past, self.folder != self.checkpoint  # the first micro-batch after a rescale brings state
+        done = slice(int(moved), self.session.checkpoints[str(self.folder)].committed + 1)
+        found = Outcome(past.batches + self._batches()[done])
+        found.idle, found.lateness = past.idle + self._idle()[done], past.lateness + self._lateness()[done]
+        found.stays = self._stays()
         return found
 
     def _batches(self) -> list[dict[str, list[Row]]]:
         """What Spark put into micro-batches."""
-        log, files = self.session.checkpoints[str(self.checkpoint)], self.session.files
+        log, files = self.session.checkpoints[str(self.folder)], self.session.files
         return [{s: [row for n in batch.files.get(s, ()) for row in _rows(files[s][n])] for s in "AB"}
                 for batch in log.offsets]  # fmt: skip
 
@@ -262,7 +288,7 @@ class Driver:
 
     def _lateness(self) -> list[int]:
         """As the plans that were in force have it, all of which are kept in so short a life."""
-        log, epoch, found = PlanLog(self.checkpoint, self._spec()), 0, list[int]()
+        log, epoch, found = PlanLog(self.folder, self._spec()), 0, list[int]()
         for sent in self._messages():
             epoch = max([epoch, *(m["epoch"] for m in sent if m["type"] == "plan")])
             found.append(log.read(epoch).plan.streams[0].lateness_us)
@@ -270,8 +296,8 @@ class Driver:
 
     def _messages(self) -> list[list[dict[str, Any]]]:
         """The messages that Spark put into each micro-batch."""
-        folder = str(control_stream.folder(self.checkpoint))
-        texts, log = self.session.texts[folder], self.session.checkpoints[str(self.checkpoint)]
+        folder = str(control_stream.folder(self.folder))
+        texts, log = self.session.texts[folder], self.session.checkpoints[str(self.folder)]
         sent = [from_line(t.strip().encode(), FileKind.CONTROL, None, None, "a message") for t in texts.values()]
         return [[sent[n] for n in batch.files.get(f"lines of {folder}", ())] for batch in log.offsets]
 
@@ -284,10 +310,11 @@ class Driver:
 
     def _stays(self) -> dict[str, Stay]:
         """From the epochs and what the shards reported of them."""
-        log = PlanLog(self.checkpoint, self._spec())
-        stays = {name: Stay() for name in log.read(0).plan.queries}
+        log = PlanLog(self.folder, self._spec())
+        stays = {name: replace(stay) for name, stay in self.past.stays.items()}
+        stays |= {name: Stay() for name in log.read(0).plan.queries if name not in stays}
         made: dict[int, list[ShardChange]] = defaultdict(list)
-        for manifest in read_manifests(self.checkpoint):
+        for manifest in read_manifests(self.folder):
             for epoch, changes in manifest.changes.items():
                 made[int(epoch)] += changes
         for number in log.numbers()[1:]:

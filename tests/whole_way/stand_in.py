@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from whole_way.tasks import Exchanged, Faults, Files, Lines, Mapped, MicroBatch, State, Stateful, Union, Work
+from whole_way.tasks import Exchanged, Faults, Files, Lines, Mapped, MicroBatch, State, Stateful, Tables, Union, Work
 
 ONE_TASK = threading.Lock()
 """A Python process of Spark's runs one task at a time: kernels use memory of the process again and again."""
@@ -47,6 +47,7 @@ class Session:
         self.dice = random.Random(seed)
         self.faults = Faults(self.dice)
         self.settings: dict[str, str] = {}
+        self.defaultParallelism = 2
         self.files: dict[str, list[pa.Table]] = defaultdict(list)
         self.checkpoints: dict[str, Checkpoint] = defaultdict(Checkpoint)
         self.texts: dict[str, dict[str, str]] = defaultdict(dict)
@@ -109,12 +110,17 @@ class Reader:
         self._options |= options
         return self
 
+    def option(self, name: str, value: str) -> Reader:
+        return self.options(**{name: value})
+
     def schema(self, _: str) -> Reader:
         return self
 
     def load(self, folder: str = "") -> DataFrame:
         if self._format == "text":
             return DataFrame(self._session, Lines(self._session, Path(folder)))
+        if self._format == "parquet":
+            return DataFrame(self._session, Tables(Path(folder)))
         most = int(self._options.get("maxFilesPerTrigger", 1000))
         return DataFrame(self._session, Files(self._session, self._options["name"], most))
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from muntin.spark.exchange.partitions import partition_of
@@ -120,6 +121,22 @@ class Lines:
         texts, numbers = self._look(), work.batch.files.get(self.name, ())
         lines = [line for number in numbers for line in texts[number].splitlines()]
         return [[pa.record_batch([pa.array(lines, pa.string())], names=["value"])]] if lines else []
+
+
+class Tables:
+    """A source of Parquet files below a folder, all of which are there from the start."""
+
+    def __init__(self, folder: Path):
+        self._files, self.name, self.most = sorted(folder.rglob("*.parquet")), f"tables of {folder}", 1000
+
+    def count(self) -> int:
+        return len(self._files)
+
+    def sources(self) -> list[Any]:
+        return [self]
+
+    def run(self, work: Work, first: int) -> list[Records]:
+        return [pq.read_table(self._files[n]).to_batches() for n in work.batch.files.get(self.name, ())]
 
 
 @dataclass

@@ -40,7 +40,7 @@ KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", 
          "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
          "promises unique", "promises both", "killed at task", "killed at publish", "killed at rename",
          "killed at commit", "tasks tried again", "added", "dropped", "changed online", "idle", "band", "empty band",
-         "another lateness", "another strategy", "another column", "JOIN", *JOINS,
+         "another lateness", "another strategy", "another column", "another shards", "JOIN", *JOINS,
          "final JOIN", *(f"final {join}" for join in JOINS))  # fmt: skip
 """What some hundred jobs meet, if the random ones are as they should be."""
 

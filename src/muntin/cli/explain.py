@@ -117,7 +117,7 @@ def measured(spec: JobSpec, checkpoint: Location) -> tuple[Knowledge, str, list[
         )
     begun_with = stored.settings.strategy
     strategy = begun_with if spec.settings.strategy == AUTO else spec.settings.strategy
-    shards = spec.settings.shards or stored.settings.shards
+    shards = spec.settings.fixed_shards or stored.settings.shards
     reads = [spec.streams[name] for name in stored.streams if name in spec.streams]
     wanted = JobIdentity.of(reads, strategy, spec.settings, shards, stored.output)
     identity.check_checkpoint(checkpoint, wanted)

@@ -3,9 +3,6 @@
 from muntin.model.destination import Destination
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
-    AUTO,
-    DEFAULT_SETTINGS,
-    NO_CHAIN,
     Aggregation,
     Axis,
     Call,
@@ -18,12 +15,12 @@ from muntin.model.job import (
     Op,
     Output,
     Query,
-    Settings,
     Side,
     Stream,
     Window,
 )
 from muntin.model.punctuation import Pattern, Punctuation
+from muntin.model.settings import AUTO, DEFAULT_SETTINGS, NO_CHAIN, Settings
 from muntin.model.types import Field, Schema, common_type, is_numeric
 from muntin.model.values import ValueFormat
 

@@ -165,7 +165,7 @@ def never_true(spec: JobSpec, query: Query) -> Expr | None:
 
 
 def meaning(query: Query) -> object:
-    """What a query means, however it was typed."""
+    """What a query means, however it was typed, and whatever it asked for when it came."""
     return _untyped(to_plain(query))
 
 
@@ -173,7 +173,7 @@ def _untyped(plain: Any) -> Any:
     if isinstance(plain, list):
         return [_untyped(item) for item in plain]
     if isinstance(plain, dict):
-        return {name: _untyped(item) for name, item in plain.items() if name != "text"}
+        return {name: _untyped(item) for name, item in plain.items() if name not in ("text", "from_beginning")}
     return plain
 
 

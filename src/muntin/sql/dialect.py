@@ -5,7 +5,7 @@
       TIMESTAMP BY column | expression [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
       [PUNCTUATION WHEN condition [FOR * | FOR column [BETWEEN x AND y | IN ([x, ...])]]] [BINDING d]
       [VALUE FORMAT name [(option = 'value', ...)]] WITH (option = 'value', ...)
-    CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]] AS
+    CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]] [FROM BEGINNING] AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
       FROM item, item | item join item ON condition | item join item USING (column, ...) | item
@@ -147,6 +147,9 @@ class MuntinParser(ValueParser):
             self._refuse("IF NOT EXISTS")
         name = self._parse_name("the query's name")
         into = self._parse_destination() if self._match(TokenType.INTO) else None
+        history = self._match(TokenType.FROM)
+        if history and not self._match_text_seq("BEGINNING"):
+            self._fail("expected BEGINNING after FROM", f"write CREATE QUERY {name.name} FROM BEGINNING AS SELECT ...")
         if not self._match(TokenType.ALIAS):
             self._fail("expected AS after the query's name", f"write CREATE QUERY {name.name} AS SELECT ...")
         start = self._curr
@@ -154,7 +157,8 @@ class MuntinParser(ValueParser):
         if select is None:
             self._fail("expected SELECT", f"write CREATE QUERY {name.name} AS SELECT ...")
         mark(select, start.start, self._prev.end + 1)
-        node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, replace=replace, into=into))
+        clauses = {"replace": replace, "into": into, "history": bool(history)}
+        node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, **clauses))
         return node
 
     def _parse_create_stream(self) -> CreateStream:

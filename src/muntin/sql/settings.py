@@ -82,6 +82,16 @@ class WholeNumber:
 
 
 @dataclass(frozen=True)
+class WholeNumberOrAuto(WholeNumber):
+    @property
+    def form(self) -> str:
+        return f"'{AUTO}' | {super().form}"
+
+    def parse(self, name: str, text: str) -> Value:
+        return AUTO if text.lower() == AUTO else super().parse(name, text)
+
+
+@dataclass(frozen=True)
 class Size:
     form: str = "'8 GB', '512 MiB', ..."
 
@@ -149,7 +159,7 @@ SETTINGS = (
     Setting("delivery", "everyday", _names("batch", "eager"), "rows go out with their micro-batch, or when found"),
     Setting("work_per_batch", "everyday", TimeSpan(), "with eager delivery: then the rest waits", "work_per_batch_us"),
     Setting("longest_wait", "everyday", TimeSpan(), "for which work may be left to later rows", "longest_wait_us"),
-    Setting("shards", "everyday", WholeNumber(1024), "parts of state and work; one for each core by default"),
+    Setting("shards", "everyday", WholeNumberOrAuto(1024), "parts of state and work; by default one for each core"),
     Setting("state_limit", "everyday", Size(), "memory for the state; more stops the job", "state_limit_bytes"),
     Setting("fan_out_limit", "everyday", WholeNumber(10**15), "pairs that one shard may find in one micro-batch"),
     Setting("held_limit", "everyday", Size(), "memory for what waits for a stream that is behind", "held_limit_bytes"),

@@ -110,12 +110,13 @@ def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None 
     """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
     name = old or check_name(sql, "query", statement.this)
     select, into = statement.expression, _destination(sql, statement.args.get("into"))
-    where = f"{into.text} " if into is not None else ""
+    history = bool(statement.args.get("history"))
+    where = (f"{into.text} " if into is not None else "") + "FROM BEGINNING " * history
     try:
         query = bind_query(sql, spec, name, select, f"CREATE QUERY {name} {where}AS {sql.slice(select)}")
     except RecursionError as error:
         raise too_deep(sql) from error
-    return replace(query, into=into)
+    return replace(query, into=into, from_beginning=history)
 
 
 def _destination(sql: SqlText, node: Into | None) -> Destination | None:

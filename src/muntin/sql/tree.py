@@ -100,9 +100,16 @@ class Into(exp.Expression):
 
 
 class CreateQuery(exp.Expression):
-    """A named SELECT; with `replace` it may take the place of a query of that name."""
+    """A named SELECT; with `replace` it may take the place of a query of that name, with `history` it asks for what the
+    streams have brought so far."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "replace": False, "into": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expression": True,
+        "replace": False,
+        "into": False,
+        "history": False,
+    }
 
 
 class DropQuery(exp.Expression):

@@ -21,6 +21,7 @@ from muntin.spark.checkpoint.plans import StoredPlan
 from muntin.spark.checkpoint.requests import Answer, Request
 from muntin.spark.control.control_stream import TYPES
 from muntin.spark.run.history import History
+from muntin.spark.run.rescaling import Moved, Moves
 from muntin.spark.run.status import JobStatus
 
 from . import make
@@ -34,6 +35,7 @@ RECORDS: dict[str, list[type]] = {
     "Requests and answers": [Request, Answer],
     "Status": [JobStatus],
     "History": [History],
+    "Rescales": [Moves, Moved],
     "Constants": [Constants],
 }
 GOLDEN = {"job.json": JobIdentity, "plans/*.json": StoredPlan, "commits/*.json": Manifest, "status.json": JobStatus}

@@ -6,6 +6,8 @@ functions say so themselves (`muntin.plan.functions`), and this room knows sums,
 """
 
 from muntin.core.aggregates.aggregates import Aggregates
+from muntin.core.aggregates.durable_totals import OPEN, SEGMENT, SERIAL, DurableTotalsMeta, SegmentMeta, contents_of
+from muntin.core.aggregates.final_state import KEY1, KEY2, OWNER1, OWNER2, FinalStateMeta
 from muntin.core.aggregates.finals import Finals, FinalsImage, FinalsMeta
 from muntin.core.aggregates.groups import GroupState, GroupStateImage, GroupValues
 from muntin.core.aggregates.key_ends import KeyEnds
@@ -13,7 +15,16 @@ from muntin.core.aggregates.values import FAULT, finish
 
 __all__ = [
     "FAULT",
+    "KEY1",
+    "KEY2",
+    "OPEN",
+    "OWNER1",
+    "OWNER2",
+    "SEGMENT",
+    "SERIAL",
     "Aggregates",
+    "DurableTotalsMeta",
+    "FinalStateMeta",
     "Finals",
     "FinalsImage",
     "FinalsMeta",
@@ -21,5 +32,7 @@ __all__ = [
     "GroupStateImage",
     "GroupValues",
     "KeyEnds",
+    "SegmentMeta",
+    "contents_of",
     "finish",
 ]

@@ -9,7 +9,7 @@
 from muntin.core.arrivals.acceptance import FRONTIER, IDLE, LIMIT, sort_out, to_report
 from muntin.core.arrivals.arrival_times import ArrivalTimes
 from muntin.core.arrivals.frontiers import FOREVER, StreamsReached, begun_with, is_event_time, united
-from muntin.core.arrivals.intake import Intake, IntakeImage, IntakeMeta
+from muntin.core.arrivals.intake import VISITORS, Intake, IntakeImage, IntakeMeta
 from muntin.core.arrivals.progress import JoinProgress, ProgressMeta
 from muntin.core.arrivals.row_numbers import NumberedRows, RowNumberingImage
 from muntin.core.arrivals.sharding import (
@@ -29,6 +29,7 @@ __all__ = [
     "FRONTIER",
     "IDLE",
     "LIMIT",
+    "VISITORS",
     "ArrivalTimes",
     "Intake",
     "IntakeImage",

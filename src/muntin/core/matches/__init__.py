@@ -6,7 +6,7 @@ a query's window, `matches` tells those of them that have met nobody.
 """
 
 from muntin.core.matches.departures import DeparturesImage
-from muntin.core.matches.matches import Matches, MatchesMeta
+from muntin.core.matches.matches import ROW, Matches, MatchesMeta
 from muntin.core.matches.needs import MatchNeeds
 
-__all__ = ["DeparturesImage", "MatchNeeds", "Matches", "MatchesMeta"]
+__all__ = ["ROW", "DeparturesImage", "MatchNeeds", "Matches", "MatchesMeta"]

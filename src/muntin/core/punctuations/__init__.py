@@ -8,14 +8,18 @@
 
 from muntin.core.punctuations.join_view import JoinView
 from muntin.core.punctuations.no_promises import NoPromises, PromisesImage, PromisesMeta, RefusedRows
+from muntin.core.punctuations.promise_log import NUMBER, PROMISED, PromiseLogMeta
 from muntin.core.punctuations.promises import REASON, open_promises
 from muntin.core.punctuations.propagation import NewPromises, in_order, punctuation_schema, spoken_by
 
 __all__ = [
+    "NUMBER",
+    "PROMISED",
     "REASON",
     "JoinView",
     "NewPromises",
     "NoPromises",
+    "PromiseLogMeta",
     "PromisesImage",
     "PromisesMeta",
     "RefusedRows",

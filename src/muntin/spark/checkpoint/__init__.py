@@ -8,7 +8,7 @@ commit micro-batches. `requests` is the mailbox for changes of queries.
 """
 
 from muntin.spark.checkpoint import identity, requests
-from muntin.spark.checkpoint.commit_log import CommitLog, FencedError, last_manifest, read_manifests
+from muntin.spark.checkpoint.commit_log import CommitLog, FencedError, last_manifest, read_manifests, write_manifest
 from muntin.spark.checkpoint.compatibility import changed_rules, differences
 from muntin.spark.checkpoint.durable import (
     WHAT_TO_DO,
@@ -39,7 +39,7 @@ from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifes
 from muntin.spark.checkpoint.object_publisher import ObjectPublisher
 from muntin.spark.checkpoint.opening import is_for_spark_to_find, open_checkpoint, remember_spark_half, with_spark_half
 from muntin.spark.checkpoint.output_log import OutputLog, committed_files, spans
-from muntin.spark.checkpoint.plans import Epoch, PlanLog
+from muntin.spark.checkpoint.plans import Epoch, PlanLog, copy_plans
 from muntin.spark.checkpoint.publisher import KEPT_MANIFESTS, Publisher, mark_file, published
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
@@ -76,6 +76,7 @@ __all__ = [
     "changed_rules",
     "check_names",
     "committed_files",
+    "copy_plans",
     "differences",
     "from_line",
     "has_driver",
@@ -101,5 +102,6 @@ __all__ = [
     "waiting",
     "with_spark_half",
     "write_json",
+    "write_manifest",
     "write_record",
 ]

@@ -114,6 +114,12 @@ class CommitLog:
         store_of(self.folder).remove_files(files)
 
 
+def write_manifest(checkpoint: Location, manifest: Manifest, job: str) -> None:
+    """Commit a micro-batch of a job that publishes nothing."""
+    file = checkpoint / FOLDER / "commits" / f"{manifest.batch:010d}.json"
+    write_json(file, FileKind.MANIFEST, to_json(manifest), job)
+
+
 def last_manifest(checkpoint: Location) -> Manifest:
     """The last micro-batch that a checkpoint has committed; number -1 where there is none."""
     return CommitLog(checkpoint).last()

@@ -42,6 +42,8 @@ class FileKind(StrEnum):
     OWNER = "owner of an output"
     PUBLISHED = "last published"
     COLUMNS = "columns of a query"
+    RESCALE = "rescale"
+    MOVED = "moved pipeline"
 
 
 WHAT_TO_DO = {
@@ -61,6 +63,8 @@ WHAT_TO_DO = {
     FileKind.OWNER: "remove the file if the folder is this job's: the next start writes it anew",
     FileKind.PUBLISHED: "remove the file if no file here is newer than the checkpoint: the next start writes it anew",
     FileKind.COLUMNS: "remove the file: the next start writes it anew",
+    FileKind.RESCALE: _RESTORE,
+    FileKind.MOVED: _RESTORE,
 }
 
 

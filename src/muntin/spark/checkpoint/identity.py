@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import overload
 
 from muntin.model import Settings, Stream, UsageError
 from muntin.spark.checkpoint.compatibility import VALUES, refusals
@@ -147,6 +148,11 @@ def claim_checkpoint(checkpoint: Location, job: JobIdentity) -> str:
     return checkpoint_id(checkpoint)
 
 
+def begin(folder: Location, job: JobIdentity, checkpoint_id: str) -> None:
+    """Let a folder be a pipeline, with an id that its files bear already."""
+    write_record(_job_file(folder), FileKind.JOB, job, checkpoint_id)
+
+
 def note_start(checkpoint: Location, job: JobIdentity) -> None:
     """Remember the job as it is started now."""
     file = _job_file(checkpoint)
@@ -189,6 +195,10 @@ def id_if_claimed(folder: Location) -> str | None:
     return checkpoint_id(folder) if _is_claimed(folder) else None
 
 
+@overload
+def pipeline_folder(checkpoint: Path, number: int) -> Path: ...
+@overload
+def pipeline_folder(checkpoint: Location, number: int) -> Location: ...
 def pipeline_folder(checkpoint: Location, number: int) -> Location:
     """The folder of a pipeline, one of the streaming queries of a job: the first has the checkpoint itself."""
     return checkpoint if number == 0 else checkpoint / PIPELINES / f"{number:03d}"

@@ -147,7 +147,7 @@ class PlanLog:
 
     def check(self, number: int) -> None:
         """Refuse a file that is not what was written, also where its streams are declared no more."""
-        self._stored(number)
+        self.stored(number)
 
     def latest(self) -> int | None:
         """The number of the last epoch, None for a job that has none."""
@@ -155,34 +155,36 @@ class PlanLog:
 
     def write(self, epoch: Epoch) -> None:
         stored = StoredPlan.of(epoch)
-        write_record(self._file(epoch.number), FileKind.PLAN, stored, self._job)
+        write_record(self.file(epoch.number), FileKind.PLAN, stored, self._job)
         self._read[epoch.number] = epoch
         self._numbers = sorted({*self._numbers, epoch.number})
 
-    def _file(self, number: int) -> Location:
+    def file(self, number: int) -> Location:
+        """Where an epoch is kept."""
         return self.folder / f"{number:010d}.json"
 
     def names(self) -> list[str]:
         """The names of the last epoch's queries, also where their streams are declared no more."""
         latest = self.latest()
-        return [] if latest is None else list(self._stored(latest).queries)
+        return [] if latest is None else list(self.stored(latest).queries)
 
     def forget(self, before: int) -> None:
         """Remove the epochs before one, but for the first."""
         for number in self.numbers():
             if 0 < number < before:
                 self._read.pop(number, None)
-                store_of(self.folder).remove(self._file(number))
+                store_of(self.folder).remove(self.file(number))
                 self._numbers.remove(number)
 
     def read(self, number: int) -> Epoch:
         """An epoch; each is read once, and each query made once, in a process."""
         if number not in self._read:
-            self._read[number] = self._epoch(number, self._stored(number))
+            self._read[number] = self._epoch(number, self.stored(number))
         return self._read[number]
 
-    def _stored(self, number: int) -> StoredPlan:
-        return read_record(self._file(number), FileKind.PLAN, StoredPlan, self._job)
+    def stored(self, number: int) -> StoredPlan:
+        """An epoch as it is kept: it needs no streams."""
+        return read_record(self.file(number), FileKind.PLAN, StoredPlan, self._job)
 
     def _epoch(self, number: int, stored: StoredPlan) -> Epoch:
         queries = {name: self._query(name, query) for name, query in stored.queries.items()}
@@ -215,3 +217,15 @@ def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]
     if stored is None:
         return None
     return Partition(tuple(predicates[n] for n, _ in stored), tuple(truth for _, truth in stored))
+
+
+def copy_plans(old: Location, new: Location, first: int, job: str) -> dict[int, bool]:
+    """Let the plans of a checkpoint from one on be those of another, the `job`, from 0 on; of each join of the first,
+    whether it has an equality."""
+    source, target = PlanLog(old, JobSpec()), PlanLog(new, JobSpec())
+    for number in source.numbers():
+        if number >= first:
+            plan = source.stored(number)
+            write_record(target.file(number - first), FileKind.PLAN, plan, job)
+    plan = source.stored(first)
+    return {join.index: bool(plan.queries[join.queries[0]]["keys"]) for join in plan.joins}

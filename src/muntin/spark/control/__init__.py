@@ -29,6 +29,7 @@ from muntin.spark.control.routing import (
     apply_change,
     assign_queries,
     query_differences,
+    refuse_history,
     with_pending_changes,
 )
 from muntin.spark.control.watch import Orderings, OrderingSwitch, Watch
@@ -58,6 +59,7 @@ __all__ = [
     "measured_by",
     "plan_for",
     "query_differences",
+    "refuse_history",
     "reports_of",
     "strategy_of",
     "streams_per_pipeline",

@@ -150,11 +150,23 @@ class QueryRouter:
                 "they are read beside the streams that it has now",
                 hint=f"DROP QUERY {change.name} first, then create it",
             )
-        return has if has is not None else next(iter(reads), None)
+        if has is not None:
+            refuse_history(change.name, self.pipelines[has].plan.queries[change.name], change.query)
+            return has
+        return None if change.query.from_beginning else next(iter(reads), None)
 
     def _reported_before(self, number: int) -> frozenset[str]:
         """The streams whose late rows a pipeline before this one reports."""
         return frozenset(stream.name for pipeline in self.pipelines[:number] for stream in pipeline.plan.streams)
+
+
+def refuse_history(name: str, old: Query | None, new: Query) -> None:
+    """Refuse a query from the beginning in the place of another one: its rows would come after those of the other."""
+    if old is not None and new.from_beginning and not is_same(old, new):
+        raise UsageError(
+            f"query {name} is there already, and its rows of before are in the output",
+            hint=f"give the query that is to begin with the streams another name, or DROP QUERY {name} and its output",
+        )
 
 
 def with_pending_changes(spec: JobSpec, pending: list[Epoch]) -> JobSpec:
@@ -170,12 +182,13 @@ def with_pending_changes(spec: JobSpec, pending: list[Epoch]) -> JobSpec:
 
 def assign_queries(spec: JobSpec, pipelines: list[tuple[Collection[str], Collection[str]]]) -> dict[str, int | None]:
     """The pipeline of each query, None for a new one. A pipeline is given by the streams that it reads and the queries
-    that it has, which stay where they are as long as they can."""
+    that it has, which stay where they are as long as they can. One that begins with its streams has a pipeline that
+    reads them from there."""
     homes: dict[str, int | None] = {}
     for name, query in spec.queries.items():
         fit = [n for n, (sources, _) in enumerate(pipelines) if _streams(query) <= set(sources)]
         stays = [n for n in fit if name in pipelines[n][1]]
-        homes[name] = next(iter(stays or fit), None)
+        homes[name] = next(iter(stays or ([] if query.from_beginning else fit)), None)
     return homes
 
 

@@ -9,7 +9,7 @@ from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.briefing import Briefing, briefing
 from muntin.spark.exchange.build import BUILD, PACKAGE
 from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, decode, encode
-from muntin.spark.exchange.partitions import partition_id, place_of
+from muntin.spark.exchange.partitions import group_id, partition_id, place_of
 from muntin.spark.exchange.topology import Topology
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "briefing",
     "decode",
     "encode",
+    "group_id",
     "partition_id",
     "place_of",
 ]

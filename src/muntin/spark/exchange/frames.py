@@ -38,6 +38,8 @@ class FrameKind(IntEnum):
     VALUES = 9  # what one shard knows of the groups of an aggregate query, operator -> sink
     PUNCTUATIONS = 10  # keys of which a query's output brings no more rows, operator -> sink
     DELIVERY = 11  # results while a micro-batch is at work, operator -> driver
+    PART = 12  # a part of a chunk, old shard -> new shard
+    SEED = 13  # the small states of all old shards of a join, driver -> new shard
 
 
 class FrameError(MuntinError):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from muntin.plan.explain import PlanDescription
 
 FILE_FORMATS = ("parquet", "json", "csv", "text", "orc", "avro", "xml")
+START, BEGINNING = "startingoffsets", "earliest"
+"""The option of brokers that says where they are read from, and its value that means the beginning."""
 TEXT_FORMATS = ("json", "csv")
 """Formats in which a line can be malformed; Spark then puts it into a column of its own."""
 
@@ -80,6 +82,21 @@ def check_source(stream: Stream) -> None:
         kind.check(stream)
     if (missing := missing_path(stream)) is not None:
         raise UsageError(f"stream {stream.name}: there is no {missing}", hint="the path is relative to where you are")
+
+
+def check_beginning(query: str, stream: Stream, is_frame: bool) -> None:
+    """Refuse a source that cannot be read from its beginning while a job has come further in it."""
+    what = f"query {query} asks for rows from the beginning, and stream {stream.name}"
+    leave = "leave FROM BEGINNING out: the query then begins with what comes"
+    if is_frame:
+        raise UsageError(f"{what} is a DataFrame: nobody knows where that begins", hint=leave)
+    if stream.format.lower() in FILE_FORMATS:
+        return
+    start = next((value for name, value in stream.options.items() if name.lower() == START), None)
+    if start is None:
+        raise UsageError(f"{what} has format {stream.format}, which cannot be read again", hint=leave)
+    if start.lower() != BEGINNING:
+        raise UsageError(f"{what} is read from {start} on", hint=f"{leave}; or let the stream begin with 'earliest'")
 
 
 def missing_path(stream: Stream) -> str | None:

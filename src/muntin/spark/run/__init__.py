@@ -6,13 +6,15 @@ and `ended` check the checkpoint and the output before anything runs. `status` h
 after every micro-batch, `status_board` fills them, and `stored` checks a change against them while nothing runs.
 `picture` describes the plan in force, and what a change would make of it; `history` and `history_keeper` remember how
 the job went, `sharing` predicts what its queries would take apart. `client` is how other processes ask for changes.
-`failure` explains what Spark throws.
+`failure` explains what Spark throws. `rescaling` gives a stopped job other shards, with what `spark_checkpoint` knows
+of Spark's own files.
 """
 
 from muntin.spark.run import client
 from muntin.spark.run.history import History, Mark, Sample, history_file, marks_between, read_history
 from muntin.spark.run.job import Job, check_job
 from muntin.spark.run.picture import ChangePreview, StoredPicture
+from muntin.spark.run.rescaling import Rescaled, rescale
 from muntin.spark.run.run import Run
 from muntin.spark.run.sharing import Sharing, predicted_apart
 from muntin.spark.run.status import JobStatus, is_alive, is_driven, read_status, status_file, status_now
@@ -24,6 +26,7 @@ __all__ = [
     "Job",
     "JobStatus",
     "Mark",
+    "Rescaled",
     "Run",
     "Sample",
     "Sharing",
@@ -38,6 +41,7 @@ __all__ = [
     "predicted_apart",
     "read_history",
     "read_status",
+    "rescale",
     "spec_of",
     "status_file",
     "status_now",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from muntin.model import Settings, Stream, UsageError
+from muntin.model import JobSpec, Settings, Stream, UsageError
+from muntin.plan import Plan, redivides
 from muntin.spark.checkpoint import (
     JobIdentity,
     changed_rules,
@@ -15,6 +16,7 @@ from muntin.spark.checkpoint import (
     remember_spark_half,
     stored_job,
 )
+from muntin.spark.ingest import sources
 from muntin.spark.run import verify
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.verify_objects import take_objects
@@ -45,6 +47,11 @@ class CheckpointClaim:
         wanted = self.identity_of(streams) if stored is None else self.identity_now(stored)
         identity.check_checkpoint(self.place.checkpoint, wanted)
         return wanted
+
+    def renewed(self) -> CheckpointClaim:
+        """The claim with the shards that the checkpoint has now."""
+        stored = stored_job(self.place.checkpoint)
+        return self if stored is None else replace(self, shards=stored.settings.shards)
 
     def take(self, wanted: JobIdentity, truncate_output: bool) -> list[str]:
         """Bind checkpoint and output to the job, and refuse what is damaged or not of one moment; warnings, one line
@@ -87,3 +94,28 @@ def _refuse_other_rules(folder: Location, stored: JobIdentity, wanted: JobIdenti
             + "\n".join(f"  {line}" for line in changed),
             hint='start once with the settings of before and `mode="available-now"`, and then with others',
         )
+
+
+def refuse_redivision(plan: Plan, spec: JobSpec) -> None:
+    """Refuse a strategy that has other joins than those whose state is there."""
+    if redivides(plan, spec):
+        raise UsageError(
+            f"strategy: was {plan.strategy}, is {spec.settings.strategy}; the rows that are kept would have to be "
+            "divided among other joins",
+            hint=f"set strategy = 'auto' or '{plan.strategy}', or start anew with another `checkpoint=` and `output=`",
+        )
+
+
+def check_sources(plan: Plan, frames: Collection[str]) -> None:
+    """Refuse a plan over streams that cannot be read; `frames` names those that come from DataFrames."""
+    for stream in plan.streams:
+        if stream.name not in frames:
+            sources.check_source(stream)
+
+
+def check_history(plan: Plan, frames: Collection[str]) -> None:
+    """Refuse queries that begin with their streams where these cannot be read from there once more."""
+    for query in (query for query in plan.queries.values() if query.from_beginning):
+        for stream in plan.streams:
+            if stream.name in (query.left, query.right):
+                sources.check_beginning(query.name, stream, stream.name in frames)

@@ -15,6 +15,7 @@ from muntin.plan import Plan
 from muntin.spark.checkpoint import check_names, open_checkpoint
 from muntin.spark.control import Tell, knowledge_of, plan_for, strategy_of, streams_per_pipeline
 from muntin.spark.ingest import sources, with_sources
+from muntin.spark.run.claim import check_sources
 from muntin.spark.run.doors import (
     duration_us,
     expect,
@@ -25,7 +26,7 @@ from muntin.spark.run.doors import (
     setting,
 )
 from muntin.spark.run.output_place import OutputPlace
-from muntin.spark.run.run import Progress, Run, check_sources
+from muntin.spark.run.run import Progress, Run
 from muntin.spark.sink import Callback, OutputRequest, RoutedSink, open_into
 from muntin.spark.store import Location
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
 from muntin.page import StatusReport
-from muntin.plan import Plan, redivides, reporting
+from muntin.plan import Plan, reporting
 from muntin.spark.checkpoint import Answer, Epoch, PlanLog, identity, last_manifest, stored_job, take_checkpoint
 from muntin.spark.control import (
     ChangeRequest,
@@ -21,10 +21,11 @@ from muntin.spark.control import (
     assign_queries,
     plan_for,
     query_differences,
+    refuse_history,
     with_pending_changes,
 )
 from muntin.spark.ingest import sources
-from muntin.spark.run.claim import CheckpointClaim
+from muntin.spark.run.claim import CheckpointClaim, check_history, check_sources, refuse_redivision
 from muntin.spark.run.doors import expect_text
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
@@ -32,6 +33,7 @@ from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.picture import plans_in_force
 from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_folder, remove_state
+from muntin.spark.run.rescaling import finish_rescale, follow_cores, successor_of
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
@@ -46,23 +48,6 @@ LISTEN_S = 0.1
 """How often a run looks for requests."""
 Progress = Callable[[dict[str, Any]], None]
 """Called with the status after every micro-batch."""
-
-
-def check_sources(plan: Plan, frames: Collection[str]) -> None:
-    """Refuse a plan over streams that cannot be read; `frames` names those that come from DataFrames."""
-    for stream in plan.streams:
-        if stream.name not in frames:
-            sources.check_source(stream)
-
-
-def refuse_redivision(plan: Plan, spec: JobSpec) -> None:
-    """Refuse a strategy that has other joins than those whose state is there."""
-    if redivides(plan, spec):
-        raise UsageError(
-            f"strategy: was {plan.strategy}, is {spec.settings.strategy}; the rows that are kept would have to be "
-            "divided among other joins",
-            hint=f"set strategy = 'auto' or '{plan.strategy}', or start anew with another `checkpoint=` and `output=`",
-        )
 
 
 class Run:
@@ -105,10 +90,15 @@ class Run:
     def _begin(self, truncate_output: bool) -> None:
         spec, checkpoint = self._spec, self.place.checkpoint
         prepare_session(self._spark, checkpoint)
+        finish_rescale(checkpoint)
         for stream in self._plan.streams:
             self._source(stream)  # what Spark cannot read is refused before the checkpoint is this job's
         self._claim = CheckpointClaim(self.place, spec.streams, self._plan.strategy, spec.settings, self._shards())
         wanted = self._claim.check(self._plan.streams)
+        if spec.settings.follows_cores:
+            self.warnings += follow_cores(self._spark, checkpoint)
+            self._claim = self._claim.renewed()
+            wanted = self._claim.check(self._plan.streams)
         self._lock = take_checkpoint(checkpoint, java_process(self._spark))
         try:
             self.warnings += self._claim.take(wanted, truncate_output)
@@ -134,8 +124,7 @@ class Run:
     def _shards(self) -> int:
         """As many as the checkpoint was made with, wherever the job is run again."""
         stored = stored_job(self.place.checkpoint)
-        before = None if stored is None else stored.settings.shards
-        return self._spec.settings.shards or before or default_shards(self._spark)
+        return self._spec.settings.fixed_shards or (stored.settings.shards if stored else default_shards(self._spark))
 
     def _start(self, pipeline: Pipeline) -> None:
         pipeline.start()
@@ -182,6 +171,8 @@ class Run:
         pipelines, old = self._reopen()
         pending = [epoch for p in pipelines for epoch in p.changes.pending(p.publisher.last)]
         spec = with_pending_changes(self._spec, pending)
+        for name, query in spec.queries.items():
+            refuse_history(name, old.get(name), query)
         self.differences = query_differences(old, spec.queries)
         homes = assign_queries(spec, [(p.changes.sources, p.changes.plan.queries) for p in pipelines])
         kept = [pipeline for n, pipeline in enumerate(pipelines) if n in homes.values()]
@@ -212,8 +203,7 @@ class Run:
             if stored is None or (log.latest() is None and not stored.is_over):
                 remove_folder(folder)  # its process died before it began
             elif stored.is_over:
-                self.board.close(last_manifest(folder))
-                remove_state(folder)
+                self._let_go(folder)
             elif not set(stored.streams) <= set(self._spec.streams):  # declared no more, so no query can be over them
                 queries |= dict.fromkeys(log.names())
                 self._retire(folder)
@@ -221,6 +211,15 @@ class Run:
                 pipelines.append(Pipeline(self._context, number))
                 queries |= pipelines[-1].changes.plan.queries
         return pipelines, queries
+
+    def _let_go(self, folder: Location) -> None:
+        """Remove the state of a pipeline that is over; of one that was rescaled, once the one after it has run."""
+        successor = successor_of(folder)
+        if successor is None:
+            self.board.close(last_manifest(folder))
+        elif last_manifest(identity.pipeline_folder(self.place.checkpoint, successor)).batch < 1:
+            return
+        remove_state(folder)
 
     def _retire(self, folder: Location) -> None:
         """End a pipeline that cannot even be opened."""
@@ -238,6 +237,7 @@ class Run:
             checkpoint = self.place.checkpoint
             plan = plan_for(spec, checkpoint)
             check_sources(plan, self._frames)
+            check_history(plan, self._frames)
             number = max(identity.pipeline_numbers(checkpoint)) + 1
             folder = identity.pipeline_folder(checkpoint, number)
             try:

@@ -14,6 +14,7 @@ from muntin.spark.session.session import (
     is_one_process,
     open_session,
     prepare_session,
+    weigh_frames,
     weigh_rows,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "prepare_session",
     "serving_java",
     "stop_session",
+    "weigh_frames",
     "weigh_rows",
 ]

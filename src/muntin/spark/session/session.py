@@ -180,6 +180,11 @@ def weigh_rows(spark: SparkSession, streams: Iterable[Stream]) -> None:
     spark.conf.set(BATCH_BYTES, WEIGHED if long else UNWEIGHED)
 
 
+def weigh_frames(spark: SparkSession) -> None:
+    """Let Spark weigh rows that are frames: ten thousand of them do not go into one message."""
+    spark.conf.set(BATCH_BYTES, WEIGHED)
+
+
 def is_alone(spark: SparkSession) -> bool:
     """Whether a session has no executors elsewhere."""
     return is_one_process(spark.sparkContext.getConf().get("spark.master", "local"))

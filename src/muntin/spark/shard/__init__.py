@@ -2,11 +2,23 @@
 
 `processor` is what Spark calls. `shard` does one micro-batch: it opens the operator from hot or durable state, gives it
 the arrivals, stores what changed and sends results, dead letters and a report to the sink. With eager delivery
-`EagerSender` sends results to the driver on the way.
+`EagerSender` sends results to the driver on the way. `seeding` makes the state of other shards from that of these.
 """
 
 from muntin.spark.shard import processor, shard
 from muntin.spark.shard.eager_sender import ARRIVED, receive_frame, send_frame
 from muntin.spark.shard.hot_state import forget_hot
+from muntin.spark.shard.seeding import OldJoin, SeedProcessor, Split, seed_frames
 
-__all__ = ["ARRIVED", "forget_hot", "processor", "receive_frame", "send_frame", "shard"]
+__all__ = [
+    "ARRIVED",
+    "OldJoin",
+    "SeedProcessor",
+    "Split",
+    "forget_hot",
+    "processor",
+    "receive_frame",
+    "seed_frames",
+    "send_frame",
+    "shard",
+]

@@ -8,6 +8,7 @@ from muntin.spark.store.arrow import arrow_files
 from muntin.spark.store.locate import is_uri, locate
 from muntin.spark.store.location import Location, ObjectPath, for_spark, spark_half
 from muntin.spark.store.objects import ObjectStore
+from muntin.spark.store.posix import sync_folder
 from muntin.spark.store.store import Store, store_of
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "locate",
     "spark_half",
     "store_of",
+    "sync_folder",
 ]
