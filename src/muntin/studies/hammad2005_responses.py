@@ -146,7 +146,7 @@ def _adaptive(effort: Effort) -> dict[tuple[int, float], tuple[float, bool]]:
     """For each seed and cost the response time of Adaptive, and whether it has gone over to Filter-Order."""
     found = {}
     for seed in effort.seeds:
-        brought = arrivals(SLOW, FAST, WINDOW_S + effort.pick(120, 300), random.Random(seed))
+        brought = arrivals(SLOW, FAST, WINDOW_S + effort.pick(120, 1200), random.Random(seed))
         for c in (*BELOW, AT, BEYOND):
             (trace,) = simulated("adaptive", brought, c)
             found[seed, c] = response(trace, brought), bool(trace.switches)
