@@ -31,6 +31,7 @@ HOME = {
     "numba": ["kernels"],
     "duckdb": ["kernels", "bench"],
     "pyspark": ["spark"],
+    "obstore": ["spark"],
     "starlette": ["web"],
     "uvicorn": ["web"],
     "prometheus_client": ["web"],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from muntin.spark.checkpoint import Answer, DamageError
     from muntin.spark.run import Job, Run, read_status
     from muntin.spark.session import open_session
-    from muntin.spark.sink import Callback
+    from muntin.spark.sink import Callback, create_views, read
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,7 +27,9 @@ __all__ = [
     "SqlError",
     "UsageError",
     "__version__",
+    "create_views",
     "open_session",
+    "read",
     "read_status",
 ]
 
@@ -37,7 +39,9 @@ _HOMES = {
     "DamageError": "muntin.spark.checkpoint",
     "Job": "muntin.spark.run",
     "Run": "muntin.spark.run",
+    "create_views": "muntin.spark.sink",
     "open_session": "muntin.spark.session",
+    "read": "muntin.spark.sink",
     "read_status": "muntin.spark.run",
 }
 

@@ -12,8 +12,7 @@ import pytest
 from muntin.cli.main import main
 from muntin.model import JobSpec
 from muntin.plan.cost import DEFAULT
-from muntin.spark.checkpoint import identity
-from muntin.spark.checkpoint.manifests import BatchOutcome, Publisher
+from muntin.spark.checkpoint import BatchOutcome, Publisher, identity
 from muntin.spark.checkpoint.plans import Epoch, PlanLog
 from muntin.spark.checkpoint.reports import ShardReport
 from muntin.spark.control.calibration import keep_constants

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.spark.checkpoint import plans
 from muntin.spark.run import Job, Run
 from muntin.sql import parse_job
 from whole_way.stand_in import Session
@@ -118,4 +117,3 @@ class PlayedJob:
 
     def close(self) -> None:
         self.stop()
-        plans._LOGS.clear()

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
 from muntin.plan.orderings import ordering_in_force
-from muntin.spark.checkpoint import FileKind, from_line, pipeline_folder, pipeline_numbers, plans, write_json
-from muntin.spark.checkpoint import manifests as publishing
-from muntin.spark.checkpoint.manifests import STAGING, last_manifest, read_manifests
+from muntin.spark.checkpoint import FileKind, commit_log, from_line, pipeline_folder, pipeline_numbers, write_json
+from muntin.spark.checkpoint.commit_log import last_manifest, read_manifests
 from muntin.spark.checkpoint.plans import PlanLog
+from muntin.spark.checkpoint.publisher import STAGING
 from muntin.spark.checkpoint.reports import ShardChange
 from muntin.spark.control import control_stream
 from muntin.spark.control.watch import send_idle, send_ordering
@@ -98,16 +98,13 @@ def live(life: Life, root: Path) -> Outcome:
     """Live one job in a folder of its own."""
     with kept_apart(root), contextlib.ExitStack() as stack:
         driver = Driver(life, root)
-        stack.enter_context(mock.patch.object(publishing, "write_json", driver.write_json))
-        try:
-            if life.online:
-                driver.run_on()
-            else:
-                for step in life.steps[:-1]:
-                    driver.run_once(step, "available-now")
-            return driver.end()
-        finally:
-            plans._LOGS.clear()
+        stack.enter_context(mock.patch.object(commit_log, "write_json", driver.write_json))
+        if life.online:
+            driver.run_on()
+        else:
+            for step in life.steps[:-1]:
+                driver.run_once(step, "available-now")
+        return driver.end()
 
 
 @contextlib.contextmanager

@@ -54,6 +54,8 @@ class Session:
         """The text files that have come so far, by folder and name."""
         self.queries: list[StreamingQuery] = []
         """All that were ever started."""
+        self.properties: dict[str, str] = {}
+        """What the driver tells its tasks."""
 
     @property
     def conf(self) -> Session:
@@ -61,6 +63,9 @@ class Session:
 
     def set(self, name: str, value: str) -> None:
         self.settings[name] = value
+
+    def get(self, name: str, default: str) -> str:
+        return self.settings.get(name, default)
 
     @property
     def getAll(self) -> dict[str, str]:
@@ -73,6 +78,9 @@ class Session:
     @property
     def sparkContext(self) -> Session:
         return self
+
+    def setLocalProperty(self, name: str, value: str) -> None:
+        self.properties[name] = value
 
     def getConf(self) -> dict[str, str]:
         return {"spark.driver.host": "127.0.0.1"}

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
+import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +30,20 @@ Records = list[pa.RecordBatch]
 """What one partition holds."""
 State = dict[int, tuple[dict[Any, Any], Any]]
 """Of each group, the entries of its map state and the value of its value state."""
+
+
+OURS = re.compile(r"/muntin/(commits|plans|requests|answers|job|status|history|lock)\b|/(control|offsets)/")
+"""What lies there in a checkpoint is the driver's alone: a task may run where it cannot be reached."""
+_task = threading.local()
+
+
+def _forbid(event: str, args: tuple[Any, ...]) -> None:
+    """Fail a task that opens or lists one of our files."""
+    if getattr(_task, "runs", False) and event in ("open", "os.listdir", "os.scandir"):
+        assert OURS.search(f"{args[0]}/") is None, f"a task reads {args[0]}"
+
+
+sys.addaudithook(_forbid)
 
 
 class Killed(RuntimeError):
@@ -264,11 +281,13 @@ class Work:
             context = TaskContext._getOrCreate()
             context._partitionId = partition
             context._taskAttemptId = number << 40 | self.dice.randrange(1 << 40)  # ascending, as those of Spark
-            context._localProperties = {"streaming.sql.batchId": str(self.batch.number)}
+            context._localProperties = {"streaming.sql.batchId": str(self.batch.number), **self.session.properties}
             kept = dict(self.after)
+            _task.runs = True
             try:
                 done = task()
             finally:
+                _task.runs = False
                 TaskContext._taskContext = None  # this process is a driver again
             if not self.session.faults.fails(number):
                 return done

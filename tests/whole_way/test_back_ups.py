@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from muntin.model import MuntinError
-from muntin.spark.checkpoint import plans
 from muntin.spark.run import Job
 from muntin.sql import parse_job
 from whole_way.drive import kept_apart
@@ -55,7 +54,6 @@ class Kept(Place):
         shutil.rmtree(self.root / "ckpt")
         shutil.copytree(self.root / "kept", self.root / "ckpt")
         self.session.checkpoints, self.session.texts = copy.deepcopy(self.kept[0]), copy.deepcopy(self.kept[1])
-        plans._LOGS.clear()
 
     def read(self, query: str) -> list[tuple[Any, ...]]:
         found = []
@@ -72,7 +70,6 @@ def kept(tmp_path: Path, request: Any) -> Iterator[Kept]:
         found.output = request.param
         found.come(10, 12)
         yield found
-    plans._LOGS.clear()
 
 
 @pytest.mark.parametrize("rescales", [False, True])

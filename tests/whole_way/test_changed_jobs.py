@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import plans, stored_job
+from muntin.spark.checkpoint import stored_job
 from muntin.spark.run import Job, Run
 from muntin.sql import parse_job
 from whole_way.drive import kept_apart, tuples
@@ -64,7 +64,6 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     with kept_apart(tmp_path):
         yield Place(tmp_path)
-    plans._LOGS.clear()
 
 
 @pytest.mark.parametrize("kill", [None, "task", "commit"])

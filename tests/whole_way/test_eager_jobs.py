@@ -15,10 +15,10 @@ import pytest
 
 from muntin.model import JobSpec, MuntinError, UsageError
 from muntin.plan import granularity
-from muntin.spark.checkpoint import manifests as publishing
-from muntin.spark.checkpoint import plans, write_json
+from muntin.spark.checkpoint import commit_log as publishing
+from muntin.spark.checkpoint import write_json
+from muntin.spark.checkpoint.commit_log import last_manifest
 from muntin.spark.checkpoint.durable import FileKind
-from muntin.spark.checkpoint.manifests import last_manifest
 from muntin.spark.run import Job, Run
 from muntin.sql import parse_job
 from muntin.testing import LocalJob
@@ -111,7 +111,6 @@ def place(tmp_path: Path, request: Any) -> Iterator[Place]:
     fine = mock.patch.object(granularity, "SHARE", 1e6)  # runs of one row, and each window a level
     with kept_apart(tmp_path), fine, mock.patch.object(publishing, "write_json", reaches):
         yield place
-    plans._LOGS.clear()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from muntin.model import UsageError
-from muntin.spark.checkpoint import plans, requests
+from muntin.spark.checkpoint import requests
 from muntin.spark.ingest import sources
 from muntin.sql import parse_job
 from whole_way.drive import kept_apart
@@ -24,7 +24,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
         found = Place(tmp_path)
         with mock.patch.object(sources, "check_source", lambda stream: None):
             yield found
-    plans._LOGS.clear()
 
 
 def wanted(*times: int) -> list[tuple[int, ...]]:

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import manifests, plans, read_manifests
+from muntin.spark.checkpoint import FileKind, commit_log, publisher, read_manifests
 from muntin.spark.run import Job, Run, quiet_moments
 from muntin.spark.sink import compaction
 from muntin.spark.sink.delta import OpenDeltaTable
@@ -65,7 +65,6 @@ class Lake:
 def lake(tmp_path: Path) -> Iterator[Lake]:
     with kept_apart(tmp_path):
         yield Lake(tmp_path)
-    plans._LOGS.clear()
 
 
 class Died(Exception):
@@ -73,15 +72,15 @@ class Died(Exception):
 
 
 def at_manifest(patch: pytest.MonkeyPatch, after: bool) -> None:
-    write = manifests.write_json
+    write = commit_log.write_json
 
     def dies(file: Path, kind: Any, *rest: Any) -> None:
-        if kind is not manifests.FileKind.MANIFEST or after:
+        if kind is not FileKind.MANIFEST or after:
             write(file, kind, *rest)
-        if kind is manifests.FileKind.MANIFEST:
+        if kind is FileKind.MANIFEST:
             raise Died
 
-    patch.setattr(manifests, "write_json", dies)
+    patch.setattr(commit_log, "write_json", dies)
 
 
 def at_table(patch: pytest.MonkeyPatch, after: bool) -> None:
@@ -241,7 +240,7 @@ def test_storage_that_refuses_stops_the_job_with_a_message_and_nothing_is_lost(l
 def test_a_job_merges_small_files_when_nothing_comes(lake: Lake, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(quiet_moments, "QUIET_S", 0.0)
     monkeypatch.setattr(quiet_moments, "KEPT_MANIFESTS", 3)
-    monkeypatch.setattr(manifests, "KEPT_MANIFESTS", 3)
+    monkeypatch.setattr(publisher, "KEPT_MANIFESTS", 3)
     text = "SET min_file_size = '1 MB';" + lake.text
     for time in range(10, 18):
         lake.come(time)

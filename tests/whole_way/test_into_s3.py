@@ -18,7 +18,6 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from muntin.model import MuntinError
-from muntin.spark.checkpoint import plans
 from muntin.spark.run import Job
 from muntin.spark.sink.iceberg import CATALOGS
 from muntin.sql import parse_job
@@ -118,7 +117,6 @@ def test_tables_in_an_object_store_have_each_row_once(endpoint: str, tmp_path: P
         assert "s3://bucket/lake" in refused.value.message and SECRET not in refused.value.render()
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         run(40, mode="bounded")
-    plans._LOGS.clear()
     delta = DeltaTable("s3://bucket/lake/p").to_pyarrow_table(columns=["k", "b", "_ts"])
     iceberg = catalog.load_table("space.q").scan(selected_fields=("k", "b", "_ts")).to_arrow()
     wanted = sorted((max(a, b), b) for a in (10, 12, 20, 22, 30, 40) for b in (10, 12, 20, 22, 30, 40))

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import identity, last_manifest, plans, stored_job
+from muntin.spark.checkpoint import identity, last_manifest, stored_job
 from muntin.spark.run import rescaling
 from whole_way.drive import kept_apart
 from whole_way.standing_still import rescaled, stands_still
@@ -35,7 +35,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
         found = Place(tmp_path)
         found.come(10, 12)
         yield found
-    plans._LOGS.clear()
 
 
 def want(*times: int) -> list[tuple[Any, ...]]:

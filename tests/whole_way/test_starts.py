@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from muntin.cli.main import main
 from muntin.model import JobSpec, MuntinError, UsageError
-from muntin.spark.checkpoint import Answer, plans, requests
+from muntin.spark.checkpoint import Answer, requests
 from muntin.spark.control import control_stream
 from muntin.spark.run import Job, Run
 from muntin.sql import parse_job
@@ -61,7 +61,6 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     with kept_apart(tmp_path):
         yield Place(tmp_path)
-    plans._LOGS.clear()
 
 
 @pytest.mark.parametrize("mode", ["bounded", "available-now", "endless"])

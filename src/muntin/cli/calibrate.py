@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from muntin.cli.checkpoint import a_checkpoint
 
 SUMMARY = "measure what one piece of the join's work costs on this machine (a few seconds)"
 EXAMPLE = "example: muntin calibrate --checkpoint ckpt"
@@ -19,7 +20,7 @@ MEANINGS = {
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--checkpoint", type=Path, metavar="DIR", help="keep the constants with this job")
+    parser.add_argument("--checkpoint", type=a_checkpoint, metavar="DIR", help="keep the constants with this job")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 

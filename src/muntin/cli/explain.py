@@ -9,6 +9,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from muntin.cli.checkpoint import a_checkpoint
 from muntin.cli.words import warn
 from muntin.model import AUTO, UsageError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from muntin.model import JobSpec, Query
     from muntin.plan.explain import PlanDescription
     from muntin.plan.traffic import Knowledge, Selectivities
+    from muntin.spark.store import Location
 
 SUMMARY = "show the shared plan of a job: joins, slices, who reads which, and what it costs beside other plans"
 EXAMPLE = """\
@@ -52,7 +54,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="QUERY[.STREAM]=F",
         help="fraction of the rows that a query selects, from above 0 to 1",
     )
-    given("--checkpoint", type=Path, metavar="DIR", help="what a run of this job has measured, instead of the above")
+    given(
+        "--checkpoint",
+        type=a_checkpoint,
+        metavar="DIR",
+        help="what a run has measured, instead of the above",
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -98,7 +105,7 @@ def write_picture(file: Path, job: Path, plan: PlanDescription) -> None:
 # -- from a checkpoint -----------------------------------------------------------------------------------------------
 
 
-def measured(spec: JobSpec, checkpoint: Path) -> tuple[Knowledge, str, list[list[str]]]:
+def measured(spec: JobSpec, checkpoint: Location) -> tuple[Knowledge, str, list[list[str]]]:
     """What the checkpoint of this very job knows, the strategy it was begun with, what its streaming queries read."""
     from muntin.spark.checkpoint import JobIdentity, identity
     from muntin.spark.control import knowledge_of, streams_per_pipeline

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muntin.cli.checkpoint import a_checkpoint
 from muntin.cli.words import warn
 from muntin.model import MuntinError, UsageError
 from muntin.model.records import to_json
 
 if TYPE_CHECKING:
     from muntin.spark.checkpoint import Answer
+    from muntin.spark.store import Location
 
 SUMMARY = "add, drop and list the queries of a running job"
 ADD = """\
@@ -61,7 +63,7 @@ def action(actions: Any, name: str, summary: str, example: str) -> argparse.Argu
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--verbose", action="store_true", help="show the traceback of a failure")
-    made.add_argument("--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint of the job")
+    made.add_argument("--checkpoint", type=a_checkpoint, required=True, metavar="DIR", help="that of the job")
     made.add_argument("--json", action="store_true", help="as JSON, for programs")
     return made
 
@@ -124,7 +126,7 @@ def change(args: argparse.Namespace, sql: str) -> int:
     return 0
 
 
-def wait(checkpoint: Path, id: str, timeout: float) -> tuple[Answer | None, str | None]:
+def wait(checkpoint: Location, id: str, timeout: float) -> tuple[Answer | None, str | None]:
     """The last answer, or the one so far and why there is no use, or no time, in waiting for more."""
     from muntin.spark.checkpoint import read_answer
     from muntin.spark.run import client
@@ -164,7 +166,7 @@ def as_json(id: str, answer: Answer | None) -> str:
     return json.dumps({"id": id, **found}, indent=2)
 
 
-def show_list(checkpoint: Path, for_programs: bool) -> int:
+def show_list(checkpoint: Location, for_programs: bool) -> int:
     from muntin.cli.screen import console, table
     from muntin.spark.checkpoint import answers, waiting
     from muntin.spark.run import client

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
+
+from muntin.cli.checkpoint import a_checkpoint
 
 SUMMARY = "give a stopped job another number of shards"
 EXAMPLE = "example: muntin rescale --checkpoint ckpt --shards 8"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--checkpoint", type=Path, metavar="DIR", required=True, help="the checkpoint of the job")
+    parser.add_argument("--checkpoint", type=a_checkpoint, metavar="DIR", required=True, help="that of the job")
     parser.add_argument("--shards", type=int, metavar="N", required=True, help="how many there shall be, 1 to 1024")
     parser.add_argument("--master", metavar="URL", help="use this Spark cluster instead of this machine")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from muntin.cli.screen import ProgressLine
     from muntin.spark.checkpoint import Answer
     from muntin.spark.signals import StopSignals
+    from muntin.spark.store import Location
 
 INTERRUPTED = 130
 SUMMARY = "run a job: all its queries as one Spark streaming job"
@@ -61,7 +62,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     vars(output)["spellings"] = Spellings()
     output.help = "where the rows go. %(spellings)s"
     parser.add_argument(
-        "--checkpoint", type=Path, metavar="DIR", help="where progress and state are kept (DIR/_checkpoint)"
+        "--checkpoint", metavar="DIR", help="where progress and state are kept (DIR/_checkpoint); or s3://BUCKET/DIR"
+    )
+    parser.add_argument(
+        "--spark-checkpoint",
+        metavar="DIR",
+        help="a folder that driver and executors share, for Spark's half of a checkpoint in s3://",
     )
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--bounded", action="store_true", help="what is there now; then the streams are ended for good")
@@ -179,6 +185,7 @@ def run_job(
         run = Job.from_file(spark, str(args.job)).start(
             output=args.output,
             checkpoint=args.checkpoint,
+            spark_checkpoint=args.spark_checkpoint,
             mode=mode(args),
             progress=progress,
             truncate_output=args.truncate_output,
@@ -199,7 +206,7 @@ def run_job(
 
 
 @contextmanager
-def served(checkpoint: Path, port: int) -> Iterator[None]:
+def served(checkpoint: Location, port: int) -> Iterator[None]:
     """The page of a job for as long as it runs; -1 is any port."""
     from muntin.web.server import WebOptions, WebServer
 

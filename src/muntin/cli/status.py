@@ -6,9 +6,9 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from muntin.cli.checkpoint import a_checkpoint
 from muntin.model import NO_CHAIN
 
 SUMMARY = (
@@ -24,14 +24,14 @@ PREDICTED = "predicted: on average, if the streams go on as they have been so fa
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint of the job")
+    parser.add_argument("--checkpoint", type=a_checkpoint, required=True, metavar="DIR", help="that of the job")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
 def execute(args: argparse.Namespace) -> int:
     from muntin.spark.run import read_status
 
-    status = read_status(str(args.checkpoint))
+    status = read_status(args.checkpoint)
     if args.json:
         print(json.dumps(status, indent=2))
     else:

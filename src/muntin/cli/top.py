@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muntin.cli.checkpoint import a_checkpoint
 from muntin.model import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ LEAST_LINES = 6
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint of the job")
+    parser.add_argument("--checkpoint", type=a_checkpoint, required=True, metavar="DIR", help="that of the job")
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="how often to look (%(default)g)")
     parser.add_argument("--once", action="store_true", help="show it once and end")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import suppress
-from pathlib import Path
 
+from muntin.cli.checkpoint import a_checkpoint
 from muntin.model import UsageError
 
 SUMMARY = "serve a live page of a job: its plan as a picture, its queries, charts, and /metrics for Prometheus"
@@ -20,7 +20,7 @@ machine can reach the page, unless --host says otherwise."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint of the job")
+    parser.add_argument("--checkpoint", type=a_checkpoint, required=True, metavar="DIR", help="that of the job")
     parser.add_argument("--port", type=int, metavar="N", help="the port (8420, or another one if that is taken)")
     parser.add_argument("--read-only", action="store_true", help="let nobody change queries from the page")
     parser.add_argument(

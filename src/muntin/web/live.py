@@ -21,12 +21,14 @@ from muntin.spark.run import (
     client,
     history_file,
     is_alive,
+    is_driven,
     marks_between,
     predicted_apart,
     read_history,
     status_file,
     status_now,
 )
+from muntin.spark.store import Location, store_of
 
 PLAN_S = 60.0
 """How old the predictions beside a plan may become."""
@@ -50,11 +52,12 @@ class StatusView:
 class LiveJob:
     """The job of a checkpoint. Any thread may use it."""
 
-    def __init__(self, checkpoint: Path):
+    def __init__(self, checkpoint: Location):
         self.checkpoint = checkpoint
         self._lock = threading.RLock()
         self._planning = threading.Lock()
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: object = None
+        self._looked: tuple[float, object] | None = None
         self._view: StatusView | None = None
         self._own: list[Sample] = []
         self._own_marks: list[Mark] = []
@@ -75,15 +78,19 @@ class LiveJob:
             assert self._view is not None
             return self._view
 
-    def _current_stamp(self) -> tuple[int, int] | None:
-        try:
-            found = status_file(self.checkpoint).stat()
-        except FileNotFoundError:
-            return None
-        return found.st_mtime_ns, found.st_ino
+    def _current_stamp(self) -> object:
+        """Which status there is; looked for again after as long as the storage asks for."""
+        store, now = store_of(self.checkpoint), time.monotonic()
+        if self._looked is None or now - self._looked[0] >= store.patience_s:
+            alive = isinstance(self.checkpoint, Path) or is_driven(self.checkpoint, 0)
+            self._looked = now, (store.stamp(status_file(self.checkpoint)), alive)
+        return self._looked[1]
 
     def _has_died(self) -> bool:
-        return self._view is not None and self._view.record.state == "running" and not is_alive(self._view.record.pid)
+        """Whether a process of this machine is gone; that of another shows in the stamp."""
+        if self._view is None or self._view.record.state != "running" or not isinstance(self.checkpoint, Path):
+            return False
+        return not is_alive(self._view.record.pid)
 
     def _take(self, record: JobStatus) -> None:
         before = self._view
@@ -168,7 +175,7 @@ class LiveJob:
 
     @property
     def has_history(self) -> bool:
-        return history_file(self.checkpoint).exists()
+        return store_of(self.checkpoint).exists(history_file(self.checkpoint))
 
     # -- changes --------------------------------------------------------------------------------------------------
 

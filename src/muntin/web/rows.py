@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from muntin.model import UsageError
 from muntin.spark.checkpoint import stored_job
+from muntin.spark.store import Location
 
 ROWS = 20
 FILES = 4
@@ -28,7 +29,7 @@ SCAN_ROWS = 20_000
 Row = dict[str, str | None]
 
 
-def output_folder(checkpoint: Path) -> Path | None:
+def output_folder(checkpoint: Location) -> Path | None:
     """The folder of a job's output; None where its rows go elsewhere."""
     stored = stored_job(checkpoint)
     if stored is None:
@@ -37,7 +38,7 @@ def output_folder(checkpoint: Path) -> Path | None:
     return folder if folder.is_absolute() and folder.is_dir() else None
 
 
-def last_rows(checkpoint: Path, query: str, known: Iterable[str]) -> dict[str, Any]:
+def last_rows(checkpoint: Location, query: str, known: Iterable[str]) -> dict[str, Any]:
     """The last rows of a query, the newest first, as texts."""
     if query not in set(known):  # also: no name leads out of the output folder
         raise UsageError(f"there is no query {query}")
@@ -52,7 +53,7 @@ def last_rows(checkpoint: Path, query: str, known: Iterable[str]) -> dict[str, A
     return {"rows": found[:ROWS], "why_not": "" if found else "no rows so far"}
 
 
-def dead_letters(checkpoint: Path) -> list[Row]:
+def dead_letters(checkpoint: Location) -> list[Row]:
     """The newest dead letters, at most a few of each reason."""
     folder = output_folder(checkpoint)
     seen: dict[str, int] = {}

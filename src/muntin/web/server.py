@@ -7,9 +7,9 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from muntin.model import MuntinError, UsageError
+from muntin.spark.store import Location
 from muntin.web.live import LiveJob
 
 PORT = 8420
@@ -37,7 +37,7 @@ def check_installed() -> None:
 class WebServer:
     """Serves one checkpoint until it is closed. It has a thread of its own, which no job waits for."""
 
-    def __init__(self, checkpoint: Path, options: WebOptions):
+    def __init__(self, checkpoint: Location, options: WebOptions):
         check_installed()
         import uvicorn
 

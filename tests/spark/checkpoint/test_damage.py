@@ -18,9 +18,8 @@ import pytest
 
 from muntin.model import MuntinError, Settings
 from muntin.plan.cost import DEFAULT
-from muntin.spark.checkpoint import identity, requests
+from muntin.spark.checkpoint import Publisher, identity, requests
 from muntin.spark.checkpoint.durable import FileKind, to_line
-from muntin.spark.checkpoint.manifests import Publisher
 from muntin.spark.checkpoint.plans import PlanLog
 from muntin.spark.checkpoint.requests import Answer
 from muntin.spark.control import control_stream, keep_constants

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from muntin.model import MuntinError
-from muntin.spark.checkpoint import Lock, lock
+from muntin.spark.checkpoint import Lock, processes
 
 
 def test_a_lock_goes_with_its_process(tmp_path: Path):
@@ -54,7 +54,7 @@ def test_the_java_of_a_run_that_was_killed_is_waited_for(tmp_path: Path, orphan)
 
 
 def test_a_java_that_does_not_end_is_named_and_the_lock_is_free_again(tmp_path: Path, orphan, monkeypatch):
-    monkeypatch.setattr(lock, "ORPHAN_S", 0.2)
+    monkeypatch.setattr(processes, "ORPHAN_S", 0.2)
     killed_run(tmp_path, orphan.pid)
     for _ in range(2):
         with pytest.raises(MuntinError, match=f"Java process {orphan.pid} of a run that was killed still runs"):

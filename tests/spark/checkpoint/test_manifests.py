@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from muntin.spark.checkpoint import manifests
-from muntin.spark.checkpoint.manifests import KEPT_MANIFESTS, BatchOutcome, Publisher, Staged
+from muntin.spark.checkpoint import KEPT_MANIFESTS, BatchOutcome, Publisher, Staged
+from muntin.spark.checkpoint import publisher as publishing
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport
 
 CHANGE = ShardChange(epoch=7, applied_from=5, complete_from={"q": None, "r": 9}, freed_rows=1, freed_bytes=8)
@@ -65,7 +65,7 @@ def test_a_crash_between_manifest_and_renames_is_completed(place: tuple[Path, Pa
     publisher = Publisher(*place)
     staged = stage(publisher, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(manifests.Publisher, "_complete", lambda *_: 1 / 0)
+        patch.setattr(publishing.Publisher, "_complete", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             publisher.publish(outcome(0, staged))
     assert not (place[1] / "q").exists()
@@ -78,7 +78,7 @@ def test_what_was_staged_before_a_crash_is_swept_away(place: tuple[Path, Path]):
     stage(Publisher(*place, "p001-"), 0)
     publisher = Publisher(*place)
     publisher.recover()
-    left = [folder.name for folder in (place[1] / manifests.STAGING).iterdir()]
+    left = [folder.name for folder in (place[1] / publishing.STAGING).iterdir()]
     assert len(left) == 1 and left[0].startswith("p001-b"), "what another pipeline has staged is not ours"
     assert publisher.last.batch == -1
 
@@ -87,5 +87,5 @@ def test_old_manifests_go_and_their_sums_stay(place: tuple[Path, Path]):
     publisher = Publisher(*place)
     for batch in range(KEPT_MANIFESTS + 7):
         publisher.publish(outcome(batch, [], 1))
-    assert len(list(publisher.folder.glob("*.json"))) == KEPT_MANIFESTS
+    assert len(list(publisher.log.folder.glob("*.json"))) == KEPT_MANIFESTS
     assert Publisher(*place).last.total_rows == {"q": KEPT_MANIFESTS + 7}

@@ -263,7 +263,9 @@ def test_a_refusal_that_cannot_be_written_is_tried_again(box, monkeypatch):
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"state": "maybe"}'])
 def test_a_damaged_answer_is_named_and_bars_its_request(box, content):
     id = requests.submit(box, "x")
-    (box / "muntin" / "answers" / f"{id}.json").write_text(content)
+    file = box / "muntin" / "answers" / f"{id}.json"
+    file.parent.mkdir()
+    file.write_text(content)
     with pytest.raises(DamageError, match=f"{id}.json is damaged"):
         requests.read_answer(box, id)
     assert requests.answers(box) == {}

@@ -25,7 +25,7 @@ BROADCAST = 1 << 20
 def topology(queries: int) -> Topology:
     load = replace(WORKLOADS["selective"], questions=selections(uniform(queries)))
     spec = parse_job(load.job_sql(Path("files"), "parquet"))
-    return Topology(make_plan(spec), 2, True, "id", Policy.of(spec.settings, 2), "checkpoint", spec)
+    return Topology(make_plan(spec), 2, True, "id", Policy.of(spec.settings, 2))
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_a_compacted_output_is_not_truncated_in_the_middle_of_a_file(tmp_path: P
     sink = written(tmp_path, str(tmp_path / "out"))
     main(["compact", str(tmp_path / "out"), "--checkpoint", str(tmp_path / "ckpt")])
     for number in range(5, BATCHES):
-        (sink.publisher.folder / f"{number:010d}.json").unlink(missing_ok=True)
+        (sink.publisher.log.folder / f"{number:010d}.json").unlink(missing_ok=True)
     with pytest.raises(MuntinError, match="was merged of micro-batches that the checkpoint has"):
         verify.truncate_output(tmp_path / "ckpt", tmp_path / "out")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.model import UsageError
-from muntin.spark.checkpoint.manifests import BatchOutcome, Publisher
+from muntin.spark.checkpoint import BatchOutcome, Publisher
 from muntin.spark.sink.csv_files import csv_lines
 from muntin.spark.sink.registry import open_sink
 from muntin.spark.sink.sink import OutputRequest

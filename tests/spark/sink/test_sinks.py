@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from obstore.store import MemoryStore
 from pyiceberg.catalog import load_catalog
 
 from muntin.cli.run import Spellings
@@ -28,8 +29,16 @@ from muntin.model import Settings, UsageError
 from muntin.plan import share
 from muntin.spark.brokers.kafka import KafkaBroker
 from muntin.spark.brokers.nats import NatsBroker
-from muntin.spark.checkpoint import manifests
-from muntin.spark.checkpoint.manifests import STAGING, Publisher
+from muntin.spark.checkpoint import (
+    FileKind,
+    Manifest,
+    ObjectPublisher,
+    commit_log,
+    committed_files,
+    last_manifest,
+)
+from muntin.spark.checkpoint import publisher as publishing
+from muntin.spark.checkpoint.publisher import STAGING, Publisher
 from muntin.spark.sink.callback import BATCH_BITS, CallbackSink
 from muntin.spark.sink.iceberg import CATALOGS, IcebergTables
 from muntin.spark.sink.kafka import batches_topic, writer_id
@@ -37,6 +46,8 @@ from muntin.spark.sink.lake import LakeSink
 from muntin.spark.sink.messages import TaskMessage, outcome_of
 from muntin.spark.sink.registry import SINKS, open_sink
 from muntin.spark.sink.sink import OutputRequest, Sink
+from muntin.spark.store import ObjectPath, locate
+from muntin.spark.store.locate import BACKENDS, bucket
 from muntin.sql import parse_job
 from servers import MockKafka, Nats
 
@@ -57,6 +68,13 @@ every_sink = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(autouse=True)
+def objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Object storage of this process."""
+    monkeypatch.setitem(BACKENDS, "s3", lambda root: MemoryStore())
+    bucket.cache_clear()
+
+
 class Died(Exception):
     """The process ends here."""
 
@@ -69,6 +87,7 @@ class Reader:
         self.catalog = f"test{uuid.uuid4().hex}"
         """The name of an Iceberg catalog in this folder."""
         self.calls: list[tuple[str, pa.Table, int]] = []
+        self.objects = f"s3://{root.name.replace('_', '-')}/out"
         self.broker: KafkaReader | NatsReader | None = None
         self._lines: list[bytes] = []
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -76,7 +95,7 @@ class Reader:
 
     def request(self, kind: type[Sink], eager: bool) -> OutputRequest:
         port = self._server.getsockname()[1]
-        output = kind.spelling.replace("HOST:PORT", f"127.0.0.1:{port}")
+        output = kind.spelling.replace("s3://BUCKET/DIR", self.objects).replace("HOST:PORT", f"127.0.0.1:{port}")
         if kind is IcebergTables:
             output = f"iceberg:{self.catalog}.space"
             where = {"uri": f"sqlite:///{self.root}/catalog.db", "warehouse": f"file://{self.root}/out"}
@@ -112,6 +131,10 @@ class Reader:
             return sorted(found + CATALOGS[self.catalog].load_table("space.q").scan().to_arrow()["k"].to_pylist())
         for file in sorted((self.root / "out" / "q").glob("*b*")):
             found += READERS[file.suffix](file)
+        place = locate(self.objects)
+        assert isinstance(place, ObjectPath)
+        for name in committed_files(place, "q"):
+            found += pq.read_table(pa.BufferReader(place.store.read(place / name)))["k"].to_pylist()
         return sorted(found)
 
 
@@ -159,7 +182,7 @@ class KafkaReader:
     def __init__(self, root: Path):
         self.prefix = f"{root.name}."
         self.output = f"kafka:{kafka().address}/{self.prefix}"
-        folders = [Publisher(root / f"ckpt{pipeline}", None).folder for pipeline in (0, 1)]
+        folders = [Publisher(root / f"ckpt{pipeline}", None).log.folder for pipeline in (0, 1)]
         marks = [batches_topic(self.prefix, writer_id(None, folder), n) for n, folder in enumerate(folders)]
         kafka().make(f"{self.prefix}q", f"{self.prefix}_dead_letters", *marks)
 
@@ -199,7 +222,7 @@ class Process:
         assert type(opened) is kind
         self.eager = eager
         prefix = f"p{pipeline:03d}-" if pipeline else ""
-        self.sink = opened.attached(pipeline, Publisher(reader.root / f"ckpt{pipeline}", opened.folder, prefix))
+        self.sink = opened.attached(pipeline, opened.open_publisher(reader.root / f"ckpt{pipeline}", prefix))
         self.sink.recover()
         self.sink.prepare(PLAN, Settings())
 
@@ -215,14 +238,14 @@ class Process:
                 messages.append(TaskMessage(staged=stager.stage("q", part, rows)))
         return [TaskMessage.from_row(*message.to_row()) for message in messages]
 
-    def run(self, batch: int) -> manifests.Manifest:
+    def run(self, batch: int) -> Manifest:
         return self.sink.commit(outcome_of(batch, self.stage(batch)))
 
 
 def check(reader: Reader, sink: Sink, batches: int) -> None:
     """All rows are there, once or at least once as the sink says, and the manifests count them once."""
     wanted = sorted(k for batch in range(batches) for part in range(PARTS) for k in rows_of(batch, part))
-    assert Publisher(sink.publisher.folder.parent.parent, sink.folder).last.total_rows == {"q": len(wanted)}
+    assert last_manifest(sink.publisher.log.folder.parent.parent).total_rows == {"q": len(wanted)}
     sink.close()
     got = reader.keys()
     if not sink.stager(99).takes_tables and sink.takes_batches:
@@ -245,25 +268,26 @@ def test_rows_of_micro_batches_are_delivered(tmp_path: Path, kind: type[Sink], e
 
 
 def die_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
-    write = manifests.write_json
+    write = commit_log.write_json
 
     def dies(file: Path, kind: Any, *rest: Any) -> None:
-        if kind is manifests.FileKind.MANIFEST:
+        if kind is FileKind.MANIFEST:
             raise Died
         write(file, kind, *rest)
 
-    patch.setattr(manifests, "write_json", dies)
+    patch.setattr(commit_log, "write_json", dies)
 
 
 def die_between_manifest_and_renames(patch: pytest.MonkeyPatch) -> None:
     def dies(*_: Any) -> None:
         raise Died
 
-    patch.setattr(manifests.Publisher, "_complete", dies)
+    for kind in (publishing.Publisher, ObjectPublisher):
+        patch.setattr(kind, "_complete", dies)
 
 
 def die_between_two_renames(patch: pytest.MonkeyPatch) -> None:
-    replace, done = manifests.os.replace, Counter[str]()
+    replace, done = publishing.os.replace, Counter[str]()
 
     def dies(source: Path, target: Path) -> None:
         if Path(target).parent.name == "q":
@@ -272,7 +296,7 @@ def die_between_two_renames(patch: pytest.MonkeyPatch) -> None:
             done["renames"] += 1
         replace(source, target)
 
-    patch.setattr(manifests.os, "replace", dies)
+    patch.setattr(publishing.os, "replace", dies)
 
 
 def die_before_a_table_commit(patch: pytest.MonkeyPatch) -> None:
@@ -298,7 +322,7 @@ def die_after_the_commit(patch: pytest.MonkeyPatch) -> None:
     def dies(*_: Any) -> None:
         raise Died
 
-    patch.setattr(manifests.Publisher, "forget", dies)
+    patch.setattr(commit_log.CommitLog, "forget", dies)
 
 
 CRASHES = [
@@ -345,6 +369,9 @@ def test_a_process_that_dies_while_tasks_stage_leaves_nothing_behind(tmp_path: P
     first.sink.close()
     again = Process(reader, kind, eager)
     assert not list(tmp_path.glob(f"out/{STAGING}/*")), "recovery sweeps it away"
+    if again.sink.objects is not None:
+        files = again.sink.objects.store.files(again.sink.objects / "q")
+        assert [file.name[:11] for file in files if "b0" in file.name] == ["b0000000000"] * PARTS
     assert not list(tmp_path.glob("out/**/b*/b0000000001-*")), "also from the place of a table"
     again.run(1)
     check(reader, again.sink, 2)

@@ -1,12 +1,14 @@
 """Our own durable files under a checkpoint and an output folder.
 
-`identity` binds a checkpoint to a job and an output to a checkpoint. `lock` lets one process run on it. `plans` keeps
-the plan of every epoch. `manifests` commits micro-batches. `requests` is the mailbox for changes of queries.
+`opening` finds both halves of a checkpoint. `identity` binds it to a job, and an output to it. `lock`
+and `lease` let one process run on it. `plans` keeps the plan of every epoch. `manifests`, `commit_log` and `publisher`
+commit micro-batches. `requests` is the mailbox for changes of queries.
 `durable` writes and reads dataclasses as files of JSON, each whole, with kind and checksum. Nothing here needs Spark.
 `docs/state-format.md` shows every file.
 """
 
 from muntin.spark.checkpoint import identity, requests
+from muntin.spark.checkpoint.commit_log import CommitLog, FencedError, last_manifest, read_manifests, write_manifest
 from muntin.spark.checkpoint.compatibility import changed_rules, differences
 from muntin.spark.checkpoint.durable import (
     WHAT_TO_DO,
@@ -17,12 +19,10 @@ from muntin.spark.checkpoint.durable import (
     from_line,
     read_json,
     read_record,
-    sync_folder,
     to_line,
     write_json,
     write_record,
 )
-from muntin.spark.checkpoint.folders import folder_of
 from muntin.spark.checkpoint.identity import (
     FOLDER,
     STATE_FORMAT,
@@ -33,22 +33,14 @@ from muntin.spark.checkpoint.identity import (
     pipeline_numbers,
     stored_job,
 )
-from muntin.spark.checkpoint.lock import Lock
-from muntin.spark.checkpoint.manifests import (
-    KEPT_MANIFESTS,
-    BatchOutcome,
-    Fingerprint,
-    Manifest,
-    Publisher,
-    Staged,
-    TableFile,
-    last_manifest,
-    mark_file,
-    published,
-    read_manifests,
-    write_manifest,
-)
-from muntin.spark.checkpoint.plans import Epoch, PlanLog, copy_plans, plan_log
+from muntin.spark.checkpoint.lease import Lease, has_driver
+from muntin.spark.checkpoint.lock import Lock, take_checkpoint
+from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged, TableFile
+from muntin.spark.checkpoint.object_publisher import ObjectPublisher
+from muntin.spark.checkpoint.opening import is_for_spark_to_find, open_checkpoint, remember_spark_half, with_spark_half
+from muntin.spark.checkpoint.output_log import OutputLog, committed_files, spans
+from muntin.spark.checkpoint.plans import Epoch, PlanLog, copy_plans
+from muntin.spark.checkpoint.publisher import KEPT_MANIFESTS, Publisher, mark_file, published
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
 
@@ -59,14 +51,19 @@ __all__ = [
     "WHAT_TO_DO",
     "Answer",
     "BatchOutcome",
+    "CommitLog",
     "DamageError",
     "Epoch",
+    "FencedError",
     "FileKind",
     "Fingerprint",
     "JobIdentity",
+    "Lease",
     "Lock",
     "Manifest",
     "MissingError",
+    "ObjectPublisher",
+    "OutputLog",
     "PlanLog",
     "Publisher",
     "ShardChange",
@@ -78,27 +75,32 @@ __all__ = [
     "as_record",
     "changed_rules",
     "check_names",
+    "committed_files",
     "copy_plans",
     "differences",
-    "folder_of",
     "from_line",
+    "has_driver",
     "id_if_claimed",
     "identity",
+    "is_for_spark_to_find",
     "last_manifest",
     "mark_file",
+    "open_checkpoint",
     "pipeline_folder",
     "pipeline_numbers",
-    "plan_log",
     "published",
     "read_answer",
     "read_json",
     "read_manifests",
     "read_record",
+    "remember_spark_half",
     "requests",
+    "spans",
     "stored_job",
-    "sync_folder",
+    "take_checkpoint",
     "to_line",
     "waiting",
+    "with_spark_half",
     "write_json",
     "write_manifest",
     "write_record",

@@ -10,15 +10,13 @@ another kind, of another checkpoint or of another number is recognised, also whe
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zlib
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from muntin.model import MuntinError
 from muntin.model.records import Record, from_json, to_json
+from muntin.spark.store import Location, store_of
 
 FORMAT = 2
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
@@ -30,6 +28,10 @@ _RESTORE = "restore checkpoint and output from one back-up, or begin anew with a
 class FileKind(StrEnum):
     JOB = "job"
     MANIFEST = "manifest"
+    FENCE = "fence"
+    LEASE = "lease"
+    PLACE = "place of Spark's half"
+    LOG = "log of an output"
     PLAN = "plan"
     CONTROL = "control message"
     STATUS = "status"
@@ -47,6 +49,10 @@ class FileKind(StrEnum):
 WHAT_TO_DO = {
     FileKind.JOB: _RESTORE,
     FileKind.MANIFEST: _RESTORE,
+    FileKind.FENCE: _RESTORE,
+    FileKind.LEASE: "remove it if no driver runs on the checkpoint",
+    FileKind.PLACE: "remove it, and name the folder with `spark_checkpoint=`",
+    FileKind.LOG: _RESTORE,
     FileKind.PLAN: _RESTORE,
     FileKind.CONTROL: _RESTORE,
     FileKind.STATUS: "it is only a report: run the job, and it is written anew",
@@ -70,26 +76,26 @@ class MissingError(DamageError):
     """A durable file that must be there is not."""
 
 
-def write_json(file: Path, kind: FileKind, content: Any, job: str | None = None) -> None:
+def write_json(file: Location, kind: FileKind, content: Any, job: str | None = None) -> None:
     """Write a file whole. `job` is the id of the checkpoint that it belongs to, None for one that fits any."""
-    write_atomically(file, to_line(kind, file.stem, content, job) + "\n")
+    store_of(file).put(file, f"{to_line(kind, file.stem, content, job)}\n".encode())
 
 
-def read_json(file: Path, kind: FileKind, job: str | None = None) -> Any:
+def read_json(file: Location, kind: FileKind, job: str | None = None) -> Any:
     """The content of a file of this kind and of this name; with a `job`, of this checkpoint."""
     try:
-        data = file.read_bytes()
+        data = store_of(file).read(file)
     except FileNotFoundError:
         raise MissingError(f"{file} is missing", hint=WHAT_TO_DO[kind]) from None
     return from_line(data.removesuffix(b"\n"), kind, file.stem, job, str(file))
 
 
-def write_record(file: Path, kind: FileKind, record: Any, job: str | None = None) -> None:
+def write_record(file: Location, kind: FileKind, record: Any, job: str | None = None) -> None:
     """Write a dataclass as a whole file."""
     write_json(file, kind, to_json(record), job)
 
 
-def read_record(file: Path, kind: FileKind, made: type[Record], job: str | None = None) -> Record:
+def read_record(file: Location, kind: FileKind, made: type[Record], job: str | None = None) -> Record:
     """The dataclass that `write_record` wrote."""
     return as_record(read_json(file, kind, job), kind, made, str(file))
 
@@ -102,10 +108,15 @@ def as_record(content: Any, kind: FileKind, made: type[Record], where: str) -> R
         raise _damaged(where, kind, f"it does not have the fields of a {kind} ({error})") from None
 
 
-def job_of(file: Path, kind: FileKind) -> str | None:
+def job_of(file: Location, kind: FileKind) -> str | None:
     """The id of the checkpoint that a file belongs to."""
-    found: str | None = _opened(file.read_bytes().removesuffix(b"\n"), kind, str(file))["job"]
+    found: str | None = _opened(store_of(file).read(file).removesuffix(b"\n"), kind, str(file))["job"]
     return found
+
+
+def kind_of(data: bytes, wanted: FileKind, where: str) -> str:
+    """What a file says it is, if it is whole; `wanted` is what it should be."""
+    return str(_checked(data, wanted, where)["kind"])
 
 
 def to_line(kind: FileKind, name: str, content: Any, job: str | None = None) -> str:
@@ -126,6 +137,14 @@ def from_line(data: bytes, kind: FileKind, name: str | None, job: str | None, wh
 
 
 def _opened(data: bytes, kind: FileKind, where: str) -> dict[str, Any]:
+    found = _checked(data, kind, where)
+    if found["kind"] != kind:
+        raise _damaged(where, kind, f"it is not a {kind}, but a {found['kind']}")
+    return found
+
+
+def _checked(data: bytes, kind: FileKind, where: str) -> dict[str, Any]:
+    """A file that is whole, of whatever kind; `kind` is what it should be."""
     if not data:
         raise _damaged(where, kind, "it is empty")
     body = data[_BODY : -len(_END)]
@@ -137,33 +156,8 @@ def _opened(data: bytes, kind: FileKind, where: str) -> dict[str, Any]:
     if found["format"] != FORMAT:
         message = f"{where} is a file of format {found['format']}, this Muntin reads format {FORMAT}"
         raise DamageError(message, hint=OTHER_FORMAT)
-    if found["kind"] != kind:
-        raise _damaged(where, kind, f"it is not a {kind}, but a {found['kind']}")
     return found
 
 
 def _damaged(where: str, kind: FileKind, what: str) -> DamageError:
     return DamageError(f"{where} is damaged: {what}", hint=WHAT_TO_DO[kind])
-
-
-def write_atomically(target: Path, text: str) -> None:
-    """Write aside (a name that Spark's file sources skip), fsync, rename."""
-    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, target)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import overload
 
 from muntin.model import Settings, Stream, UsageError
 from muntin.spark.checkpoint.compatibility import VALUES, refusals
@@ -19,6 +20,7 @@ from muntin.spark.checkpoint.durable import (
     write_json,
     write_record,
 )
+from muntin.spark.store import Location, spark_half, store_of
 
 STATE_FORMAT = 10
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
@@ -128,15 +130,14 @@ def check_names(queries: Iterable[str]) -> None:
             raise UsageError(f"query {name!r} cannot be the name of a folder", hint="use letters and digits")
 
 
-def claim_checkpoint(checkpoint: Path, job: JobIdentity) -> str:
+def claim_checkpoint(checkpoint: Location, job: JobIdentity) -> str:
     """Bind a new checkpoint to a job, or check that it is this job's; returns the checkpoint's id."""
     file = _job_file(checkpoint)
-    if not file.exists():
-        if any((file.parent / name).exists() for name in ("commits", "plans")):
+    if not store_of(file).exists(file):
+        if any(_holds(file.parent / name) for name in ("commits", "plans")):
             raise MissingError(f"{file} is missing", hint="restore it from a back-up of this checkpoint")
-        if (checkpoint / "offsets").exists():
-            raise UsageError(f"{checkpoint} is the checkpoint of something else", hint="name another `checkpoint=`")
-        file.parent.mkdir(parents=True, exist_ok=True)
+        if _holds(place := spark_half(checkpoint) / "offsets"):
+            raise UsageError(f"{place.parent} is the checkpoint of something else", hint="name another `checkpoint=`")
         write_record(file, FileKind.JOB, job, uuid.uuid4().hex)
     stored = _read_job(file)
     if refused := refusals(stored, job):
@@ -147,19 +148,19 @@ def claim_checkpoint(checkpoint: Path, job: JobIdentity) -> str:
     return checkpoint_id(checkpoint)
 
 
-def begin(folder: Path, job: JobIdentity, checkpoint_id: str) -> None:
+def begin(folder: Location, job: JobIdentity, checkpoint_id: str) -> None:
     """Let a folder be a pipeline, with an id that its files bear already."""
     write_record(_job_file(folder), FileKind.JOB, job, checkpoint_id)
 
 
-def note_start(checkpoint: Path, job: JobIdentity) -> None:
+def note_start(checkpoint: Location, job: JobIdentity) -> None:
     """Remember the job as it is started now."""
     file = _job_file(checkpoint)
     if _read_job(file) != job:
         write_record(file, FileKind.JOB, job, checkpoint_id(checkpoint))
 
 
-def _read_job(file: Path) -> JobIdentity:
+def _read_job(file: Location) -> JobIdentity:
     """The identity in a file; refuses one of another format by its number."""
     content = read_json(file, FileKind.JOB)
     written = content.get("state_format", content.get("state format"))  # up to format 5 the key had a space
@@ -171,21 +172,34 @@ def _read_job(file: Path) -> JobIdentity:
     return as_record(content, FileKind.JOB, JobIdentity, str(file))
 
 
-def _job_file(folder: Path) -> Path:
+def _job_file(folder: Location) -> Location:
     return folder / FOLDER / "job.json"
 
 
-def checkpoint_id(folder: Path) -> str:
+def _is_claimed(folder: Location) -> bool:
+    return store_of(folder).exists(_job_file(folder))
+
+
+def _holds(folder: Location) -> bool:
+    """Whether there is a folder: in an object store, whether there is a file in it."""
+    return folder.exists() if isinstance(folder, Path) else bool(store_of(folder).files(folder))
+
+
+def checkpoint_id(folder: Location) -> str:
     """The id of a pipeline's folder, that of the job for the first."""
     return str(job_of(_job_file(folder), FileKind.JOB))
 
 
-def id_if_claimed(folder: Path) -> str | None:
+def id_if_claimed(folder: Location) -> str | None:
     """The id of a pipeline's folder; None for one that no job has claimed."""
-    return checkpoint_id(folder) if _job_file(folder).exists() else None
+    return checkpoint_id(folder) if _is_claimed(folder) else None
 
 
-def pipeline_folder(checkpoint: Path, number: int) -> Path:
+@overload
+def pipeline_folder(checkpoint: Path, number: int) -> Path: ...
+@overload
+def pipeline_folder(checkpoint: Location, number: int) -> Location: ...
+def pipeline_folder(checkpoint: Location, number: int) -> Location:
     """The folder of a pipeline, one of the streaming queries of a job: the first has the checkpoint itself."""
     return checkpoint if number == 0 else checkpoint / PIPELINES / f"{number:03d}"
 
@@ -195,40 +209,41 @@ def pipeline_prefix(number: int) -> str:
     return f"p{number:03d}-" if number else ""
 
 
-def pipeline_numbers(checkpoint: Path) -> list[int]:
+def pipeline_numbers(checkpoint: Location) -> list[int]:
     """The pipelines that a job has had."""
-    return [0, *sorted(int(p.name) for p in (checkpoint / PIPELINES).glob("*") if p.name.isdigit())]
+    place = checkpoint / PIPELINES
+    return [0, *sorted(int(name) for name in store_of(place).folders(place) if name.isdigit())]
 
 
-def retire(folder: Path) -> None:
+def retire(folder: Location) -> None:
     """Mark a pipeline as ended."""
     file = _job_file(folder)
     write_record(file, FileKind.JOB, replace(_read_job(file), streams={}), checkpoint_id(folder))
 
 
-def stored_job(checkpoint: Path) -> JobIdentity | None:
+def stored_job(checkpoint: Location) -> JobIdentity | None:
     """The identity that a checkpoint was made with, None for a new one."""
-    file = _job_file(checkpoint)
-    return _read_job(file) if file.exists() else None
+    return _read_job(_job_file(checkpoint)) if _is_claimed(checkpoint) else None
 
 
-def check_checkpoint(checkpoint: Path, job: JobIdentity) -> None:
+def check_checkpoint(checkpoint: Location, job: JobIdentity) -> None:
     """The same check without writing anything, for a checkpoint that exists."""
-    if any((checkpoint / name).exists() for name in (f"{FOLDER}/job.json", f"{FOLDER}/commits", "offsets")):
+    ours = checkpoint / FOLDER / "commits"
+    if _is_claimed(checkpoint) or _holds(ours) or _holds(spark_half(checkpoint) / "offsets"):
         claim_checkpoint(checkpoint, job)
 
 
-def check_output(output: Path, checkpoint_id: str) -> None:
+def check_output(output: Location, checkpoint_id: str) -> None:
     """Refuse an output folder that is bound to another checkpoint: two jobs must not mix their files."""
     owner = output / OWNER
-    if owner.exists() and job_of(owner, FileKind.OWNER) != checkpoint_id:
+    if store_of(owner).exists(owner) and job_of(owner, FileKind.OWNER) != checkpoint_id:
         message = f"{output} holds the output of another checkpoint, as its {OWNER} says"
         raise UsageError(message, hint="name another `output=`")
 
 
-def claim_output(output: Path, checkpoint_id: str) -> None:
+def claim_output(output: Location, checkpoint_id: str) -> None:
     """Bind an output folder to a checkpoint, or check that it is."""
     check_output(output, checkpoint_id)
-    if not (output / OWNER).exists():
-        output.mkdir(parents=True, exist_ok=True)
-        write_json(output / OWNER, FileKind.OWNER, {}, checkpoint_id)
+    owner = output / OWNER
+    if not store_of(owner).exists(owner):
+        write_json(owner, FileKind.OWNER, {}, checkpoint_id)

@@ -1,17 +1,16 @@
-"""At most one process runs on a checkpoint, and its Java with it."""
+"""At most one process runs on a checkpoint, and its Java with it: by a lock of the file system, or by a lease."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import time
 from pathlib import Path
 
 from muntin.model import MuntinError, UsageError
 from muntin.spark.checkpoint.identity import FOLDER
-
-ORPHAN_S = 60.0
-"""How long the Java process of a run that was killed may take to end."""
+from muntin.spark.checkpoint.lease import Lease
+from muntin.spark.checkpoint.processes import await_end, started
+from muntin.spark.store import Location
 
 
 class Lock:
@@ -23,8 +22,12 @@ class Lock:
 
     def __init__(self, checkpoint: Path, java: int | None = None):
         path = checkpoint / FOLDER / "lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(path, "a+")  # noqa: SIM115 (held as long as the run)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(path, "a+")  # noqa: SIM115 (held as long as the run)
+        except OSError as error:
+            hint = "run it as a user that may, or name another `checkpoint=`"
+            raise UsageError(f"cannot write to the checkpoint {checkpoint}: {error.strerror}", hint=hint) from error
         try:
             self._take(checkpoint, java)
         except MuntinError:
@@ -45,9 +48,9 @@ class Lock:
                 hint="stop it first, or name another `checkpoint=`",
             )
         if len(holder) == 3 and holder[1] != str(java):
-            _await_end(holder[1], holder[2], checkpoint)
+            await_end(holder[1], holder[2], str(checkpoint))
         self._file.truncate(0)
-        self._file.write(f"{os.getpid()} {java} {_started(str(java))}")
+        self._file.write(f"{os.getpid()} {java} {started(str(java))}")
         self._file.flush()
 
     def release(self) -> None:
@@ -56,22 +59,6 @@ class Lock:
             self._file.close()
 
 
-def _await_end(pid: str, started: str, checkpoint: Path) -> None:
-    until = time.monotonic() + ORPHAN_S
-    while _started(pid) == started:
-        if time.monotonic() > until:
-            raise MuntinError(
-                f"the Java process {pid} of a run that was killed still runs on {checkpoint}",
-                hint=f"end it with `kill -9 {pid}`",
-            )
-        time.sleep(0.05)
-
-
-def _started(pid: str) -> str:
-    """When a process of this machine began, in ticks since the machine did: empty where there is none, or no /proc."""
-    try:
-        stat = Path("/proc", pid, "stat").read_text()
-    except OSError:
-        return ""
-    state, *fields = stat.rpartition(")")[2].split()
-    return "" if state in "ZX" else fields[18]
+def take_checkpoint(checkpoint: Location, java: int | None = None) -> Lock | Lease:
+    """The right to run on a checkpoint, until it is released or the process ends."""
+    return Lock(checkpoint, java) if isinstance(checkpoint, Path) else Lease(checkpoint, java)

@@ -1,41 +1,45 @@
-"""Exactly once, by files alone: stage, write the manifest, rename.
-
-    OUTPUT/_staging/b<batch>-<unique>/...                   written by tasks, seen by nobody
-    CHECKPOINT/muntin/commits/<batch>.json                  the manifest: its rename is the commit point of a batch
-    OUTPUT/_muntin-b.json                                   the last micro-batch with output, for a later start
-    OUTPUT/<query>/b<batch>-<part>.<suffix>                 staged files, renamed as the manifest says
-
-Pipelines of a job share the output folder: what a further one writes has its number before the `b`.
-
-A crash before the manifest leaves staged files that the next start sweeps away; a crash after it is completed by the
-next start, or by the replay of the batch, whose own staged files are then discarded. Knows nothing of Spark.
-
-The mark of what was published last is written after the manifest and before the renames. So it is never older than a
-file beside it, and a checkpoint that knows of less than the mark is older than its output (`verify.py`).
-"""
+"""What a micro-batch has done, and the manifest that commits it (`commit_log.py` keeps them)."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from muntin.model import Destination
-from muntin.model.records import from_json, to_json
-from muntin.spark.checkpoint.durable import FileKind, read_json, write_json
-from muntin.spark.checkpoint.identity import id_if_claimed
+from muntin.model.records import LEFT_OUT
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport
 
-STAGING = "_staging"
-KEPT_MANIFESTS = 20
 SAMPLE = 1 << 14
 """Bytes at either end of a published file that its fingerprint is made of: a start looks at many files."""
+
+
+class Fingerprint(NamedTuple):
+    """Size and checksum of both ends of a file: enough to recognise one that was cut short or exchanged."""
+
+    size: int
+    checksum: int
+
+    @classmethod
+    def of(cls, file: Path) -> Fingerprint:
+        with file.open("rb") as opened:
+            head = opened.read(2 * SAMPLE)
+            size = opened.seek(0, os.SEEK_END)
+            if size <= 2 * SAMPLE:
+                return cls(size, zlib.crc32(head))
+            opened.seek(-SAMPLE, os.SEEK_END)
+            return cls(size, zlib.crc32(opened.read(), zlib.crc32(head[:SAMPLE])))
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Fingerprint:
+        """The same of a file that is still in memory."""
+        if len(data) <= 2 * SAMPLE:
+            return cls(len(data), zlib.crc32(data))
+        return cls(len(data), zlib.crc32(data[-SAMPLE:], zlib.crc32(data[:SAMPLE])))
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Staged:
     files: list[TableFile] = field(default_factory=list)
     into: Destination | None = None
     """Where they go that go not to the job's output."""
+    fingerprint: Fingerprint | None = field(default=None, metadata=LEFT_OUT)
+    """Of the file, where the driver would have to fetch it to know."""
 
 
 @dataclass
@@ -84,23 +90,6 @@ class BatchOutcome:
     reports: list[ShardReport] = field(default_factory=list)
     held: int = 0
     """Rows that one shard has delivered and another has not come to."""
-
-
-class Fingerprint(NamedTuple):
-    """Size and checksum of both ends of a file: enough to recognise one that was cut short or exchanged."""
-
-    size: int
-    checksum: int
-
-    @classmethod
-    def of(cls, file: Path) -> Fingerprint:
-        with file.open("rb") as opened:
-            head = opened.read(2 * SAMPLE)
-            size = opened.seek(0, os.SEEK_END)
-            if size <= 2 * SAMPLE:
-                return cls(size, zlib.crc32(head))
-            opened.seek(-SAMPLE, os.SEEK_END)
-            return cls(size, zlib.crc32(opened.read(), zlib.crc32(head[:SAMPLE])))
 
 
 @dataclass
@@ -139,102 +128,26 @@ class Manifest:
         """The plan that all shards have come to."""
         return min((report.epoch for report in self.reports.values()), default=self.left)
 
-
-class Publisher:
-    """The committed micro-batches of one checkpoint; `output` is None where they publish no files.
-
-    `prefix` begins the names of all files, so that several may publish into one output.
-    """
-
-    def __init__(self, checkpoint: Path, output: Path | None, prefix: str = ""):
-        self.folder = _commits(checkpoint)
-        self.job = id_if_claimed(checkpoint)
-        self.output = output
-        self.prefix = f"{prefix}b"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.last = last_manifest(checkpoint)
-
-    def recover(self) -> None:
-        """Complete the last commit and sweep away what was staged for none."""
-        self._complete(self.last)
-        if self.output is not None:
-            for left in (self.output / STAGING).glob(f"{self.prefix}*"):
-                shutil.rmtree(left, ignore_errors=True)
-
-    def is_committed(self, batch: int) -> bool:
-        return batch <= self.last.batch
-
-    def staging_folder(self, batch: int) -> Path:
-        """A fresh folder for the tasks of one attempt at a batch."""
-        assert self.output is not None
-        folder = self.output / STAGING / f"{self.prefix}{batch:010d}-{uuid.uuid4().hex[:12]}"
-        folder.mkdir(parents=True)
-        return folder
-
-    def publish(self, done: BatchOutcome) -> Manifest:
-        """Commit a micro-batch; one that is committed already stays as it is."""
-        if self.is_committed(done.batch):
-            self._complete(self.last)
-            return self.last
-        manifest = self._manifest(done)
-        write_json(self.folder / f"{done.batch:010d}.json", FileKind.MANIFEST, to_json(manifest), self.job)
-        self.last = manifest
-        self._complete(manifest)
-        self.forget(KEPT_MANIFESTS)
-        return manifest
-
-    def _manifest(self, done: BatchOutcome) -> Manifest:
-        last = self.last
-        renames = [(staged.path, self._target(done.batch, staged)) for staged in done.staged if staged.path is not None]
-        places = {target: source for source, target in renames} | {file: file for file in done.written}
-        files = {name: Fingerprint.of(self.output / place) for name, place in places.items()} if self.output else {}
+    def following(self, done: BatchOutcome, renames: list[tuple[str, str]], files: dict[str, Fingerprint]) -> Manifest:
+        """The manifest of the next micro-batch."""
         return Manifest(
             batch=done.batch,
             renames=renames,
             rows=dict(done.rows),
             dead_letters=dict(done.dead_letters),
-            total_rows=dict(Counter(last.total_rows) + done.rows),
-            total_dead_letters=dict(Counter(last.total_dead_letters) + done.dead_letters),
-            total_unmatched=dict(Counter(last.total_unmatched) + done.unmatched),
-            reports=_last_reports(last, done.reports),
+            total_rows=dict(Counter(self.total_rows) + done.rows),
+            total_dead_letters=dict(Counter(self.total_dead_letters) + done.dead_letters),
+            total_unmatched=dict(Counter(self.total_unmatched) + done.unmatched),
+            reports=_last_reports(self, done.reports),
             changes=_changes(done.reports),
-            left=max((report.epoch for report in done.reports if report.gone), default=last.left),
+            left=max((report.epoch for report in done.reports if report.gone), default=self.left),
             files=files,
-            published=done.batch if files else last.published,
-            published_before=last.published if files else last.published_before,
+            published=done.batch if files else self.published,
+            published_before=self.published if files else self.published_before,
             adopted=done.adopted,
-            tables=last.tables | dict.fromkeys(done.adopted, done.batch),
+            tables=self.tables | dict.fromkeys(done.adopted, done.batch),
             held=done.held,
         )
-
-    def _target(self, batch: int, staged: Staged) -> str:
-        return f"{staged.name}/{self.prefix}{batch:010d}-{staged.part:03d}{Path(staged.path or '').suffix}"
-
-    def oldest(self) -> Manifest | None:
-        """The oldest manifest that is kept, None as long as none has been removed."""
-        kept = _batches(self.folder)
-        return None if len(kept) < KEPT_MANIFESTS else _read(self.folder, kept[0], self.job)
-
-    def committed_at(self, batch: int) -> float:
-        """When a manifest that is kept was written, as a Unix time."""
-        return (self.folder / f"{batch:010d}.json").stat().st_mtime
-
-    def forget(self, kept: int) -> None:
-        """Remove all but the last manifests."""
-        for old in _batches(self.folder)[:-kept]:
-            (self.folder / f"{old:010d}.json").unlink(missing_ok=True)
-
-    def _complete(self, manifest: Manifest) -> None:
-        """Idempotent: a staged file that is gone was renamed before (and a reader may have taken it away since)."""
-        if self.output is None:
-            return
-        if manifest.published != published(self.output, self.prefix, self.job):
-            self.output.mkdir(parents=True, exist_ok=True)
-            write_json(mark_file(self.output, self.prefix), FileKind.PUBLISHED, manifest.published, self.job)
-        for source, target in manifest.renames:
-            if (self.output / source).exists():
-                os.makedirs((self.output / target).parent, exist_ok=True)
-                os.replace(self.output / source, self.output / target)
 
 
 def _last_reports(before: Manifest, reports: Iterable[ShardReport]) -> dict[str, ShardReport]:
@@ -248,46 +161,3 @@ def _changes(reports: Iterable[ShardReport]) -> dict[str, list[ShardChange]]:
     for change in (change for report in reports for change in report.changes):
         found.setdefault(str(change.epoch), []).append(change)
     return found
-
-
-def write_manifest(checkpoint: Path, manifest: Manifest, job: str) -> None:
-    """Commit a micro-batch of a job that publishes nothing."""
-    folder = _commits(checkpoint)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{manifest.batch:010d}.json"
-    write_json(file, FileKind.MANIFEST, to_json(manifest), job)
-
-
-def last_manifest(checkpoint: Path) -> Manifest:
-    """The last micro-batch that a checkpoint has committed; number -1 where there is none."""
-    return next(read_manifests(checkpoint), Manifest(-1))
-
-
-def read_manifests(checkpoint: Path) -> Iterator[Manifest]:
-    """The micro-batches that a checkpoint has committed, the last one first, as far as they are kept."""
-    job = id_if_claimed(checkpoint)
-    for batch in reversed(_batches(_commits(checkpoint))):
-        yield _read(_commits(checkpoint), batch, job)
-
-
-def mark_file(output: Path, prefix: str) -> Path:
-    """Where an output says which micro-batch was the last to publish files with a prefix."""
-    return output / f"_muntin-{prefix}.json"
-
-
-def published(output: Path, prefix: str, job: str | None) -> int:
-    """The last micro-batch that published files, as the output says; -1 where it says nothing."""
-    file = mark_file(output, prefix)
-    return int(read_json(file, FileKind.PUBLISHED, job)) if file.exists() else -1
-
-
-def _read(folder: Path, batch: int, job: str | None) -> Manifest:
-    return from_json(Manifest, read_json(folder / f"{batch:010d}.json", FileKind.MANIFEST, job))
-
-
-def _commits(checkpoint: Path) -> Path:
-    return checkpoint / "muntin" / "commits"
-
-
-def _batches(folder: Path) -> list[int]:
-    return sorted(int(p.stem) for p in folder.glob("*.json") if p.stem.isdigit())

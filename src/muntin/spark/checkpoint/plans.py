@@ -1,9 +1,8 @@
-"""The plans of a job over its life: one immutable file per epoch, that driver and workers read.
+"""The plans of a job over its life: one immutable file per epoch, that the driver reads and hands to its tasks.
 
     CHECKPOINT/muntin/plans/0000000003.json   strategy, chain, the joins with their cuts, the queries
 
-Queries stand there as they were understood, not as text: a worker that had to parse SQL in the middle of a micro-batch
-would take as long for that as for the micro-batch.
+Queries stand there as they were understood, not as text: what they mean stays the same whatever parses SQL later.
 
 Streams stand there as far as they may change: their columns, and how late and for how long things count.
 
@@ -17,14 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 from muntin.model import Expr, Field, JobSpec, Query, Schema, Side, Stream
 from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
 from muntin.spark.checkpoint.durable import FileKind, read_record, write_record
-from muntin.spark.checkpoint.identity import id_if_claimed
+from muntin.spark.checkpoint.identity import FOLDER, id_if_claimed
+from muntin.spark.store import Location, store_of
 
 
 @dataclass(frozen=True)
@@ -123,18 +123,27 @@ class StoredPlan:
 
 
 class PlanLog:
-    """The epochs of one checkpoint; `spec` has the streams that their queries are over."""
+    """The epochs of one checkpoint as they are found, and as they are written here; `spec` has the streams that their
+    queries are over."""
 
-    def __init__(self, checkpoint: Path, spec: JobSpec):
-        self.folder = checkpoint / "muntin" / "plans"
+    def __init__(self, checkpoint: Location, spec: JobSpec):
+        self.folder = checkpoint / FOLDER / "plans"
         self._checkpoint = checkpoint
         self._spec = replace(spec, queries={})
         self._read: dict[int, Epoch] = {}
         self._known: dict[tuple[str, str], Query] = {}
 
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return sorted(int(file.stem) for file in store_of(self.folder).files(self.folder) if file.stem.isdigit())
+
+    @cached_property
+    def _job(self) -> str | None:
+        return id_if_claimed(self._checkpoint)
+
     def numbers(self) -> list[int]:
-        """The epochs that are kept."""
-        return sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdigit())
+        """The epochs that are kept; listed once, since nobody but the one log of a run writes them."""
+        return list(self._numbers)
 
     def check(self, number: int) -> None:
         """Refuse a file that is not what was written, also where its streams are declared no more."""
@@ -145,12 +154,12 @@ class PlanLog:
         return max(self.numbers(), default=None)
 
     def write(self, epoch: Epoch) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         stored = StoredPlan.of(epoch)
-        write_record(self.file(epoch.number), FileKind.PLAN, stored, id_if_claimed(self._checkpoint))
+        write_record(self.file(epoch.number), FileKind.PLAN, stored, self._job)
         self._read[epoch.number] = epoch
+        self._numbers = sorted({*self._numbers, epoch.number})
 
-    def file(self, number: int) -> Path:
+    def file(self, number: int) -> Location:
         """Where an epoch is kept."""
         return self.folder / f"{number:010d}.json"
 
@@ -164,7 +173,8 @@ class PlanLog:
         for number in self.numbers():
             if 0 < number < before:
                 self._read.pop(number, None)
-                self.file(number).unlink(missing_ok=True)
+                store_of(self.folder).remove(self.file(number))
+                self._numbers.remove(number)
 
     def read(self, number: int) -> Epoch:
         """An epoch; each is read once, and each query made once, in a process."""
@@ -174,7 +184,7 @@ class PlanLog:
 
     def stored(self, number: int) -> StoredPlan:
         """An epoch as it is kept: it needs no streams."""
-        return read_record(self.file(number), FileKind.PLAN, StoredPlan, id_if_claimed(self._checkpoint))
+        return read_record(self.file(number), FileKind.PLAN, StoredPlan, self._job)
 
     def _epoch(self, number: int, stored: StoredPlan) -> Epoch:
         queries = {name: self._query(name, query) for name, query in stored.queries.items()}
@@ -209,24 +219,13 @@ def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]
     return Partition(tuple(predicates[n] for n, _ in stored), tuple(truth for _, truth in stored))
 
 
-def copy_plans(old: Path, new: Path, first: int, job: str) -> dict[int, bool]:
+def copy_plans(old: Location, new: Location, first: int, job: str) -> dict[int, bool]:
     """Let the plans of a checkpoint from one on be those of another, the `job`, from 0 on; of each join of the first,
     whether it has an equality."""
     source, target = PlanLog(old, JobSpec()), PlanLog(new, JobSpec())
-    target.folder.mkdir(parents=True, exist_ok=True)
     for number in source.numbers():
         if number >= first:
             plan = source.stored(number)
             write_record(target.file(number - first), FileKind.PLAN, plan, job)
     plan = source.stored(first)
     return {join.index: bool(plan.queries[join.queries[0]]["keys"]) for join in plan.joins}
-
-
-_LOGS: dict[str, PlanLog] = {}
-
-
-def plan_log(checkpoint: str, checkpoint_id: str, spec: JobSpec) -> PlanLog:
-    """The log of a checkpoint, one per process, so that what was read once stays read."""
-    if checkpoint_id not in _LOGS:
-        _LOGS[checkpoint_id] = PlanLog(Path(checkpoint), spec)
-    return _LOGS[checkpoint_id]

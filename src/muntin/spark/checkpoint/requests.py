@@ -14,15 +14,14 @@ import contextlib
 import dataclasses
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Literal
 
 from muntin.model import MuntinError
-from muntin.spark.checkpoint.durable import DamageError, FileKind, MissingError, read_record, sync_folder, write_record
+from muntin.spark.checkpoint.durable import DamageError, FileKind, MissingError, read_record, write_record
 from muntin.spark.checkpoint.identity import FOLDER
+from muntin.spark.store import Location, store_of
 
 REQUESTS, ANSWERS = "requests", "answers"
 KEPT_S = 24 * 3600
@@ -71,18 +70,16 @@ class Answer:
 # -- the client -------------------------------------------------------------------------------------------------------
 
 
-def submit(checkpoint: Path, sql: str) -> str:
+def submit(checkpoint: Location, sql: str) -> str:
     """Leave a request, behind all that wait; returns its id."""
-    folder = _made(checkpoint, REQUESTS)
-    _made(checkpoint, ANSWERS)
     _sweep(checkpoint)
     now = time.time_ns()
     request = Request(f"{max(now, _newest(checkpoint) + 1):020d}-{uuid.uuid4().hex}", sql, now / 1e9)
-    write_record(folder / f"{request.id}.json", FileKind.REQUEST, request)
+    write_record(_request_file(checkpoint, request.id), FileKind.REQUEST, request)
     return request.id
 
 
-def read_answer(checkpoint: Path, id: str) -> Answer | None:
+def read_answer(checkpoint: Location, id: str) -> Answer | None:
     """The answer so far; None where there is none yet. One that is damaged raises `DamageError`."""
     try:
         return read_record(_answer_file(checkpoint, id), FileKind.ANSWER, Answer)
@@ -90,18 +87,18 @@ def read_answer(checkpoint: Path, id: str) -> Answer | None:
         return None
 
 
-def forget(checkpoint: Path, id: str) -> None:
+def forget(checkpoint: Location, id: str) -> None:
     """Remove what the reader of a last answer needs no more."""
     _remove(_request_file(checkpoint, id))
     _remove(_answer_file(checkpoint, id))
 
 
-def waiting(checkpoint: Path) -> list[Request]:
+def waiting(checkpoint: Location) -> list[Request]:
     """The requests without an answer, in order. It changes nothing."""
-    return [r for file in _unanswered(checkpoint) if isinstance(r := _read(file), Request)]
+    return [r for file in _unanswered(checkpoint)[0] if isinstance(r := _read(file), Request)]
 
 
-def answers(checkpoint: Path) -> dict[str, Answer]:
+def answers(checkpoint: Location) -> dict[str, Answer]:
     """The answers that nobody has fetched, in the order of their requests; those that are damaged say nothing."""
     found: dict[str, Answer] = {}
     for file in _files(checkpoint, ANSWERS):
@@ -114,11 +111,14 @@ def answers(checkpoint: Path) -> dict[str, Answer]:
 # -- the job ---------------------------------------------------------------------------------------------------------
 
 
-def pending(checkpoint: Path) -> list[Request]:
+def pending(checkpoint: Location) -> list[Request]:
     """The requests to be carried out now, in order. Only the job calls this: it refuses those that cannot be read."""
-    _drop_answered(checkpoint)
     found = []
-    for file in _unanswered(checkpoint):
+    unanswered, left = _unanswered(checkpoint)
+    for file in left:
+        with contextlib.suppress(OSError):  # it has its answer and is not taken, removed or not
+            _remove(file)
+    for file in unanswered:
         read = _read(file)
         if isinstance(read, Request):
             found.append(read)
@@ -127,18 +127,17 @@ def pending(checkpoint: Path) -> list[Request]:
     return found
 
 
-def answer(checkpoint: Path, id: str, outcome: Answer) -> None:
+def answer(checkpoint: Location, id: str, outcome: Answer) -> None:
     """Say what has become of a request; the answer is durable when this returns."""
-    folder = _made(checkpoint, ANSWERS)
-    write_record(folder / f"{id}.json", FileKind.ANSWER, outcome)
+    write_record(_answer_file(checkpoint, id), FileKind.ANSWER, outcome)
 
 
-def finish(checkpoint: Path, id: str) -> None:
+def finish(checkpoint: Location, id: str) -> None:
     """Remove a request that has been answered for good or will be carried out."""
     _remove(_request_file(checkpoint, id))
 
 
-def _refuse(checkpoint: Path, id: str, damage: MuntinError) -> None:
+def _refuse(checkpoint: Location, id: str, damage: MuntinError) -> None:
     """Answer a request that cannot be read; where not even this can be written, it stays for the next time."""
     try:
         answer(checkpoint, id, Answer.refusal(damage))
@@ -147,47 +146,31 @@ def _refuse(checkpoint: Path, id: str, damage: MuntinError) -> None:
         return
 
 
-def _drop_answered(checkpoint: Path) -> None:
-    """Remove requests whose process died between answering and removing them."""
-    for file in _files(checkpoint, REQUESTS):
-        if _answer_file(checkpoint, file.stem).exists():
-            try:
-                _remove(file)
-            except OSError:  # it has its answer and is not taken, removed or not
-                continue
-
-
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def _request_file(checkpoint: Path, id: str) -> Path:
+def _request_file(checkpoint: Location, id: str) -> Location:
     return checkpoint / FOLDER / REQUESTS / f"{id}.json"
 
 
-def _answer_file(checkpoint: Path, id: str) -> Path:
+def _answer_file(checkpoint: Location, id: str) -> Location:
     return checkpoint / FOLDER / ANSWERS / f"{id}.json"
 
 
-def _made(checkpoint: Path, name: str) -> Path:
-    """One of the folders, durable before anything is put into it."""
+def _files(checkpoint: Location, name: str) -> list[Location]:
+    """The whole files of a folder, by name."""
     folder = checkpoint / FOLDER / name
-    if not folder.is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        sync_folder(folder.parent)
-    return folder
+    return [file for file in store_of(folder).files(folder) if file.name.endswith(".json")]
 
 
-def _files(checkpoint: Path, name: str) -> list[Path]:
-    """The whole files of a folder, by name; those being written begin with a dot."""
-    found = (checkpoint / FOLDER / name).glob("*.json")
-    return sorted(file for file in found if not file.name.startswith(".") and file.is_file())
+def _unanswered(checkpoint: Location) -> tuple[list[Location], list[Location]]:
+    """The requests that nobody has answered, and those that have their answer: their process died before they went."""
+    asked = _files(checkpoint, REQUESTS)
+    answered = {file.stem for file in _files(checkpoint, ANSWERS)} if asked else set()
+    return [f for f in asked if f.stem not in answered], [f for f in asked if f.stem in answered]
 
 
-def _unanswered(checkpoint: Path) -> Iterator[Path]:
-    return (f for f in _files(checkpoint, REQUESTS) if not _answer_file(checkpoint, f.stem).exists())
-
-
-def _read(file: Path) -> Request | MuntinError | None:
+def _read(file: Location) -> Request | MuntinError | None:
     """A request, or what is wrong with it; None where it has vanished, or cannot be read just now."""
     try:
         return dataclasses.replace(read_record(file, FileKind.REQUEST, Request), id=file.stem)
@@ -199,27 +182,26 @@ def _read(file: Path) -> Request | MuntinError | None:
         return damage
 
 
-def _newest(checkpoint: Path) -> int:
+def _newest(checkpoint: Location) -> int:
     """The time in the name of the last request that waits: the clock may have been set back since."""
     times = (file.name.split("-")[0] for file in _files(checkpoint, REQUESTS))
     return max((int(t) for t in times if len(t) == 20 and t.isdecimal()), default=0)
 
 
-def _sweep(checkpoint: Path) -> None:
+def _sweep(checkpoint: Location) -> None:
     """Remove answers that nobody fetched; those that still bar a request from being taken again stay."""
     oldest = time.time() - KEPT_S
     for file in _files(checkpoint, ANSWERS):
         try:
-            if file.stat().st_mtime < oldest and not _request_file(checkpoint, file.stem).exists():
-                file.unlink(missing_ok=True)
+            if store_of(file).written_at(file) < oldest and not _exists(_request_file(checkpoint, file.stem)):
+                _remove(file)
         except OSError:  # gone already, or another user's
             continue
 
 
-def _remove(file: Path) -> None:
-    """Remove a file so that it stays removed."""
-    try:
-        file.unlink()
-    except FileNotFoundError:
-        return
-    sync_folder(file.parent)
+def _exists(file: Location) -> bool:
+    return store_of(file).exists(file)
+
+
+def _remove(file: Location) -> None:
+    store_of(file).remove(file)

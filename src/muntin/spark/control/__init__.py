@@ -17,11 +17,11 @@ from muntin.spark.control.measured_traffic import (
     Reports,
     expected_load,
     knowledge_of,
+    measured_by,
     plan_for,
     reports_of,
     strategy_of,
     streams_per_pipeline,
-    traffic_of_pipeline,
 )
 from muntin.spark.control.pacing import Pacing
 from muntin.spark.control.routing import (
@@ -56,12 +56,12 @@ __all__ = [
     "keep_constants",
     "knowledge_of",
     "load_constants",
+    "measured_by",
     "plan_for",
     "query_differences",
     "refuse_history",
     "reports_of",
     "strategy_of",
     "streams_per_pipeline",
-    "traffic_of_pipeline",
     "with_pending_changes",
 ]

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from muntin.core.arrivals import is_event_time
 from muntin.model import Change, JobSpec, MuntinError, Query
@@ -22,6 +21,7 @@ from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, ShardChange, requests
 from muntin.spark.control import control_stream
 from muntin.spark.control.advice import advice_about
+from muntin.spark.store import Location
 
 KINDS = {"add": "added", "replace": "replaced", "drop": "dropped"}
 KEEP = "the next start goes by the job file: put the query into it too"
@@ -53,8 +53,8 @@ class Changes:
 
     def __init__(
         self,
-        folder: Path,
-        mailbox: Path,
+        folder: Location,
+        mailbox: Location,
         spec: JobSpec,
         log: PlanLog,
         knowledge: Callable[[], Knowledge],
@@ -202,11 +202,11 @@ class Changes:
                 self._answer(self.log.read(number), _in_force(answer, manifest.changes.get(str(number), [])))
         self.has_ended = not self.plan.queries and (self.log.latest() or 0) <= manifest.epoch
 
-    def forget(self, oldest: Manifest, committed: float) -> None:
-        """Remove what no replay can need, given the oldest commit that is kept, and when it was made: the next
-        micro-batch has taken all messages sent before."""
-        self.log.forget(oldest.epoch - 1)
-        control_stream.forget(self.folder, committed)
+    def forget(self, epoch: int, message: int) -> None:
+        """Remove what no replay can need, given the epoch of a commit long ago, and the last message before it: the
+        next micro-batch has taken that."""
+        self.log.forget(epoch - 1)
+        control_stream.forget(self.folder, message)
 
     def wait(self, number: int, alive: Callable[[], bool]) -> Answer:
         """The answer once an epoch is in force, or cannot be; as it stands if the run ends before."""

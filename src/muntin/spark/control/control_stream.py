@@ -6,7 +6,6 @@ number as `sequence`, the `type` of the message, and the fields of the dataclass
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,15 +19,16 @@ from muntin.model.records import to_json
 from muntin.plan.cost import Constants
 from muntin.spark.checkpoint import (
     FileKind,
+    Manifest,
     as_record,
     from_line,
     id_if_claimed,
     read_json,
-    read_manifests,
     write_json,
 )
-from muntin.spark.exchange import FrameKind, Topology, encode
+from muntin.spark.exchange import FrameKind, Topology, briefing, encode
 from muntin.spark.ingest import Packed, as_batches
+from muntin.spark.store import Location, spark_half, store_of
 
 FOLDER = "control"
 NAME = "_control"
@@ -110,34 +110,29 @@ def copies(topology: Topology, lines: list[str]) -> Iterator[Packed]:
         message, epoch = _message(header, where), topology.latest()
         if isinstance(message, PlanMessage):
             epoch = message.epoch
-            if topology.checkpoint is not None:
-                header["seen"] = to_json(seen_before(Path(topology.checkpoint), epoch))
+            header["seen"] = to_json(briefing().reached)
         frame = encode(FrameKind.CONTROL, header)
         for group in topology.groups({max(0, epoch - 1), epoch}):
             yield group, frame
 
 
-def seen_before(checkpoint: Path, epoch: int) -> list[StreamsReached]:
-    """How far the streams of each join had come when an epoch began, for joins that begin with it: what is late for
-    others is late for them. The last commit says so, unless it is that of this very micro-batch, a replay then."""
-    for manifest in read_manifests(checkpoint):
-        reports = [report for report in manifest.reports.values() if report.epoch < epoch]
-        if len(reports) == len(manifest.reports):
-            joins = {r.join: r for r in reports}.values()
-            return [StreamsReached(r.streams, r.max_ts, r.frontiers) for r in joins]
-    return []
+def streams_reached(manifest: Manifest) -> tuple[StreamsReached, ...]:
+    """How far the streams of each join have come with a commit, for joins that begin after it: what is late for others
+    is late for them."""
+    joins = {report.join: report for report in manifest.reports.values()}.values()
+    return tuple(StreamsReached(report.streams, report.max_ts, report.frontiers) for report in joins)
 
 
-def folder(checkpoint: Path) -> Path:
-    return checkpoint / FOLDER
+def folder(checkpoint: Location) -> Location:
+    return spark_half(checkpoint) / FOLDER
 
 
-def messages(checkpoint: Path) -> list[Message]:
+def messages(checkpoint: Location) -> list[Message]:
     """All messages sent so far, in order; none where there is no control stream."""
     return [_read(checkpoint, file) for file in _files(checkpoint)]
 
 
-def _read(checkpoint: Path, file: Path) -> Message:
+def _read(checkpoint: Location, file: Location) -> Message:
     return _message(read_json(file, FileKind.CONTROL, id_if_claimed(checkpoint)), str(file))
 
 
@@ -145,39 +140,48 @@ def _message(content: dict[str, Any], where: str) -> Message:
     return as_record(content, FileKind.CONTROL, TYPES[content["type"]], where)
 
 
-def _files(checkpoint: Path) -> list[Path]:
-    return sorted(p for p in folder(checkpoint).glob("*.json") if not p.name.startswith((".", "_")))
+def _files(checkpoint: Location) -> list[Location]:
+    place = folder(checkpoint)
+    return [file for file in store_of(place).files(place) if file.name.endswith(".json") and file.name[0] != "_"]
 
 
-def send(checkpoint: Path, message: Message) -> None:
+def send(checkpoint: Location, message: Message) -> None:
     """Append a message; it gets the next sequence number."""
     with _SENDING:
-        sequence = max((int(p.stem) for p in _files(checkpoint)), default=0) + 1
+        sequence = last_number(checkpoint) + 1
         name = next(name for name, made in TYPES.items() if isinstance(message, made))
         content = {"sequence": sequence, "type": name, **to_json(message)}
         target = folder(checkpoint) / f"{sequence:010d}.json"
         write_json(target, FileKind.CONTROL, content, id_if_claimed(checkpoint))
 
 
-def forget(checkpoint: Path, before: float) -> None:
-    """Remove the messages sent before a time. An `end` stays, since a start looks for it, and the last one, since the
+def last_number(checkpoint: Location) -> int:
+    """The number of the last message; 0 where there is none."""
+    return max((int(file.stem) for file in _files(checkpoint)), default=0)
+
+
+def forget(checkpoint: Location, last: int) -> None:
+    """Remove the messages up to a number. An `end` stays, since a start looks for it, and the very last one, since the
     next one's number follows from it."""
     with _SENDING:
         for file in _files(checkpoint)[:-1]:
-            if file.stat().st_mtime < before and not isinstance(_read(checkpoint, file), EndMessage):
-                file.unlink()
+            if int(file.stem) <= last and not isinstance(_read(checkpoint, file), EndMessage):
+                store_of(file).remove(file)
 
 
-def sent_epochs(checkpoint: Path) -> list[int]:
+def sent_epochs(checkpoint: Location) -> list[int]:
     """The epochs that messages name."""
     return [message.epoch for message in messages(checkpoint) if isinstance(message, PlanMessage)]
 
 
-def is_ended(checkpoint: Path) -> bool:
+def is_ended(checkpoint: Location) -> bool:
     """Whether an `end` was sent, processed or not."""
     return any(isinstance(message, EndMessage) for message in messages(checkpoint))
 
 
-def make_folder(checkpoint: Path) -> Path:
-    os.makedirs(folder(checkpoint), exist_ok=True)
-    return folder(checkpoint)
+def make_folder(checkpoint: Location) -> Location:
+    """The folder, there for Spark to look into where there are folders."""
+    place = folder(checkpoint)
+    if isinstance(place, Path):
+        place.mkdir(parents=True, exist_ok=True)
+    return place

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,14 @@ from muntin.spark.checkpoint import (
     stored_job,
 )
 from muntin.spark.control.calibration import load_constants
+from muntin.spark.store import Location
 
 SECOND_US = 1_000_000
 Reports = Sequence[ShardReport]
 """The last reports of the shards of one join."""
 
 
-def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
+def plan_for(spec: JobSpec, checkpoint: Location | None) -> Plan:
     """The plan of a job. On a checkpoint, the strategy of its last run, where the job leaves that open, and the chains
     that suit what came since."""
     settled = strategy_of(checkpoint) if checkpoint else None
@@ -44,7 +44,7 @@ def plan_for(spec: JobSpec, checkpoint: Path | None) -> Plan:
     return make_plan(with_strategy(spec, settled), knowledge_of(spec, checkpoint))
 
 
-def strategy_of(checkpoint: Path) -> str | None:
+def strategy_of(checkpoint: Location) -> str | None:
     """The strategy of the last run on a checkpoint; None for a new one."""
     stored = [stored_job(pipeline_folder(checkpoint, number)) for number in pipeline_numbers(checkpoint)]
     known = [job for job in stored if job is not None]
@@ -57,27 +57,26 @@ def with_strategy(spec: JobSpec, strategy: str) -> JobSpec:
     return spec if settings.strategy != AUTO else replace(spec, settings=replace(settings, strategy=strategy))
 
 
-def knowledge_of(spec: JobSpec, checkpoint: Path) -> Knowledge:
+def knowledge_of(spec: JobSpec, checkpoint: Location) -> Knowledge:
     """What a job that has run on a checkpoint has measured."""
     found: dict[Any, Traffic] = {}
     for number in pipeline_numbers(checkpoint):
         folder = pipeline_folder(checkpoint, number)
-        found |= traffic_of_pipeline(folder, PlanLog(folder, spec), spec)
+        stored, log = stored_job(folder), PlanLog(folder, spec)
+        goes_on = stored is not None and not stored.is_over and set(stored.streams) <= set(spec.streams)
+        found |= measured_by(log, last_manifest(folder)) if goes_on and log.latest() is not None else {}
     return Knowledge(measured=found, constants=load_constants(checkpoint) or DEFAULT)
 
 
-def streams_per_pipeline(checkpoint: Path) -> list[list[str]]:
+def streams_per_pipeline(checkpoint: Location) -> list[list[str]]:
     """The streams that each live pipeline of a job reads."""
     stored = [stored_job(pipeline_folder(checkpoint, number)) for number in pipeline_numbers(checkpoint)]
     return [list(job.streams) for job in stored if job is not None and not job.is_over]
 
 
-def traffic_of_pipeline(folder: Path, log: PlanLog, spec: JobSpec) -> dict[Any, Traffic]:
-    """The traffic that the joins of one pipeline have measured, by what their queries have in common."""
-    stored, found = stored_job(folder), dict[Any, Traffic]()
-    if stored is None or stored.is_over or log.latest() is None or not set(stored.streams) <= set(spec.streams):
-        return found
-    last = last_manifest(folder)
+def measured_by(log: PlanLog, last: Manifest) -> dict[Any, Traffic]:
+    """The traffic that the joins of one pipeline have measured up to a commit, by what their queries have in common."""
+    found: dict[Any, Traffic] = {}
     for join in log.read(last.epoch).plan.joins:
         traffic = measured_traffic(join, reports_of(join, last))
         if traffic is not None and join.partitions == (None, None):

@@ -11,12 +11,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 
 from muntin.model import Settings, UsageError
 from muntin.plan.cost import Constants
 from muntin.spark.checkpoint import Manifest, ShardReport
 from muntin.spark.control import control_stream
+from muntin.spark.store import Location
 
 SECOND_NS = 1_000_000_000
 CHANGED = 1.5
@@ -30,7 +30,7 @@ class Pacing:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Location,
         settings: Settings,
         constants: Constants,
         endless: bool,

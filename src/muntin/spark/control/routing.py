@@ -7,13 +7,14 @@ per source. So a query goes to the first pipeline that reads both of its streams
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from muntin.model import Change, JobSpec, MuntinError, Query, UsageError
 from muntin.spark.checkpoint import Answer, Epoch, check_names, requests
 from muntin.spark.control.changes import ChangeRequest, Changes, Tell, is_same
+from muntin.spark.store import Location, store_of
 
 Begin = Callable[[JobSpec, Collection[str], ChangeRequest], Changes]
 """Starts a pipeline for the queries of a spec, given the streams whose late rows others report, and the request."""
@@ -32,7 +33,7 @@ class QueryRouter:
 
     def __init__(
         self,
-        checkpoint: Path,
+        checkpoint: Location,
         spec: JobSpec,
         begin: Begin,
         check: Callable[[Query], None],
@@ -47,6 +48,7 @@ class QueryRouter:
         self._begin = begin
         self._lock = lock
         self._tell = tell
+        self._polled = 0.0
 
     # -- at the start of a run ------------------------------------------------------------------------------------
 
@@ -63,8 +65,14 @@ class QueryRouter:
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
+    def poll_in_time(self) -> None:
+        """Carry them out, unless the storage was asked for them just now."""
+        if time.monotonic() - self._polled >= store_of(self.checkpoint).patience_s:
+            self.poll()
+
     def poll(self) -> None:
         """Carry out the requests in the mailbox."""
+        self._polled = time.monotonic()
         for request in requests.pending(self.checkpoint):
             try:
                 self.submit(request.sql, request.id)

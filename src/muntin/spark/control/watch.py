@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from muntin.core.arrivals import FOREVER
 from muntin.model import Settings, Side, Stream
@@ -18,6 +17,7 @@ from muntin.plan import Plan, SharedJoin
 from muntin.plan.orderings import ORDERINGS, Decision, Monitor, Ordering, Switching, must_wait, ordering_in_force
 from muntin.spark.checkpoint import Manifest, ShardReport
 from muntin.spark.control import control_stream
+from muntin.spark.store import Location
 
 SECOND_US = 1_000_000
 SWITCHES = 20
@@ -125,7 +125,7 @@ def _apart_s(report: ShardReport) -> float:
 class Watch:
     """Silence and orderings of one pipeline; only in an endless run, since others read no messages on their way."""
 
-    def __init__(self, folder: Path, streams: Iterable[Stream], settings: Settings, endless: bool):
+    def __init__(self, folder: Location, streams: Iterable[Stream], settings: Settings, endless: bool):
         self._folder = folder
         self._endless = endless
         self._chooses = endless and ORDERINGS[settings.ordering].adapts
@@ -155,10 +155,10 @@ class Watch:
             send_idle(self._folder, streams)
 
 
-def send_idle(checkpoint: Path, streams: list[str]) -> None:
+def send_idle(checkpoint: Location, streams: list[str]) -> None:
     control_stream.send(checkpoint, control_stream.IdleMessage(streams))
 
 
-def send_ordering(checkpoint: Path, join: int, ordering: Ordering) -> None:
+def send_ordering(checkpoint: Location, join: int, ordering: Ordering) -> None:
     message = control_stream.OrderingMessage(join, filter_order=ordering.joins_ahead())
     control_stream.send(checkpoint, message)

@@ -1,11 +1,12 @@
 """What crosses between processes.
 
 `frames` packs and checks everything binary. `partitions` finds group ids that Spark's hash sends where we want them.
-`Topology` is what every task of a job must know: plans, shards, policies. `BUILD` says which Muntin this is, `Address`
-where the driver listens.
+`Topology` is what every task of a job must know: plans, shards, policies. `Briefing` is what it is told beside that for
+one micro-batch. `BUILD` says which Muntin this is, `Address` where the driver listens.
 """
 
 from muntin.spark.exchange.address import Address
+from muntin.spark.exchange.briefing import Briefing, briefing
 from muntin.spark.exchange.build import BUILD, PACKAGE
 from muntin.spark.exchange.frames import Frame, FrameError, FrameKind, decode, encode
 from muntin.spark.exchange.partitions import group_id, partition_id, place_of
@@ -15,10 +16,12 @@ __all__ = [
     "BUILD",
     "PACKAGE",
     "Address",
+    "Briefing",
     "Frame",
     "FrameError",
     "FrameKind",
     "Topology",
+    "briefing",
     "decode",
     "encode",
     "group_id",

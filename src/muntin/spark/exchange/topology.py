@@ -9,10 +9,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 
 from muntin.core.policy import DEFAULT_POLICY, Policy
-from muntin.model import JobSpec, Side, Stream
+from muntin.model import MuntinError, Side, Stream
 from muntin.plan import Plan, SharedJoin
-from muntin.spark.checkpoint import Epoch, plan_log
+from muntin.spark.checkpoint import Epoch
 from muntin.spark.exchange.address import Address
+from muntin.spark.exchange.briefing import briefing
 from muntin.spark.exchange.build import BUILD, PLACE, refuse_other_build
 from muntin.spark.exchange.partitions import group_id
 
@@ -21,7 +22,8 @@ from muntin.spark.exchange.partitions import group_id
 class Topology:
     """One operator per (join, shard). `checkpoint_id` tells the jobs of one worker process apart.
 
-    `plan` is that of epoch 0; with a `checkpoint`, later epochs are found there.
+    `plan` is that of epoch 0, `epochs` are later ones that a shard may be at; what comes while the streaming query
+    runs is in the briefing of each micro-batch.
 
     It goes to the workers with every task, so it is packed once, and unpacked once in each of them: with a thousand
     queries that takes a tenth of a second, and Spark runs no stateful operator that takes more than a megabyte.
@@ -32,8 +34,7 @@ class Topology:
     global_order: bool
     checkpoint_id: str
     policy: Policy = DEFAULT_POLICY
-    checkpoint: str | None = None
-    spec: JobSpec | None = None
+    epochs: tuple[Epoch, ...] = ()
     counting: bool = False
     """Results are counted where they are found and go no further."""
     hub: Address | None = None
@@ -49,15 +50,17 @@ class Topology:
         return zlib.compress(pickle.dumps(tuple(getattr(self, field.name) for field in fields(self))))
 
     def epoch(self, number: int) -> Epoch:
-        if number == 0 or self.checkpoint is None or self.spec is None:
+        """A plan by its number: epoch 0, one of those that the job began this run with, or one of the briefing."""
+        if number == 0:
             return Epoch(0, self.plan)
-        return plan_log(self.checkpoint, self.checkpoint_id, self.spec).read(number)
+        known = {epoch.number: epoch for epoch in (*self.epochs, *briefing().epochs)}
+        if number not in known:
+            raise MuntinError(f"a task was not told of plan {number}, only of {sorted(known)}")
+        return known[number]
 
     def latest(self) -> int:
-        """The last epoch, whether or not it is in force yet."""
-        if self.checkpoint is None or self.spec is None:
-            return 0
-        return plan_log(self.checkpoint, self.checkpoint_id, self.spec).latest() or 0
+        """The last epoch that a task knows of, whether or not it is in force yet."""
+        return max((epoch.number for epoch in (*self.epochs, *briefing().epochs)), default=0)
 
     def group(self, index: int, shard: int) -> int:
         """The key of one shard of the join with this number."""

@@ -17,7 +17,7 @@ from muntin.spark.run.picture import ChangePreview, StoredPicture
 from muntin.spark.run.rescaling import Rescaled, rescale
 from muntin.spark.run.run import Run
 from muntin.spark.run.sharing import Sharing, predicted_apart
-from muntin.spark.run.status import JobStatus, is_alive, read_status, status_file, status_now
+from muntin.spark.run.status import JobStatus, is_alive, is_driven, read_status, status_file, status_now
 from muntin.spark.run.stored import check_change, spec_of
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "client",
     "history_file",
     "is_alive",
+    "is_driven",
     "marks_between",
     "predicted_apart",
     "read_history",

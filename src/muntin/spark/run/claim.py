@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from muntin.model import JobSpec, Settings, Stream, UsageError
 from muntin.plan import Plan, redivides
-from muntin.spark.checkpoint import JobIdentity, changed_rules, differences, identity, last_manifest, stored_job
+from muntin.spark.checkpoint import (
+    JobIdentity,
+    changed_rules,
+    differences,
+    identity,
+    last_manifest,
+    remember_spark_half,
+    stored_job,
+)
 from muntin.spark.ingest import sources
 from muntin.spark.run import verify
 from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.verify_objects import take_objects
+from muntin.spark.store import Location, spark_half
 
 
 @dataclass(frozen=True)
@@ -48,9 +57,12 @@ class CheckpointClaim:
         """Bind checkpoint and output to the job, and refuse what is damaged or not of one moment; warnings, one line
         each. With `truncate_output` what is newer than the checkpoint is removed from the output."""
         checkpoint, output = self.place.checkpoint, self.place.sink.folder
+        remember_spark_half(checkpoint)
         checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
         self.place.sink.belongs_to(checkpoint_id)
         verify.verify_checkpoint(checkpoint)
+        if self.place.sink.objects is not None:
+            return take_objects(checkpoint, self.place.sink.objects, checkpoint_id, truncate_output)
         if output is None:
             return []
         identity.check_output(output, checkpoint_id)
@@ -60,7 +72,7 @@ class CheckpointClaim:
         identity.claim_output(output, checkpoint_id)
         return warnings
 
-    def go_on(self, folder: Path) -> list[str]:
+    def go_on(self, folder: Location) -> list[str]:
         """Claim a pipeline that has begun for the job as it is now; what is otherwise than before, one line each."""
         stored = stored_job(folder)
         assert stored is not None
@@ -71,10 +83,10 @@ class CheckpointClaim:
         return differences(stored, wanted) + changed_rules(stored, wanted)
 
 
-def _refuse_other_rules(folder: Path, stored: JobIdentity, wanted: JobIdentity) -> None:
+def _refuse_other_rules(folder: Location, stored: JobIdentity, wanted: JobIdentity) -> None:
     """Refuse other rules for a micro-batch that was published and that Spark runs once more: its rows have gone where
     the rules of before sent them. Any other micro-batch goes by the new ones."""
-    batch, done = last_manifest(folder).batch, verify.last_number(folder / "commits")
+    batch, done = last_manifest(folder).batch, verify.last_number(spark_half(folder) / "commits")
     changed = changed_rules(stored, wanted)
     if batch > done and changed:
         raise UsageError(

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from muntin.model import UsageError
 from muntin.spark.checkpoint import Answer, identity, requests
 from muntin.spark.run.status import read_status, status_file
 from muntin.spark.run.stored import check_change
+from muntin.spark.store import Location, store_of
 
 CREATE = re.compile(r"(?>\s+|--[^\n]*|/\*.*?\*/)*+CREATE\s+(OR\s+REPLACE\s+)?QUERY\b", re.IGNORECASE | re.DOTALL)
 """How a text begins that may be a new query; comments may come first."""
@@ -48,23 +48,27 @@ def dropping(name: str) -> str:
     return f"DROP QUERY {name};"
 
 
-def send(checkpoint: Path, sql: str, now: bool = False) -> SentChange:
+def send(checkpoint: Location, sql: str, now: bool = False) -> SentChange:
     """Leave a statement for the job. One for a job that does not run is checked here, as the next run would."""
     running = job_status(checkpoint)["state"] == "running"
     if now and not running:
         raise UsageError(f"the job of {checkpoint} is not running", hint="leave out --now to let the change wait")
-    begun = status_file(checkpoint).exists()
+    begun = _exists(status_file(checkpoint))
     warnings = check_change(checkpoint, sql) if begun and not running else []
     return SentChange(requests.submit(checkpoint, sql), running, warnings)
 
 
-def job_status(checkpoint: Path) -> dict[str, Any]:
+def job_status(checkpoint: Location) -> dict[str, Any]:
     """The status of a job; one that has not begun to count has no queries yet."""
-    if status_file(checkpoint).exists():
+    if _exists(status_file(checkpoint)):
         return read_status(checkpoint)
-    if not (checkpoint / identity.FOLDER / "job.json").exists():
+    if not _exists(checkpoint / identity.FOLDER / "job.json"):
         raise UsageError(f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run")
     return {"state": "not begun", "queries": {}}
+
+
+def _exists(file: Location) -> bool:
+    return store_of(file).exists(file)
 
 
 # -- in words ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import Stream
@@ -17,6 +16,7 @@ from muntin.spark.control import control_stream
 from muntin.spark.exchange import Topology
 from muntin.spark.ingest import packing
 from muntin.spark.shard import processor
+from muntin.spark.store import Location, for_spark, spark_half
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ IDLE_POLL = "200 milliseconds"
 
 
 def build(
-    spark: SparkSession, topology: Topology, sources: Sequence[tuple[Stream, DataFrame]], checkpoint: Path
+    spark: SparkSession, topology: Topology, sources: Sequence[tuple[Stream, DataFrame]], checkpoint: Location
 ) -> DataFrame:
     """From the streams and their rows, always in the same order, to the frames for the sink."""
     packed = [
@@ -35,7 +35,7 @@ def build(
         for stream, frame in sources
     ]
     folder = control_stream.make_folder(checkpoint)
-    messages = spark.readStream.format("text").load(str(folder))
+    messages = spark.readStream.format("text").load(for_spark(folder))
     packed.append(messages.mapInArrow(control_stream.ControlIngest(topology).run, packing.DDL))
     joined = (
         reduce(lambda a, b: a.union(b), packed)
@@ -56,9 +56,9 @@ def _clocked(frame: DataFrame, topology: Topology) -> DataFrame:
 
 
 def start(
-    frame: DataFrame, write: Callable[[Any, int], None], checkpoint: Path, name: str, available_now: bool
+    frame: DataFrame, write: Callable[[Any, int], None], checkpoint: Location, name: str, available_now: bool
 ) -> StreamingQuery:
     writer = frame.writeStream.foreachBatch(write).outputMode("append").queryName(name)
-    writer = writer.option("checkpointLocation", str(checkpoint))
+    writer = writer.option("checkpointLocation", for_spark(spark_half(checkpoint)))
     triggered = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=IDLE_POLL)
     return triggered.start()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from muntin.model import UsageError
 from muntin.spark.checkpoint import identity, last_manifest, stored_job
 from muntin.spark.control import control_stream
 from muntin.spark.ingest import dead_letters
 from muntin.spark.run.verify import last_number
+from muntin.spark.store import Location, spark_half
 
 
-def refuse_ended(checkpoint: Path, mode: str) -> None:
+def refuse_ended(checkpoint: Location, mode: str) -> None:
     """Refuse a checkpoint whose streams have ended: every further row would be a dead letter.
 
     A bounded run that was interrupted while it ended them can only be brought to its end.
@@ -32,14 +31,15 @@ def refuse_ended(checkpoint: Path, mode: str) -> None:
         )
 
 
-def _live_pipelines(checkpoint: Path) -> list[Path]:
+def _live_pipelines(checkpoint: Location) -> list[Location]:
     folders = [identity.pipeline_folder(checkpoint, number) for number in identity.pipeline_numbers(checkpoint)]
     return [folder for folder in folders if (stored := stored_job(folder)) is not None and not stored.is_over]
 
 
-def _has_taken_end(folder: Path) -> bool:
+def _has_taken_end(folder: Location) -> bool:
     """Whether the end is in force, and nothing of its micro-batch is left to do."""
     reports = [report for report in last_manifest(folder).reports.values() if not report.gone]
     frontiers = [frontier for report in reports for frontier in report.frontiers]
+    half = spark_half(folder)
     over = control_stream.is_ended(folder) and all(f is not None and f >= dead_letters.ENDED_US for f in frontiers)
-    return over and last_number(folder / "offsets") == last_number(folder / "commits")
+    return over and last_number(half / "offsets") == last_number(half / "commits")

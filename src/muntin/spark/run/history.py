@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import floor, log2
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from muntin.core.batch import Counters
 from muntin.spark.checkpoint import FOLDER, DamageError, FileKind, read_record, write_record
 from muntin.spark.run.sharing import Sharing
 from muntin.spark.run.status import JobStatus
+from muntin.spark.store import Location
 
 FILE = "history.json"
 RESOLUTION = 120
@@ -190,11 +190,11 @@ def _slices(found: Mapping[str, list[int]]) -> str:
     return " and ".join(str(n) for sides in found.values() for n in sides)
 
 
-def history_file(checkpoint: Path) -> Path:
+def history_file(checkpoint: Location) -> Location:
     return checkpoint / FOLDER / FILE
 
 
-def read_history(checkpoint: Path) -> History:
+def read_history(checkpoint: Location) -> History:
     """The history of a job; empty where there is none, or where it is damaged: it is only a report."""
     try:
         return read_record(history_file(checkpoint), FileKind.HISTORY, History)
@@ -202,5 +202,5 @@ def read_history(checkpoint: Path) -> History:
         return History()
 
 
-def write_history(checkpoint: Path, history: History) -> None:
+def write_history(checkpoint: Location, history: History) -> None:
     write_record(history_file(checkpoint), FileKind.HISTORY, history)

@@ -6,12 +6,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from muntin.model import JobSpec, MuntinError
 from muntin.spark.run.history import LEAST_S, Sample, marks_between, read_history, write_history
 from muntin.spark.run.sharing import Sharing, apart
 from muntin.spark.run.status import JobStatus
+from muntin.spark.store import Location
 
 WRITE_S = 15.0
 """How often the file is written."""
@@ -22,7 +22,7 @@ SHARING_S, SHARING_PART = 60.0, 200
 class HistoryKeeper:
     """The history of one run, which goes on with that of the runs before."""
 
-    def __init__(self, checkpoint: Path, before: JobStatus | None, clock: Callable[[], float] = time.monotonic):
+    def __init__(self, checkpoint: Location, before: JobStatus | None, clock: Callable[[], float] = time.monotonic):
         self._checkpoint = checkpoint
         self._history = read_history(checkpoint)
         self._last = before

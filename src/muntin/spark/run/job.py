@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from muntin.model import JobSpec, Stream, UsageError
 from muntin.page import Explanation
 from muntin.plan import Plan
-from muntin.spark.checkpoint import check_names
+from muntin.spark.checkpoint import check_names, open_checkpoint
 from muntin.spark.control import Tell, knowledge_of, plan_for, strategy_of, streams_per_pipeline
 from muntin.spark.ingest import sources, with_sources
 from muntin.spark.run.claim import check_sources
@@ -28,6 +28,7 @@ from muntin.spark.run.doors import (
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.run import Progress, Run
 from muntin.spark.sink import Callback, OutputRequest, RoutedSink, open_into
+from muntin.spark.store import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,7 +135,7 @@ class Job:
         have measured."""
         from muntin.plan.explain import describe, in_words, to_json
 
-        folder = None if checkpoint is None else Path(checkpoint)
+        folder = None if checkpoint is None else open_checkpoint(checkpoint)
         known = None if folder is None else knowledge_of(self.spec, folder)
         strategy = None if folder is None else strategy_of(folder)
         pipelines = [] if folder is None else streams_per_pipeline(folder)
@@ -150,6 +151,7 @@ class Job:
         progress: Progress | None = None,
         truncate_output: bool = False,
         on_change: Tell | None = None,
+        spark_checkpoint: str | os.PathLike[str] | None = None,
     ) -> Run:
         """Start the job; what is wrong with the request is said before anything is written or run.
 
@@ -159,9 +161,13 @@ class Job:
         the streams are ended). `progress` is called with the status after every micro-batch, `on_change` with an
         `Answer` whenever something has become of a change of queries.
         `truncate_output` removes from the output what is newer than the checkpoint, which was restored from a back-up.
+        `checkpoint` and `output` may be URIs (`s3://bucket/folder`); `spark_checkpoint` is a shared folder for Spark's
+        half of a checkpoint that is in an object store.
         """
         expect("output", output, output is None or isinstance(output, PATH), "a folder, or another output as text")
         expect("checkpoint", checkpoint, checkpoint is None or isinstance(checkpoint, PATH), "a folder")
+        half = spark_checkpoint
+        expect("spark_checkpoint", half, half is None or isinstance(half, PATH), "a folder, or a URI as text")
         expect_callable("sink", sink, "a callable: sink(query, table, batch_id)")
         expect_callable("progress", progress, "a callable: progress(status)")
         expect_callable("on_change", on_change, "a callable: on_change(answer)")
@@ -174,14 +180,14 @@ class Job:
             eager=self.spec.settings.eager,
             makes_rows=any(query.aggregation or query.into for query in self.spec.queries.values()),
         )
-        place = OutputPlace.of(RoutedSink(request), checkpoint)
+        place = OutputPlace.of(RoutedSink(request), checkpoint, spark_checkpoint)
         plan = check_job(self.spec, self._frames, place.checkpoint)
         run = Run(self.spark, self.spec, plan, place, mode, progress, dict(self._frames), on_change)
         run._begin(truncate_output)
         return run
 
 
-def check_job(spec: JobSpec, frames: Collection[str] = (), checkpoint: Path | None = None) -> Plan:
+def check_job(spec: JobSpec, frames: Collection[str] = (), checkpoint: Location | None = None) -> Plan:
     """The plan of a job; refuses one that cannot run. `frames` names the streams that come from DataFrames.
 
     It needs no Spark, so that the command line can ask before it starts one.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from muntin.model import NO_CHAIN, Axis, Change, JobSpec, MuntinError, Query, Side, UsageError
@@ -18,6 +17,7 @@ from muntin.spark.control import knowledge_of, streams_per_pipeline
 from muntin.spark.run.client import LATER
 from muntin.spark.run.status import JobStatus, status_file
 from muntin.spark.run.stored import allowed_change, spec_of
+from muntin.spark.store import Location
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ChangePreview:
 class StoredPicture:
     """The plans of a job at one moment, with all that its checkpoint has measured."""
 
-    def __init__(self, checkpoint: Path):
+    def __init__(self, checkpoint: Location):
         status = read_record(status_file(checkpoint), FileKind.STATUS, JobStatus)
         found, stored = spec_of(checkpoint), stored_job(checkpoint)
         if stored is None or not found.streams:
@@ -171,7 +171,7 @@ class StoredPicture:
         return max(map(datetime.fromisoformat, found), default=None)
 
 
-def plans_in_force(checkpoint: Path) -> list[dict[str, Any]]:
+def plans_in_force(checkpoint: Location) -> list[dict[str, Any]]:
     """The plan of each pipeline as EXPLAIN has it in JSON; none where the job has not begun, or cannot be read."""
     try:
         found = StoredPicture(checkpoint).describe()

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muntin.core.policy import Policy
 from muntin.model import JobSpec, MuntinError, Stream
+from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
 from muntin.spark.brokers import is_paced
-from muntin.spark.checkpoint import KEPT_MANIFESTS, PlanLog, Publisher, identity
-from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, traffic_of_pipeline
-from muntin.spark.exchange import Topology
+from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, identity
+from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, measured_by
+from muntin.spark.exchange import Briefing, Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.executors import forget_everywhere
 from muntin.spark.run.failure import explain_failure
@@ -32,6 +31,7 @@ from muntin.spark.run.quiet_moments import QuietMoments
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
 from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace
+from muntin.spark.store import Location, spark_half, store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 """What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
-OWN_FOLDERS = f"{identity.FOLDER}/plans", f"{identity.FOLDER}/held"
+OWN_FOLDERS = "plans", "held"
 """Those of ours that a pipeline needs only while it runs."""
 TURN_S = 60.0
 """How long at most one streaming query waits for another to begin."""
@@ -89,7 +89,7 @@ class Pipeline:
         self.number = number
         self.folder = identity.pipeline_folder(checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
-        self.publisher = Publisher(self.folder, context.place.sink.folder, identity.pipeline_prefix(number))
+        self.publisher = context.place.sink.open_publisher(self.folder, identity.pipeline_prefix(number))
         self._sink = context.place.sink.attached(number, self.publisher)
         self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge, context.tell)
         self.state = "stopped"
@@ -106,13 +106,15 @@ class Pipeline:
         self._preparing = threading.Lock()
         self._prepared = self.publisher.last.epoch - 1
         """The last epoch whose places are there."""
+        self._replayable: tuple[int, int] | None = None
+        """The epoch of a commit, and the last message before it."""
 
     state: str
     """"stopped", "ended" or "failed", once it is over."""
     error: MuntinError | None
 
     def _knowledge(self) -> Knowledge:
-        measured = traffic_of_pipeline(self.folder, self.changes.log, self._context.spec)
+        measured = measured_by(self.changes.log, self.publisher.last)
         return Knowledge(measured=measured, constants=self._context.board.constants)
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -135,8 +137,7 @@ class Pipeline:
             global_order=in_order,
             checkpoint_id=self.id,
             policy=policy,
-            checkpoint=str(self.folder),
-            spec=context.spec,
+            epochs=self._epochs_from(self.publisher.before(self.publisher.last.batch)),
             counting=self._sink.counts_in_shards,
             ahead_of_clock_us=ahead_us,
         )
@@ -154,7 +155,7 @@ class Pipeline:
         self._admission = Admission(self._streams, paced)
         self._frame = self._read()
         names = [*(s.name for s in self._streams), control_stream.NAME]
-        self.status = context.board.add(self.number, topology, names, self.publisher.last)
+        self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
         self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
         endless = context.mode == "endless"
@@ -171,6 +172,24 @@ class Pipeline:
         context.spark.conf.set("spark.sql.shuffle.partitions", str(context.shards))
         return dataflow.build(context.spark, self._topology, read, self.folder)
 
+    def _plan_of(self, epoch: int) -> Plan:
+        return self.changes.log.read(epoch).plan
+
+    def _epochs_from(self, reached: Manifest) -> tuple[Epoch, ...]:
+        """The plans that tasks need after a commit, but for the first: what shards are at, and all that come. A message
+        goes to the joins of the last plan and of the one before."""
+        log = self.changes.log
+        return tuple(log.read(number) for number in log.numbers() if number and number >= reached.epoch - 1)
+
+    def _brief(self, batch: int) -> None:
+        """Tell the tasks of a micro-batch the plans that came after the streaming query began."""
+        before, known = self.publisher.before(batch), {epoch.number for epoch in self._topology.epochs}
+        epochs = self._epochs_from(before)
+        changing = bool(epochs) and epochs[-1].number > before.epoch
+        reached = control_stream.streams_reached(before) if changing else ()
+        new = tuple(epoch for epoch in epochs if epoch.number not in known)
+        Briefing(new, reached).give(self._context.spark)
+
     def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
         return EagerHub(
@@ -178,7 +197,7 @@ class Pipeline:
             in_order=topology.global_order,
             shards=topology.shards,
             deliver=self._sink.deliver,
-            plan_of=lambda epoch: topology.epoch(epoch).plan,
+            plan_of=self._plan_of,
             kept=HeldResults(self.folder),
         )
 
@@ -221,11 +240,12 @@ class Pipeline:
                 self._note_progress()
                 self.prepare_output()
                 assert self._writer is not None
+                self._brief(batch)
                 manifest = self._writer.write(frame, batch)
                 self.status.committed(manifest, self._writer.latency)
                 self.changes.committed(manifest)
-                if batch % KEPT_MANIFESTS == 0 and (oldest := self.publisher.oldest()) is not None:
-                    self.changes.forget(oldest, self.publisher.committed_at(oldest.batch))
+                if batch % KEPT_MANIFESTS == 0:
+                    self._forget(manifest)
                 self._adapter.committed(manifest)
                 plan = self.changes.log.read(manifest.epoch).plan
                 if self._context.mode == "endless" and self._admission.look(plan, manifest):
@@ -240,6 +260,12 @@ class Pipeline:
                 if isinstance(error, Exception):
                     raise
                 raise self._failure from error  # Spark hears of ordinary exceptions only, and waits for others
+
+    def _forget(self, manifest: Manifest) -> None:
+        """Remove what no replay can need any more: what was there one look ago. No clock says when that was."""
+        if self._replayable is not None:
+            self.changes.forget(*self._replayable)
+        self._replayable = manifest.epoch, control_stream.last_number(self.folder)
 
     def note_progress(self) -> None:
         """Report a micro-batch that is over also if none follows."""
@@ -332,7 +358,7 @@ class Pipeline:
         """Leave no trace: it has published nothing."""
         self.remove_local_files()
         self.publisher.recover()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder)
 
     def retire(self) -> None:
         """End for good: mark the folder, and remove all but the mark and the totals."""
@@ -341,10 +367,19 @@ class Pipeline:
         remove_state(self.folder)
 
 
-def remove_state(folder: Path) -> None:
+def remove_folder(folder: Location) -> None:
+    """Remove a pipeline's folder, and Spark's half of it."""
+    for half in (folder, spark_half(folder)):
+        store_of(half).remove_all(half)
+
+
+def remove_state(folder: Location) -> None:
     """Remove what a pipeline that has ended for good needs no more."""
-    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER, *OWN_FOLDERS):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    half = spark_half(folder)
+    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER):
+        store_of(half).remove_all(half / name)
     for name in ("metadata", ".metadata.crc"):
-        (folder / name).unlink(missing_ok=True)
-    Publisher(folder, None).forget(1)
+        store_of(half).remove(half / name)
+    for name in OWN_FOLDERS:
+        store_of(folder).remove_all(folder / identity.FOLDER / name)
+    CommitLog(folder).forget(1)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from muntin.model import MuntinError, Query
-from muntin.spark.checkpoint import KEPT_MANIFESTS, Publisher, read_manifests
+from muntin.spark.checkpoint import KEPT_MANIFESTS, Publisher
 from muntin.spark.sink import Sink
 
 QUIET_S = 5.0
@@ -36,7 +36,7 @@ class QuietMoments:
         if not self._waiting:
             self._done = last
             return
-        kept = {name for manifest in read_manifests(self._publisher.folder.parents[1]) for name in manifest.files}
+        kept = {name for manifest in self._publisher.log.manifests() for name in manifest.files}
         try:
             self._sink.compact_query(self._waiting.pop(), kept, self._least)
         except (MuntinError, OSError):

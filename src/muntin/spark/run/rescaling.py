@@ -49,6 +49,7 @@ from muntin.spark.run.status import JobStatus, status_file
 from muntin.spark.run.verify import last_number, verify_checkpoint
 from muntin.spark.session import default_shards, java_process, prepare_session, weigh_frames
 from muntin.spark.shard import OldJoin, seed_frames
+from muntin.spark.store import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,8 +84,10 @@ class Rescaled:
     rows: int
 
 
-def rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
+def rescale(spark: SparkSession, checkpoint: Location, shards: int) -> Rescaled:
     """Give a stopped job another number of shards; its answers and their order stay as they are."""
+    if not isinstance(checkpoint, Path):
+        raise UsageError(f"{checkpoint} is in an object store", hint="only a checkpoint in a folder can be rescaled")
     if not 1 <= shards <= MOST_SHARDS:
         raise UsageError(f"{shards} shards", hint=f"give a number from 1 to {MOST_SHARDS}")
     checkpoint = checkpoint.absolute()
@@ -100,7 +103,7 @@ def rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
         lock.release()
 
 
-def follow_cores(spark: SparkSession, checkpoint: Path) -> list[str]:
+def follow_cores(spark: SparkSession, checkpoint: Location) -> list[str]:
     """Give a job that begins again as many shards as there are cores now, where that can be; what was done, or why
     not, in a line."""
     stored, cores = identity.stored_job(checkpoint), default_shards(spark)
@@ -169,9 +172,9 @@ def _intent(checkpoint: Path) -> Path:
 # -- the commit -------------------------------------------------------------------------------------------------------
 
 
-def finish_rescale(checkpoint: Path) -> None:
+def finish_rescale(checkpoint: Location) -> None:
     """Do what is left of a rescale whose process died, or sweep away what it had made."""
-    if _intent(checkpoint).exists() or _being_made(checkpoint):
+    if isinstance(checkpoint, Path) and (_intent(checkpoint).exists() or _being_made(checkpoint)):
         lock = Lock(checkpoint)
         try:
             _finish(checkpoint)
@@ -221,10 +224,10 @@ def _renumber_status(checkpoint: Path, moves: Moves) -> None:
     write_record(status_file(checkpoint), FileKind.STATUS, replace(status, pipelines=renumbered))
 
 
-def successor_of(folder: Path) -> int | None:
+def successor_of(folder: Location) -> int | None:
     """The pipeline that goes on for one that was rescaled; None for another."""
     file = folder / identity.FOLDER / MOVED
-    if not file.exists():
+    if not isinstance(file, Path) or not file.exists():
         return None
     return read_record(file, FileKind.MOVED, Moved, identity.checkpoint_id(folder)).to
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
 from muntin.page import StatusReport
 from muntin.plan import Plan, reporting
-from muntin.spark.checkpoint import Answer, Epoch, Lock, PlanLog, Publisher, identity, last_manifest, stored_job
+from muntin.spark.checkpoint import Answer, Epoch, PlanLog, identity, last_manifest, stored_job, take_checkpoint
 from muntin.spark.control import (
     ChangeRequest,
     Changes,
@@ -34,11 +32,12 @@ from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.picture import plans_in_force
-from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_state
+from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_folder, remove_state
 from muntin.spark.run.rescaling import finish_rescale, follow_cores, successor_of
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
+from muntin.spark.store import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +89,7 @@ class Run:
 
     def _begin(self, truncate_output: bool) -> None:
         spec, checkpoint = self._spec, self.place.checkpoint
-        prepare_session(self._spark)
+        prepare_session(self._spark, checkpoint)
         finish_rescale(checkpoint)
         for stream in self._plan.streams:
             self._source(stream)  # what Spark cannot read is refused before the checkpoint is this job's
@@ -100,7 +99,7 @@ class Run:
             self.warnings += follow_cores(self._spark, checkpoint)
             self._claim = self._claim.renewed()
             wanted = self._claim.check(self._plan.streams)
-        self._lock = Lock(checkpoint, java_process(self._spark))
+        self._lock = take_checkpoint(checkpoint, java_process(self._spark))
         try:
             self.warnings += self._claim.take(wanted, truncate_output)
             refuse_ended(checkpoint, self.mode)
@@ -109,6 +108,7 @@ class Run:
             with self._changing:  # a pipeline that is over at once waits until all have been started
                 self._open()
                 self._router.poll()
+                self._prepare_output()
                 for pipeline in self._pipelines:
                     self._start(pipeline)
                 self._running = True
@@ -201,7 +201,7 @@ class Run:
             folder = identity.pipeline_folder(checkpoint, number)
             stored, log = stored_job(folder), PlanLog(folder, self._spec)
             if stored is None or (log.latest() is None and not stored.is_over):
-                shutil.rmtree(folder, ignore_errors=True)  # its process died before it began
+                remove_folder(folder)  # its process died before it began
             elif stored.is_over:
                 self._let_go(folder)
             elif not set(stored.streams) <= set(self._spec.streams):  # declared no more, so no query can be over them
@@ -212,7 +212,7 @@ class Run:
                 queries |= pipelines[-1].changes.plan.queries
         return pipelines, queries
 
-    def _let_go(self, folder: Path) -> None:
+    def _let_go(self, folder: Location) -> None:
         """Remove the state of a pipeline that is over; of one that was rescaled, once the one after it has run."""
         successor = successor_of(folder)
         if successor is None:
@@ -221,9 +221,9 @@ class Run:
             return
         remove_state(folder)
 
-    def _retire(self, folder: Path) -> None:
+    def _retire(self, folder: Location) -> None:
         """End a pipeline that cannot even be opened."""
-        publisher = Publisher(folder, self.place.sink.folder)
+        publisher = self.place.sink.open_publisher(folder)
         publisher.recover()
         self.board.close(publisher.last)
         identity.retire(folder)
@@ -252,7 +252,7 @@ class Run:
                 if self._running:
                     self._start(pipeline)
             except BaseException as error:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(folder)
                 raise error if isinstance(error, MuntinError) else explain_failure(error) from error
             self._pipelines.append(pipeline)
             return pipeline.changes
@@ -279,7 +279,7 @@ class Run:
             pipeline.note_progress()
             if pipeline.changes.has_ended:
                 pipeline.stop()
-        self._router.poll()
+        self._router.poll_in_time()
         self._prepare_output()
         self._history.look(self.board.status, self._router.spec)
 
@@ -323,7 +323,7 @@ class Run:
         finally:
             self._lock.release()
             if self.place.temporary:
-                shutil.rmtree(self.place.checkpoint, ignore_errors=True)
+                remove_folder(self.place.checkpoint)
             self._done.set()
 
     # -- for users ------------------------------------------------------------------------------------------------

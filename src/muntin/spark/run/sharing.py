@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from muntin.model import JobSpec, Side
 from muntin.plan.predict import JoinLoad, predict, traffics_of
 from muntin.plan.strategies import ISOLATED, STRATEGIES, group_queries
 from muntin.plan.traffic import Knowledge
 from muntin.spark.control import knowledge_of
+from muntin.spark.store import Location
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Sharing:
     readers: float = 0.0
 
 
-def apart(spec: JobSpec, checkpoint: Path) -> Sharing | None:
+def apart(spec: JobSpec, checkpoint: Location) -> Sharing | None:
     """The queries of a job one by one; None where the job has measured nothing so far."""
     knowledge = knowledge_of(spec, checkpoint)
     if not knowledge.measured or not spec.queries:

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.model import MuntinError
-from muntin.spark.checkpoint import sync_folder
 from muntin.spark.exchange import decode
 from muntin.spark.run.verify import last_number
 from muntin.spark.shard import OldJoin, SeedProcessor, Split, processor
+from muntin.spark.store import sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,8 +14,9 @@ from muntin.core.batch import Counters
 from muntin.model import Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
 from muntin.plan.orderings import DecisionFigures
-from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, read_record
+from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, has_driver, read_record
 from muntin.spark.control import OrderingSwitch
+from muntin.spark.store import Location, ObjectPath, locate
 
 FILE = "status.json"
 
@@ -231,26 +232,32 @@ class JobStatus:
     delivery: str = "batch"
 
 
-def status_file(checkpoint: Path) -> Path:
+def status_file(checkpoint: Location) -> Location:
     return checkpoint / FOLDER / FILE
 
 
-def read_status(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+def read_status(checkpoint: str | os.PathLike[str] | Location) -> dict[str, Any]:
     """The status of a job, running or not, from its checkpoint, as JSON has it."""
     return dict(to_json(status_now(checkpoint)))
 
 
-def status_now(checkpoint: str | os.PathLike[str]) -> JobStatus:
+def status_now(checkpoint: str | os.PathLike[str] | Location) -> JobStatus:
     """The same as a record. A job whose process is gone has failed, whatever it wrote last."""
     try:
-        found = read_record(status_file(Path(checkpoint)), FileKind.STATUS, JobStatus)
+        place = checkpoint if isinstance(checkpoint, ObjectPath) else locate(checkpoint)
+        found = read_record(status_file(place), FileKind.STATUS, JobStatus)
     except MissingError:
         raise UsageError(
             f"{checkpoint} is not the checkpoint of a job that has run", hint="name the `checkpoint=` of a run"
         ) from None
-    if found.state == "running" and not is_alive(found.pid):
+    if found.state == "running" and not is_driven(place, found.pid):
         found = replace(found, state="failed", error="its process is gone; run it again to go on")
     return found
+
+
+def is_driven(checkpoint: Location, pid: int) -> bool:
+    """Whether the driver of a running job is there still; `pid` is its number where that is on this machine."""
+    return is_alive(pid) if isinstance(checkpoint, Path) else has_driver(checkpoint)
 
 
 def is_alive(pid: int) -> bool:

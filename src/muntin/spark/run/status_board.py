@@ -6,21 +6,19 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from muntin.core.arrivals import is_event_time
 from muntin.model import Settings, Side, Stream
 from muntin.model.records import to_json
-from muntin.plan import SharedJoin
+from muntin.plan import Plan, SharedJoin
 from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
 from muntin.plan.orderings import DecisionFigures
 from muntin.spark.checkpoint import DamageError, FileKind, Manifest, read_record, write_record
 from muntin.spark.control import Orderings, Reports, expected_load, load_constants, reports_of
-from muntin.spark.exchange import Topology
 from muntin.spark.ingest import event_time
 from muntin.spark.run.join_status import describe, frontier, waiting
 from muntin.spark.run.status import (
@@ -36,6 +34,10 @@ from muntin.spark.run.status import (
     status_file,
 )
 from muntin.spark.sink import Latency
+from muntin.spark.store import Location
+
+PlanOf = Callable[[int], Plan]
+"""The plan of an epoch."""
 
 MIGRATIONS = 20
 """How many are remembered."""
@@ -45,7 +47,7 @@ SECOND_US = 1_000_000
 class StatusBoard:
     """The status of a running job, made of that of its pipelines."""
 
-    def __init__(self, checkpoint: Path, settings: Settings, mode: str, streams: Iterable[Stream] = ()):
+    def __init__(self, checkpoint: Location, settings: Settings, mode: str, streams: Iterable[Stream] = ()):
         self.file = status_file(checkpoint)
         self.invalidation = settings.invalidation
         self.ordering = settings.ordering
@@ -59,10 +61,10 @@ class StatusBoard:
         declared = {stream.name: DeclaredStream.of(stream) for stream in streams}
         self._head = JobStatus(mode, "running", os.getpid(), time.time(), streams=declared, delivery=settings.delivery)
 
-    def add(self, number: int, topology: Topology, names: list[str], last: Manifest) -> PipelineBoard:
+    def add(self, number: int, plan_of: PlanOf, names: list[str], last: Manifest) -> PipelineBoard:
         """Show one more pipeline; `names` are its sources as Spark numbers them."""
         with self.lock:
-            added = PipelineBoard(self, number, topology, names, last)
+            added = PipelineBoard(self, number, plan_of, names, last)
             self._pipelines = sorted([*self._pipelines, added], key=lambda board: board.status.number)
             self.write()
             return added
@@ -122,7 +124,7 @@ class StatusBoard:
         )
 
 
-def _read_before(file: Path) -> JobStatus | None:
+def _read_before(file: Location) -> JobStatus | None:
     """The status of the run before. It is a report: where it is damaged, nothing is known of that run."""
     try:
         return read_record(file, FileKind.STATUS, JobStatus)
@@ -133,9 +135,9 @@ def _read_before(file: Path) -> JobStatus | None:
 class PipelineBoard:
     """What the board shows of one pipeline."""
 
-    def __init__(self, board: StatusBoard, number: int, topology: Topology, names: list[str], last: Manifest):
+    def __init__(self, board: StatusBoard, number: int, plan_of: PlanOf, names: list[str], last: Manifest):
         self._board = board
-        self._topology = topology
+        self._plan_of = plan_of
         self._names = names
         self._compared: dict[int, tuple[int, int]] = {}
         """For each join, its comparisons and its release time after the micro-batch before."""
@@ -161,7 +163,7 @@ class PipelineBoard:
 
     def _follow(self, epoch: int) -> None:
         """Show the queries of an epoch that is in force; those that have gone are shown no more."""
-        plan, shown = self._topology.epoch(epoch).plan, self.status.queries
+        plan, shown = self._plan_of(epoch), self.status.queries
         self.status.queries = {n: replace(shown.get(n) or QueryStatus(), text=q.text) for n, q in plan.queries.items()}
         self.status.epoch = epoch
         self.status.strategy = plan.strategy
@@ -232,7 +234,7 @@ class PipelineBoard:
         self.status.batch = manifest.batch
         self._follow(manifest.epoch)
         self._note_changes(manifest)
-        plan = self._topology.epoch(manifest.epoch).plan
+        plan = self._plan_of(manifest.epoch)
         for name, query in self.status.queries.items():
             query.rows = manifest.rows.get(name, 0)
             query.total_rows = manifest.total_rows.get(name, 0)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from muntin.model import Change, Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
 from muntin.plan import Plan
-from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting
+from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting, with_spark_half
 from muntin.spark.control import advice_about, apply_change
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.status import DeclaredStream, JobStatus, status_file
+from muntin.spark.store import Location
 
 
-def check_change(checkpoint: Path, sql: str) -> list[str]:
+def check_change(checkpoint: Location, sql: str) -> list[str]:
     """Refuse a statement that the job, as its last run left it and with what waits, would not take; warnings, one line
     each."""
 
-    refuse_ended(checkpoint, "endless")
+    refuse_ended(with_spark_half(checkpoint), "endless")
     spec = spec_of(checkpoint)
     if not spec.streams:  # it has not run so far, or an older Muntin ran it
         return []
@@ -25,7 +25,7 @@ def check_change(checkpoint: Path, sql: str) -> list[str]:
     return advice_about(change.query) if change.query is not None else []
 
 
-def allowed_change(checkpoint: Path, spec: JobSpec, sql: str) -> Change:
+def allowed_change(checkpoint: Location, spec: JobSpec, sql: str) -> Change:
     """The change that a statement asks for, after the requests that wait; refuses what the job would refuse."""
     from muntin.sql import parse_change
 
@@ -39,7 +39,7 @@ def allowed_change(checkpoint: Path, spec: JobSpec, sql: str) -> Change:
     return change
 
 
-def spec_of(checkpoint: Path) -> JobSpec:
+def spec_of(checkpoint: Location) -> JobSpec:
     """Streams, settings that concern queries, and queries of a job."""
     status, stored = read_record(status_file(checkpoint), FileKind.STATUS, JobStatus), stored_job(checkpoint)
     if stored is None:
@@ -58,12 +58,12 @@ def _stream(name: str, declared: DeclaredStream) -> Stream:
     return stream if is_column else parse_event_time(declared.time, stream)
 
 
-def _queries(checkpoint: Path, spec: JobSpec) -> dict[str, Query]:
+def _queries(checkpoint: Location, spec: JobSpec) -> dict[str, Query]:
     """The queries of all pipelines, accepted changes included."""
     return {name: query for plan in latest_plans(checkpoint, spec).values() for name, query in plan.queries.items()}
 
 
-def latest_plans(checkpoint: Path, spec: JobSpec) -> dict[int, Plan]:
+def latest_plans(checkpoint: Location, spec: JobSpec) -> dict[int, Plan]:
     """The plan of each pipeline that has queries still, accepted changes included."""
     found: dict[int, Plan] = {}
     for number in identity.pipeline_numbers(checkpoint):

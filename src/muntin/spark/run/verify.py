@@ -34,6 +34,7 @@ from muntin.spark.checkpoint import (
     write_json,
 )
 from muntin.spark.control import control_stream
+from muntin.spark.store import Location, spark_half, store_of
 
 RESTORE = WHAT_TO_DO[FileKind.MANIFEST]
 PUBLISHED = re.compile(r"((?:p\d{3}-)?b)(\d{10})(-\d{3})?\.[a-z]+")
@@ -51,13 +52,13 @@ SHOWN = 3
 # -- the checkpoint ---------------------------------------------------------------------------------------------------
 
 
-def verify_checkpoint(checkpoint: Path) -> None:
+def verify_checkpoint(checkpoint: Location) -> None:
     """Refuse a checkpoint of which something is missing or damaged; one that is new, or just begun, is whole."""
     for number in identity.pipeline_numbers(checkpoint):
         _verify_pipeline(identity.pipeline_folder(checkpoint, number))
 
 
-def _verify_pipeline(folder: Path) -> None:
+def _verify_pipeline(folder: Location) -> None:
     stored, kept = identity.stored_job(folder), list(read_manifests(folder))
     log = PlanLog(folder, JobSpec())
     if stored is None:
@@ -71,26 +72,25 @@ def _verify_pipeline(folder: Path) -> None:
     _verify_sources(folder)
 
 
-def _verify_manifests(folder: Path, kept: list[Manifest]) -> None:
+def _verify_manifests(folder: Location, kept: list[Manifest]) -> None:
     place = folder / identity.FOLDER / "commits"
     batches = [manifest.batch for manifest in kept]
     for batch in range(min(batches, default=0), max(batches, default=-1)):
         if batch not in batches:
             raise MissingError(f"{place / f'{batch:010d}.json'} is missing", hint=RESTORE)
-    last, planned, done = max(batches, default=-1), last_number(folder / "offsets"), last_number(folder / "commits")
+    half = spark_half(folder)
+    last, planned, done = max(batches, default=-1), last_number(half / "offsets"), last_number(half / "commits")
     if last < done:
         missing = place / f"{done:010d}.json"
         raise MissingError(f"{missing} is missing: Spark has committed micro-batch {done}", hint=RESTORE)
     if last > planned:
-        raise MissingError(
-            f"{folder / 'offsets' / str(last)} is missing: micro-batch {last} was published", hint=RESTORE
-        )
+        raise MissingError(f"{half / 'offsets' / str(last)} is missing: micro-batch {last} was published", hint=RESTORE)
     if last > done + 1 or planned > done + 1:
-        missing = folder / "commits" / str(max(last, planned) - 1)
+        missing = half / "commits" / str(max(last, planned) - 1)
         raise MissingError(f"{missing} is missing: micro-batch {max(last, planned)} was begun after it", hint=RESTORE)
 
 
-def _verify_plans(folder: Path, kept: list[Manifest], log: PlanLog) -> None:
+def _verify_plans(folder: Location, kept: list[Manifest], log: PlanLog) -> None:
     """All plans are read: one that is damaged and needed later would stop the job in the middle."""
     place, found = log.folder, log.numbers()
     sent = control_stream.sent_epochs(folder)
@@ -105,47 +105,48 @@ def _verify_plans(folder: Path, kept: list[Manifest], log: PlanLog) -> None:
         log.check(number)
 
 
-def _verify_sources(folder: Path) -> None:
+def _verify_sources(folder: Location) -> None:
     """Spark lists the files that it has read, and reads those again that are in no list."""
-    number = last_number(folder / "commits")
+    half = spark_half(folder)
+    number = last_number(half / "commits")
     if number < 0:
         return
-    file = folder / "offsets" / str(number)
+    file = half / "offsets" / str(number)
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()[2:]
+        lines = store_of(file).read(file).decode().splitlines()[2:]
         ends = {n: json.loads(line) for n, line in enumerate(lines) if line.startswith("{")}
     except FileNotFoundError:
         raise MissingError(f"{file} is missing: Spark has committed micro-batch {number}", hint=RESTORE) from None
     except ValueError:
         raise DamageError(f"{file} is damaged: it does not say what Spark has read", hint=RESTORE) from None
     for source, end in ends.items():
-        place = folder / "sources" / str(source)
+        place = half / "sources" / str(source)
         if "logOffset" not in end:
             continue
-        lists = {p.name for p in place.glob("[0-9]*")}
+        lists = {file.name for file in store_of(place).files(place)}
         begins = max((int(n.split(".")[0]) for n in lists if n.endswith(".compact")), default=-1)
         for listed in range(begins + 1, end["logOffset"] + 1):
             if str(listed) not in lists:
                 raise MissingError(f"{place / str(listed)} is missing: it lists files that were read", hint=RESTORE)
 
 
-def last_number(folder: Path) -> int:
+def last_number(folder: Location) -> int:
     """The last entry of one of Spark's logs, -1 where there is none."""
-    return max((int(p.name) for p in folder.glob("[0-9]*") if p.name.isdigit()), default=-1)
+    return max((int(file.name) for file in store_of(folder).files(folder) if file.name.isdigit()), default=-1)
 
 
 # -- the output -------------------------------------------------------------------------------------------------------
 
 
-def verify_output(checkpoint: Path, output: Path) -> list[str]:
+def verify_output(checkpoint: Location, output: Path) -> list[str]:
     """Refuse an output that is newer or older than its checkpoint, or has a damaged file. What is only missing is
     a warning, one line each: readers may take files away."""
     if not output.is_dir():
         return []
-    prefixes, warnings = _prefixes(checkpoint), list[str]()
+    prefixes, warnings = prefixes_of(checkpoint), list[str]()
     for prefix in sorted(_marked(output) - set(prefixes)):
         newest = published(output, prefix, None)
-        raise _newer(output, checkpoint, prefix, -1, max(newest, _newest_file(output, prefix)))
+        raise newer_output(output, checkpoint, prefix, -1, max(newest, _newest_file(output, prefix)))
     for prefix, folder in prefixes.items():
         kept = list(read_manifests(folder))
         last = kept[0] if kept else Manifest(-1)
@@ -154,11 +155,11 @@ def verify_output(checkpoint: Path, output: Path) -> list[str]:
     return warnings
 
 
-def _verify_moment(output: Path, checkpoint: Path, prefix: str, folder: Path, last: Manifest) -> list[str]:
+def _verify_moment(output: Path, checkpoint: Location, prefix: str, folder: Location, last: Manifest) -> list[str]:
     marked = mark_file(output, prefix).exists()
     mark = published(output, prefix, identity.id_if_claimed(folder)) if marked else _newest_file(output, prefix, last)
     if mark > last.batch:
-        raise _newer(output, checkpoint, prefix, last.batch, mark)
+        raise newer_output(output, checkpoint, prefix, last.batch, mark)
     if not marked and last.published >= 0:
         gone = f"{mark_file(output, prefix)} is missing"
         return [f"{gone}: rows up to micro-batch {last.published} were published here and may have been moved away"]
@@ -194,13 +195,18 @@ def _verify_files(output: Path, kept: list[Manifest]) -> list[str]:
                     f"{file} is damaged: {what} in micro-batch {manifest.batch}",
                     hint="restore it from a back-up; or remove it, if its rows may be missing",
                 )
+    return missing_files(output, lost)
+
+
+def missing_files(output: Location, lost: list[str]) -> list[str]:
+    """A warning about files that were published and are gone."""
     if not lost:
         return []
     more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
     return [f"published, and not in {output} any more: {', '.join(sorted(lost)[:SHOWN])}{more}"]
 
 
-def _newer(output: Path, checkpoint: Path, prefix: str, last: int, newest: int) -> MuntinError:
+def newer_output(output: Location, checkpoint: Location, prefix: str, last: int, newest: int) -> MuntinError:
     of = f"its last micro-batch is {last}" if last >= 0 else "it has committed no micro-batch"
     where = "" if prefix == "b" else f" (files {prefix}*)"
     return MuntinError(
@@ -210,11 +216,11 @@ def _newer(output: Path, checkpoint: Path, prefix: str, last: int, newest: int) 
     )
 
 
-def truncate_output(checkpoint: Path, output: Path) -> list[str]:
+def truncate_output(checkpoint: Location, output: Path) -> list[str]:
     """Remove from an output what is newer than its checkpoint; the files that went, relative to the output."""
     if not output.is_dir():
         return []
-    prefixes, removed = _prefixes(checkpoint), list[str]()
+    prefixes, removed = prefixes_of(checkpoint), list[str]()
     lasts = {prefix: last_manifest(folder) for prefix, folder in prefixes.items()}
     for file in output.glob("*/*b*.parquet"):
         found = COMPACTED.fullmatch(file.name)
@@ -236,7 +242,7 @@ def truncate_output(checkpoint: Path, output: Path) -> list[str]:
     return sorted(removed)
 
 
-def _prefixes(checkpoint: Path) -> dict[str, Path]:
+def prefixes_of(checkpoint: Location) -> dict[str, Location]:
     """How the files of each pipeline begin, and the folder of the pipeline."""
     numbers = identity.pipeline_numbers(checkpoint)
     return {f"{identity.pipeline_prefix(n)}b": identity.pipeline_folder(checkpoint, n) for n in numbers}

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import MuntinError, Stream, UsageError
+from muntin.spark.session.file_systems import refuse_unknown_file_system
 from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, quieten_end, start_java
 from muntin.spark.session.java import ensure_java
 from muntin.spark.session.local_files import without_processes
 from muntin.spark.session.pythons import executors_python
+from muntin.spark.session.user_settings import default_settings
+from muntin.spark.store import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,9 +108,10 @@ def open_session(
     if alone:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **_socket_confs(folder)}
-    settings = {**own, **(confs or {})}
+    defaults = default_settings()
+    settings = {**{name: value for name, value in own.items() if name not in defaults}, **(confs or {})}
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYSPARK_PYTHON"] = sys.executable if alone else executors_python(settings, folder)
+    os.environ["PYSPARK_PYTHON"] = sys.executable if alone else executors_python({**defaults, **settings}, folder)
     try:
         if alone:
             settings = without_processes(settings)
@@ -147,17 +151,20 @@ def _silence_workers(spark: SparkSession) -> None:
     java.lang.System.setErr(java.io.PrintStream(java.io.OutputStream.nullOutputStream()))
 
 
-def prepare_session(spark: SparkSession) -> None:
-    """Set on a running session what Muntin needs; refuse a session on which that is impossible."""
+def prepare_session(spark: SparkSession, checkpoint: Location | None = None) -> None:
+    """Set on a running session what Muntin needs and the user has not set; what answers depend on is set in any case.
+    A session on which that is impossible is refused, and one that cannot write its half of the checkpoint."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise UsageError(
             "Muntin needs a classic Spark session, this one is a Spark Connect session",
             hint="start the job where the driver runs, with SparkSession.builder.master(...)",
         )
+    if checkpoint is not None:
+        refuse_unknown_file_system(spark, checkpoint)
     given = spark.conf.getAll
     for name, value in STREAM_CONFS.items():
         if name in given and name not in ESSENTIAL:
-            continue  # the user's own
+            continue
         try:
             spark.conf.set(name, value)
         except Exception as error:
@@ -167,6 +174,8 @@ def prepare_session(spark: SparkSession) -> None:
 
 def weigh_rows(spark: SparkSession, streams: Iterable[Stream]) -> None:
     """Let Spark weigh every row on its way to Python only where rows can be long: it takes half a microsecond each."""
+    if spark.conf.get(BATCH_BYTES, UNWEIGHED) not in (WEIGHED, UNWEIGHED):
+        return  # the user's own
     long = any(stream.value or field.type in LONG_TYPES for stream in streams for field in stream.schema)
     spark.conf.set(BATCH_BYTES, WEIGHED if long else UNWEIGHED)
 

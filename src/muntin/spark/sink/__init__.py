@@ -10,6 +10,7 @@ from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
 from muntin.spark.sink.held_results import HeldResults
 from muntin.spark.sink.hub_place import HubPlace
+from muntin.spark.sink.reading import create_views, read
 from muntin.spark.sink.registry import SINKS, open_into, open_sink
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.routed import RoutedSink
@@ -29,6 +30,8 @@ __all__ = [
     "RoutedSink",
     "Sink",
     "SinkTask",
+    "create_views",
     "open_into",
     "open_sink",
+    "read",
 ]

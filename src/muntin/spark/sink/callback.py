@@ -42,7 +42,7 @@ class CallbackSink(Sink):
     def description(self) -> str:
         return "a sink"
 
-    def default_checkpoint(self) -> Path | None:
+    def default_checkpoint(self) -> str | Path | None:
         raise UsageError("a run with a sink needs a checkpoint", hint="start(sink=..., checkpoint='...')")
 
     def stager(self, batch: int) -> Stager:

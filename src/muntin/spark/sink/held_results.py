@@ -7,15 +7,14 @@ are kept in a file beside the manifests, one for each micro-batch that ends with
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import pyarrow as pa
 
 from muntin.core.storage import pack, read_table, table_bytes, unpack
-from muntin.spark.checkpoint import FOLDER, DamageError, sync_folder
+from muntin.spark.checkpoint import FOLDER, DamageError
 from muntin.spark.exchange import FrameError, FrameKind, decode, encode
+from muntin.spark.store import Location, store_of
 
 Source = tuple[int, int]
 """A join and a shard."""
@@ -26,7 +25,7 @@ Held = Mapping[str, Mapping[Source, list[pa.Table]]]
 class HeldResults:
     """The files of one pipeline."""
 
-    def __init__(self, checkpoint: Path):
+    def __init__(self, checkpoint: Location):
         self._folder = checkpoint / FOLDER / "held"
 
     def keep(self, batch: int, held: Held) -> int:
@@ -34,27 +33,20 @@ class HeldResults:
         named = [(query, source, pa.concat_tables(t)) for query, of in held.items() for source, t in of.items() if t]
         rows = sum(table.num_rows for _, _, table in named)
         if rows:
-            self._folder.mkdir(parents=True, exist_ok=True)
             header = {"batch": batch, "tables": [[query, *source] for query, source, _ in named]}
             data = encode(FrameKind.DELIVERY, header, pack([table_bytes(table) for _, _, table in named]))
-            aside = self._folder / f".{batch}.tmp"
-            with aside.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, self._file(batch))
-            sync_folder(self._folder)
-        for old in self._folder.glob("[0-9]*.frame"):
+            store_of(self._folder).put(self._file(batch), data)
+        for old in store_of(self._folder).files(self._folder):
             if int(old.stem) < batch - 1 or (not rows and int(old.stem) == batch):
-                old.unlink()
+                store_of(old).remove(old)
         return rows
 
     def load(self, batch: int, rows: int | None = None) -> dict[str, dict[Source, list[pa.Table]]]:
         """What waits after a micro-batch; `rows` is how many there must be, where that is known."""
         file, found = self._file(batch), dict[str, dict[Source, list[pa.Table]]]()
-        if file.exists():
+        if store_of(file).exists(file):
             try:
-                frame = decode(file.read_bytes(), str(file))
+                frame = decode(store_of(file).read(file), str(file))
             except FrameError as error:
                 raise _damaged(file, "is damaged") from error
             if frame.header["batch"] != batch:
@@ -67,10 +59,10 @@ class HeldResults:
             raise _damaged(file, f"has {there} rows instead of {rows}" if there else "is missing")
         return found
 
-    def _file(self, batch: int) -> Path:
+    def _file(self, batch: int) -> Location:
         return self._folder / f"{batch:010d}.frame"
 
 
-def _damaged(file: Path, what: str) -> DamageError:
+def _damaged(file: Location, what: str) -> DamageError:
     hint = "restore the checkpoint from a back-up, or start with another --checkpoint and --output"
     return DamageError(f"{file}, rows on their way to the output, {what}", hint=hint)

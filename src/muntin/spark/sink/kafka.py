@@ -50,7 +50,7 @@ def batches_topic(prefix: str, writer: str, pipeline: int) -> str:
     return f"{prefix}_batches.{writer}-{pipeline}"
 
 
-def writer_id(job: str | None, folder: Path) -> str:
+def writer_id(job: str | None, folder: object) -> str:
     """Who writes: a job by the id of its checkpoint, or by the folder of one that nobody has claimed."""
     return job or f"{zlib.crc32(str(folder).encode()):08x}"
 
@@ -121,7 +121,7 @@ class KafkaTopics(Sink):
 
     @property
     def _marks(self) -> str:
-        writer = writer_id(self.publisher.job, self.publisher.folder)
+        writer = writer_id(self.publisher.job, self.publisher.log.folder)
         return batches_topic(self.target.prefix, writer, self.pipeline)
 
     def _settings(self) -> dict[str, Any]:

@@ -249,7 +249,7 @@ class LakeSink(Sink):
         """Whether a commit failed since another one came before it."""
         raise NotImplementedError
 
-    def default_checkpoint(self) -> Path | None:
+    def default_checkpoint(self) -> str | Path | None:
         raise UsageError(f"a run that writes {self.noun} needs a checkpoint", hint="name one with `checkpoint=`")
 
 

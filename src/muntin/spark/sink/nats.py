@@ -142,7 +142,7 @@ class NatsSubjects(Sink):
             await asyncio.wait_for(answer, ANSWER_S)
 
     async def _publish(self, js: Any, message: Outgoing, batch: int) -> Any:
-        writer = f"{self.publisher.job or self.publisher.folder}-{self.pipeline}"
+        writer = f"{self.publisher.job or self.publisher.log.folder}-{self.pipeline}"
         headers = {"Nats-Msg-Id": f"{writer}-{batch}-{message.query}-{message.number}"}
         if message.key is not None:
             headers["key"] = message.key.decode()

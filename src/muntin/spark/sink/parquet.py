@@ -24,7 +24,6 @@ from muntin.spark.checkpoint import (
     DamageError,
     FileKind,
     Lock,
-    folder_of,
     from_line,
     identity,
     read_manifests,
@@ -33,6 +32,7 @@ from muntin.spark.checkpoint import (
 from muntin.spark.ingest import dead_letters
 from muntin.spark.sink.compaction import Compacted, compact_folder, sweep_aside
 from muntin.spark.sink.sink import OutputRequest, Sink, StageFiles, Stager
+from muntin.spark.store import Location, locate, store_of
 
 SCHEMA_FILE = "00-schema.parquet"
 COLUMNS = b"muntin.columns"
@@ -48,13 +48,18 @@ class FolderSink(Sink):
 
     def __init__(self, request: OutputRequest):
         super().__init__(request)
-        self.folder = folder_of((request.output or "").removeprefix(self.scheme))
+        text = (request.output or "").removeprefix(self.scheme)
+        place = locate(text)
+        if not isinstance(place, Path):
+            hint = f"name a folder, or write Parquet: `output=` with {text} alone and batch delivery"
+            raise UsageError(f"{self.noun} cannot be written to {text}", hint=hint)
+        self.folder = place.absolute()
 
     @property
     def description(self) -> str:
         return f"{self.scheme}{self.folder}"
 
-    def default_checkpoint(self) -> Path | None:
+    def default_checkpoint(self) -> str | Path | None:
         return self.folder / "_checkpoint"
 
     def prepare(self, plan: Plan, settings: Settings) -> None:
@@ -75,22 +80,12 @@ class ParquetFolders(FolderSink):
     takes_eager = False
 
     def check(self, query: Query) -> None:
-        """Refuse a query with a column of another type than in files that lie in its folder already: no reader could
-        take them together. Columns may come and go: files are read by the names of columns, and what one lacks is
-        NULL."""
-        before = columns_ever(self.folder / query.name)
-        for field in output_schema(query):
-            if before.get(field.name, str(field.type)) != str(field.type):
-                raise UsageError(
-                    f"query {query.name}: column {field.name} is {field.type}, but {before[field.name]} in the files "
-                    f"that {self.folder / query.name} has already",
-                    hint="give the column another name, or the query",
-                )
+        check_columns(self.folder, query)
 
     def prepare(self, plan: Plan, settings: Settings) -> None:
         super().prepare(plan, settings)
         for name, schema in self.schemas(plan, settings).items():
-            _show_schema(self.folder / name, schema)
+            show_schema(self.folder / name, schema)
 
     def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
         place = checkpoint or self.folder / "_checkpoint"
@@ -117,6 +112,19 @@ class ParquetFolders(FolderSink):
         return StageFiles(str(self.publisher.staging_folder(batch)), ".parquet", write_parquet)
 
 
+def check_columns(output: Location, query: Query) -> None:
+    """Refuse a query with a column of another type than in files that lie in its folder already: no reader could take
+    them together. Columns may come and go: files are read by the names of columns, and what one lacks is NULL."""
+    before = columns_ever(output / query.name)
+    for field in output_schema(query):
+        if before.get(field.name, str(field.type)) != str(field.type):
+            raise UsageError(
+                f"query {query.name}: column {field.name} is {field.type}, but {before[field.name]} in the files "
+                f"that {output / query.name} has already",
+                hint="give the column another name, or the query",
+            )
+
+
 def _has_rows(folder: Path) -> bool:
     """Whether a folder of the output is that of a query, or of dead letters."""
     return folder.is_dir() and (folder / SCHEMA_FILE).exists()
@@ -141,6 +149,13 @@ def punctuations_of(query: str) -> str:
     return f"{query}/_punctuations"
 
 
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A file that is still in memory."""
+    out = pa.BufferOutputStream()
+    write_parquet(table, out)
+    return out.getvalue().to_pybytes()
+
+
 def write_parquet(table: pa.Table, file: Path | pa.NativeFile) -> None:
     """Dictionaries for texts only: for numbers they took six times as long to write and more room. Pages have
     checksums, so that readers can tell a damaged one."""
@@ -148,30 +163,33 @@ def write_parquet(table: pa.Table, file: Path | pa.NativeFile) -> None:
     pq.write_table(table, file, compression=COMPRESSION, use_dictionary=texts or False, write_page_checksum=True)
 
 
-def _show_schema(folder: Path, schema: pa.Schema) -> None:
+def show_schema(folder: Location, schema: pa.Schema) -> None:
     """Put the schema file into a folder, unless it shows these columns already."""
-    if _schema_of(folder) != schema:
+    if schema_of(folder) != schema:
         types = columns_ever(folder) | {field.name: str(field.type) for field in schema}
+        shown = schema.with_metadata({COLUMNS: to_line(FileKind.COLUMNS, folder.name, types)}).empty_table()
+        if not isinstance(folder, Path):
+            folder.store.put(folder / SCHEMA_FILE, parquet_bytes(shown))
+            return
         aside = folder / f".{uuid.uuid4().hex}.tmp"
-        noted = to_line(FileKind.COLUMNS, folder.name, types)
-        pq.write_table(schema.with_metadata({COLUMNS: noted}).empty_table(), aside)
+        pq.write_table(shown, aside)
         os.replace(aside, folder / SCHEMA_FILE)
 
 
-def columns_ever(folder: Path) -> dict[str, str]:
+def columns_ever(folder: Location) -> dict[str, str]:
     """The types of all columns that a query's files have had, by name: it may have been replaced."""
-    schema = _schema_of(folder)
+    schema = schema_of(folder)
     if schema is None:
         return {}
     noted = (schema.metadata or {}).get(COLUMNS, b"")
     return dict(from_line(noted, FileKind.COLUMNS, folder.name, None, str(folder / SCHEMA_FILE)))
 
 
-def _schema_of(folder: Path) -> pa.Schema | None:
+def schema_of(folder: Location) -> pa.Schema | None:
     """The schema that a query's folder shows its readers, None where it shows none yet."""
     file = folder / SCHEMA_FILE
     try:
-        return pq.read_schema(file)
+        return pq.read_schema(pa.BufferReader(store_of(file).read(file)))
     except FileNotFoundError:
         return None
     except (OSError, pa.ArrowException):

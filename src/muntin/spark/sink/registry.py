@@ -12,6 +12,7 @@ from muntin.spark.sink.json_lines import JsonLines
 from muntin.spark.sink.kafka import KafkaTopics
 from muntin.spark.sink.nats import NatsSubjects
 from muntin.spark.sink.parquet import ParquetFolders
+from muntin.spark.sink.parquet_objects import ParquetObjects
 from muntin.spark.sink.sink import OutputRequest, Sink
 from muntin.spark.sink.tcp_socket import SocketSink
 
@@ -24,6 +25,7 @@ SINKS: tuple[type[Sink], ...] = (
     DeltaTables,
     IcebergTables,
     CsvFiles,
+    ParquetObjects,
     ParquetFolders,
     JsonLines,
 )

@@ -19,6 +19,7 @@ from muntin.plan import Plan
 from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher, Staged
 from muntin.spark.sink.registry import open_into, open_sink
 from muntin.spark.sink.sink import OutputRequest, Sink, Stager
+from muntin.spark.store import Location, ObjectPath
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,15 @@ class RoutedSink(Sink):
     def description(self) -> str:
         return self.output.description
 
-    def default_checkpoint(self) -> Path | None:
+    def default_checkpoint(self) -> str | Path | None:
         return self.output.default_checkpoint()
+
+    @property
+    def objects(self) -> ObjectPath | None:  # type: ignore[override]
+        return self.output.objects
+
+    def open_publisher(self, checkpoint: Location, prefix: str = "") -> Publisher:
+        return self.output.open_publisher(checkpoint, prefix)
 
     # -- places ---------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from muntin.model import Destination, Query, Settings, UsageError
 from muntin.plan import Plan
 from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher, Staged
 from muntin.spark.sink.compaction import Compacted
+from muntin.spark.store import Location, ObjectPath
 
 Callback = Callable[[str, pa.Table, int], None]
 """`sink(query_name, table, batch_id)`; a batch comes again after a crash in the middle of it, with the same id.
@@ -114,7 +115,9 @@ class Sink:
     takes_eager: ClassVar[bool] = True
 
     folder: Path | None = None
-    """Where it publishes files."""
+    """Where it publishes files by renaming them."""
+    objects: ObjectPath | None = None
+    """Where it publishes them by a log."""
     counts_in_shards = False
     """Whether results are counted where they are found and go no further."""
     pipeline = 0
@@ -135,12 +138,16 @@ class Sink:
         """What the identity of a checkpoint says of the output."""
         return self.request.output or self.spelling
 
-    def default_checkpoint(self) -> Path | None:
+    def default_checkpoint(self) -> str | Path | None:
         """Where the checkpoint is if nobody says; None for a temporary one."""
         return None
 
     def check(self, query: Query) -> None:
         """Refuse a query whose rows cannot go here."""
+
+    def open_publisher(self, checkpoint: Location, prefix: str = "") -> Publisher:
+        """What commits the micro-batches of a checkpoint with this output."""
+        return Publisher(checkpoint, self.folder, prefix)
 
     def attached(self, pipeline: int, publisher: Publisher) -> Self:
         """The sink of one pipeline, which commits with its publisher."""

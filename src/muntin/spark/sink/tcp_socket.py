@@ -24,7 +24,7 @@ class SocketSink(Sink):
     takes_batches = False
     _connection: socket.socket | None = None
 
-    def default_checkpoint(self) -> Path | None:
+    def default_checkpoint(self) -> str | Path | None:
         raise UsageError("a run that sends its rows to a socket needs a checkpoint", hint="name one with `checkpoint=`")
 
     def begin(self) -> None:

@@ -1,0 +1,54 @@
+"""What the driver tells the tasks of one micro-batch beyond what they were made with: plans that came since.
+
+A task's function is packed when the streaming query starts. Plans that come while it runs are handed over as a property
+of the job that runs the micro-batch, which Spark sends along with each of its tasks. So tasks read no files of ours,
+and a worker may run where the checkpoint cannot be reached.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from muntin.core.arrivals import StreamsReached
+from muntin.spark.checkpoint import Epoch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROPERTY = "muntin.briefing"
+
+
+@dataclass(frozen=True)
+class Briefing:
+    """Plans that the topology does not have, and how far the streams of each join had come before this micro-batch."""
+
+    epochs: tuple[Epoch, ...] = ()
+    reached: tuple[StreamsReached, ...] = ()
+
+    def give(self, spark: SparkSession) -> None:
+        """Hand it to the tasks that this thread starts from now on."""
+        packed = zlib.compress(pickle.dumps(self)) if self != NOTHING else b""
+        spark.sparkContext.setLocalProperty(PROPERTY, base64.b64encode(packed).decode())
+
+
+NOTHING = Briefing()
+
+
+def briefing() -> Briefing:
+    """What the task at hand was told; nothing on the driver."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return _unpacked((context.getLocalProperty(PROPERTY) or "") if context else "")
+
+
+@lru_cache(maxsize=8)
+def _unpacked(text: str) -> Briefing:
+    """The same object for all tasks of a worker, as long as nothing new comes."""
+    found: Briefing = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else NOTHING
+    return found
