@@ -27,10 +27,14 @@ OTHER_PYTHON = "/tmp/python"
 
 _SETTLE = """
 set -e
-aside=$(mktemp -d); shared=$1; hidden=$2; prefix=$3; elsewhere=$4; shift 4
+aside=$(mktemp -d); hidden=$1; prefix=$2; elsewhere=$3; kept=$4; shift 4
 mount -t tmpfs tmpfs "$aside"
-mkdir -p "$aside/home" "$aside/python" "$aside/${shared#/tmp/}"
-mount --bind "$shared" "$aside/${shared#/tmp/}"
+mkdir -p "$aside/home" "$aside/python"
+while [ "$kept" -gt 0 ]; do
+  mkdir -p "$aside/${1#/tmp/}"
+  mount --rbind "$1" "$aside/${1#/tmp/}"
+  kept=$((kept - 1)); shift
+done
 if [ -n "$elsewhere" ]; then mount --rbind "$prefix" "$aside/python"; fi
 mount --rbind "$aside" /tmp
 chmod 1777 /tmp
@@ -38,7 +42,8 @@ if [ -n "$elsewhere" ]; then mount -t tmpfs tmpfs "$prefix"; fi
 if [ -n "$hidden" ]; then mount -t tmpfs tmpfs "$hidden"; fi
 exec "$@"
 """
-"""Shell that makes a mount namespace another machine, then becomes the command. `/tmp` is where tests keep all else."""
+"""Shell that makes a mount namespace another machine, then becomes the command. `/tmp` is where tests keep all else;
+what is to be there on the machine as well is kept: the shared folder, and a checkout that lies in `/tmp` itself."""
 
 
 def run(*command: str) -> bool:
@@ -120,18 +125,9 @@ class Network:
             subprocess.run(command.split(), check=True, capture_output=True)
         hidden = "" if has_package else str(PACKAGE)
         elsewhere = "yes" if python_elsewhere else ""
-        settle = (
-            "unshare",
-            "--mount",
-            "sh",
-            "-c",
-            _SETTLE,
-            "machine",
-            str(self.shared),
-            hidden,
-            str(PREFIX),
-            elsewhere,
-        )
+        kept = [str(self.shared), *(str(place) for place in (PREFIX, PACKAGE) if place.is_relative_to("/tmp"))]
+        settled = (hidden, str(PREFIX), elsewhere, str(len(kept)), *kept)
+        settle = ("unshare", "--mount", "sh", "-c", _SETTLE, "machine", *settled)
         return Machine(name, address, ("ip", "netns", "exec", name, *settle), name, python_elsewhere, has_package)
 
 
