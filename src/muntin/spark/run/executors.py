@@ -34,9 +34,12 @@ def forget_everywhere(spark: SparkSession, checkpoint_id: str) -> None:
 
     Nothing runs on them any more, so Spark hands out as many tasks as there are cores all at once, to all of them.
     """
-    folder = spark.sparkContext.getConf().get("spark.local.dir", None)
+    try:
+        folder, alone = spark.sparkContext.getConf().get("spark.local.dir", None), is_alone(spark)
+    except Exception:  # Java is gone, and its executors with it
+        folder, alone = None, True
     forget_hot(checkpoint_id, None if folder is None else Path(folder.split(",")[0]))
-    if is_alone(spark):
+    if alone:
         return
 
     def clean() -> None:
