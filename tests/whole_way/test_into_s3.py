@@ -56,6 +56,7 @@ def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     flags = [f"-{name}.port={port}" for name, port in ports.items()]
     flags += [f"-{name}.port.grpc={free_port()}" for name in ports]
     fixed = [f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={folder / 's3.json'}"]
+    fixed += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # these ports are fixed, and another server may have them
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [program, "server", *fixed, *flags, "-volume.max=20", "-master.volumeSizeLimitMB=64"],

@@ -44,6 +44,7 @@ def seaweed(folder: Path) -> Iterator[int]:
     ]
     fixed = [f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}", "-volume.max=20"]
     fixed += ["-s3.autoCreateBucket=false", "-s3.allowEmptyFolder=false"]
+    fixed += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # these ports are fixed, and another server may have them
     log = (folder / "log").open("wb")
     command = [str(binary()), "server", *fixed, *flags, "-master.volumeSizeLimitMB=64"]
     process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
