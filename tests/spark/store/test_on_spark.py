@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 @pytest.mark.spark
 def test_a_job_in_a_bucket_gives_the_rows_of_a_job_in_folders(
-    bucket: ObjectPath, spark: Any, muntin: Any, tmp_path: Path
+    bucket: ObjectPath, spark: Any, muntin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Spark's half is in a folder. Without one it would be in s3a://, for which this Spark has no file system."""
+    for name in filter(lambda name: name.startswith("AWS_"), os.environ):  # the session may have begun without them
+        monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])
     data, folders = tmp_path / "data", ("--output", tmp_path / "out", "--checkpoint", tmp_path / "ckpt")
     assert muntin("generate", "sensors", data, "--duration", 60, "--files", 2)[0] == 0
     objects = ("--output", f"{bucket}/out", "--checkpoint", f"{bucket}/job")
