@@ -1,8 +1,9 @@
 """What a correct answer is, in plain Python: slow, obvious, and the judge of everything else.
 
-`join` says which rows count and which pairs match, `own_windows` until when a row waits, `outer` what a query makes of its matches and of rows without one,
-`punctuations` what promises do, `aggregates` what groups show. A row maps column names to values; its event time is in
-int microseconds, None for NULL. Keys, selections and conditions are callables, so nothing here needs the engine.
+`join` says which rows count and which pairs match, `own_windows` until when a row waits, `outer` what a query makes of
+its matches and of rows without one, `punctuations` what promises do, `aggregates` what groups show. A row maps column
+names to values; its event time is in int microseconds, None for NULL. Keys, selections and conditions are callables,
+so nothing here needs the engine.
 Sections are those of docs/semantics.md.
 """
 
