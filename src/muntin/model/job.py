@@ -26,7 +26,7 @@ class Side(IntEnum):
 
     @property
     def other(self) -> Side:
-        return Side(1 - self)
+        return Side.LEFT if self else Side.RIGHT
 
     @property
     def prefix(self) -> str:
@@ -279,9 +279,11 @@ class Query:
     preserved: tuple[Side, ...] = ()
     after: Expr | None = None
     into: Destination | None = None
+    """Where its rows go; None for the output of the job."""
     from_beginning: bool = False
     """Whether it has rows of all that its streams have brought, also where it comes while a job runs."""
-    """Where its rows go; None for the output of the job."""
+    until: tuple[Expr | None, Expr | None] = (None, None)
+    """For each side a time of each of its rows, until when the row waits; at most for the window. NULL: for that."""
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]
