@@ -64,7 +64,8 @@ class OperatorParts:
         self.matches = Matches(join, memory, meta.matches, image.matches if image else ())
         words, arrived = self.matches.words, image.intake if image else None
         self.intake = Intake(join, self.selections, self.chunks, memory, meta.intake, arrived, words)
-        self.state = JoinState(join, self.selections, policy, memory, image.state if image else None)
+        index = image.state if image else None
+        self.state = JoinState(join, self.selections, policy, memory, index, self.intake.payload)
         held_pairs = image.held_pairs if image else ()
         self.held_pairs = HoldBuffer(memory, self.requirements.judges, meta.early_release, held_pairs)
         self.aggregates = Aggregates(join, memory, image.aggregates if image else None, policy.every_rows)

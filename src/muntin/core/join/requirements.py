@@ -64,6 +64,8 @@ class QueryRequirements:
                 table[side.prefix + name] = rows[name].take(pa.array(places))
         verdicts = self.verdicts.numbers(pa.table(table))
         kept = wanted_by(self._join, self.wants(), classes, pairs.tag, verdicts).any(axis=1)
+        if kept.all():
+            return Pairs(pairs.rows, pairs.ts, pairs.tag, verdicts)
         return Pairs(pairs.rows[:, kept], pairs.ts[kept], pairs.tag[kept], verdicts[kept])
 
     def wants(self, queries: UInt64s = EVERYBODY) -> tuple[UInt64s, UInt64s, UInt64s]:
