@@ -102,8 +102,13 @@ def _list_reader(origin: Any, kind: Any) -> Reader:
             origin(plain) if type(plain) is list and fits.issuperset(map(type, plain)) else _refuse(plain, f"[{kind}]")
         )
     item = _reader(kind)
-    made = (lambda plain: origin(plain)) if item is None else (lambda plain: origin(map(item, plain)))
-    return lambda plain: made(plain) if isinstance(plain, list | tuple) else _refuse(plain, f"[{kind}]")
+
+    def read(plain: Any) -> Any:
+        if not isinstance(plain, list | tuple):
+            _refuse(plain, f"[{kind}]")
+        return origin(plain if item is None else map(item, plain))
+
+    return read
 
 
 def _record_reader(kind: Any) -> Reader:
