@@ -34,8 +34,12 @@ def to_json(value: Any) -> Any:
         return [item if type(item) in _AS_IT_IS else to_json(item) for item in value]
     fields = _written(kind)
     if fields is not None:
-        found = ((name, getattr(value, name), left_out) for name, left_out in fields)
-        return {name: to_json(item) for name, item, left_out in found if item is not None or not left_out}
+        found: dict[str, Any] = {}
+        for name, left_out in fields:
+            item = getattr(value, name)
+            if item is not None or not left_out:
+                found[name] = item if type(item) in _AS_IT_IS else to_json(item)
+        return found
     if isinstance(value, Mapping):
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -116,7 +120,12 @@ def _record_reader(kind: Any) -> Reader:
     fields = {name: _reader(hint) for name, hint in typing.get_type_hints(kind).items()}
     if issubclass(kind, tuple):
         return lambda plain: kind(*(_read(reader, item) for reader, item in zip(fields.values(), plain, strict=True)))
-    return lambda plain: kind(**{name: _read(fields[name], item) for name, item in plain.items() if name in fields})
+    read = {name: reader for name, reader in fields.items() if reader is not None}
+
+    def record(plain: Any) -> Any:
+        return kind(**{n: read[n](item) if n in read else item for n, item in plain.items() if n in fields})
+
+    return record
 
 
 def _read(reader: Reader | None, plain: Any) -> Any:

@@ -24,12 +24,12 @@ from muntin.spark.checkpoint.durable import (
     as_record,
     from_line,
     kind_of,
-    to_line,
+    put_new_json,
     write_json,
 )
 from muntin.spark.checkpoint.identity import FOLDER, id_if_claimed
 from muntin.spark.checkpoint.manifests import Manifest
-from muntin.spark.store import Location, store_of
+from muntin.spark.store import Location, crash_points, store_of
 
 _SLOT = re.compile(r"(\d{10})(?:-(\d+))?")
 
@@ -105,7 +105,7 @@ class CommitLog:
                 return
 
     def _put_new(self, file: Location, kind: FileKind, content: object) -> bool:
-        return store_of(file).put_new(file, f"{to_line(kind, file.stem, content, self.job)}\n".encode())
+        return put_new_json(file, kind, content, self.job)
 
     def forget(self, kept: int) -> None:
         """Remove all but the last manifests; from an object store many at once, now and then."""
@@ -113,7 +113,8 @@ class CommitLog:
             return
         old = sorted(self._slots)[:-kept]
         files = [self._file(batch, slot) for batch in old for slot in range(self._slots.pop(batch) + 1)]
-        store_of(self.folder).remove_files(files)
+        with crash_points.durable("old manifests removed"):
+            store_of(self.folder).remove_files(files)
 
 
 def write_manifest(checkpoint: Location, manifest: Manifest, job: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from muntin.model import MuntinError
 from muntin.model.records import Record, from_json, to_json
-from muntin.spark.store import Location, store_of
+from muntin.spark.store import Location, crash_points, store_of
 
 FORMAT = 2
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
@@ -81,7 +81,8 @@ class MissingError(DamageError):
 
 def write_json(file: Location, kind: FileKind, content: Any, job: str | None = None) -> None:
     """Write a file whole. `job` is the id of the checkpoint that it belongs to, None for one that fits any."""
-    store_of(file).put(file, f"{to_line(kind, file.stem, content, job)}\n".encode())
+    with crash_points.durable(kind):
+        store_of(file).put(file, f"{to_line(kind, file.stem, content, job)}\n".encode())
 
 
 def read_json(file: Location, kind: FileKind, job: str | None = None) -> Any:
@@ -91,6 +92,12 @@ def read_json(file: Location, kind: FileKind, job: str | None = None) -> Any:
     except FileNotFoundError:
         raise MissingError(f"{file} is missing", hint=WHAT_TO_DO[kind]) from None
     return from_line(data.removesuffix(b"\n"), kind, file.stem, job, str(file))
+
+
+def put_new_json(file: Location, kind: FileKind, content: Any, job: str | None = None) -> bool:
+    """Write a file whole unless there is one; whether it was written."""
+    with crash_points.durable(kind):
+        return store_of(file).put_new(file, f"{to_line(kind, file.stem, content, job)}\n".encode())
 
 
 def write_record(file: Location, kind: FileKind, record: Any, job: str | None = None) -> None:

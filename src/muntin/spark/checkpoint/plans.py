@@ -24,7 +24,7 @@ from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
 from muntin.spark.checkpoint.durable import UNFIT, FileKind, read_record, unfit, write_record
 from muntin.spark.checkpoint.identity import FOLDER, id_if_claimed
-from muntin.spark.store import Location, store_of
+from muntin.spark.store import Location, crash_points, store_of
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,8 @@ class PlanLog:
         for number in self.numbers():
             if 0 < number < before:
                 self._read.pop(number, None)
-                store_of(self.folder).remove(self.file(number))
+                with crash_points.durable("old plans removed"):
+                    store_of(self.folder).remove(self.file(number))
                 self._numbers.remove(number)
 
     def read(self, number: int) -> Epoch:
