@@ -26,7 +26,7 @@ class Side(IntEnum):
 
     @property
     def other(self) -> Side:
-        return Side(1 - self)
+        return Side.LEFT if self else Side.RIGHT
 
     @property
     def prefix(self) -> str:
@@ -308,6 +308,8 @@ class Query:
     """Whether it has rows of all that its streams have brought, also where it comes while a job runs."""
     ranges: tuple[ValueRange, ...] = ()
     """Of a join without an equality: what `residual` says of two values, in the order of the text."""
+    until: tuple[Expr | None, Expr | None] = (None, None)
+    """For each side a time of each of its rows, until when the row waits; at most for the window. NULL: for that."""
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]
