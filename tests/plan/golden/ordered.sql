@@ -10,4 +10,4 @@ CREATE QUERY near_and_not_the_same AS SELECT A.id AS a, B.id AS b FROM Temperatu
 WHERE A.Value BETWEEN B.Value - 1 AND B.Value + 9 AND A.LocationId <> B.LocationId WINDOW 4 s;
 
 CREATE QUERY further_up AS SELECT A.id AS a, B.id AS b FROM Temperature [ROWS 4] A, Humidity [ROWS 6] B
-WHERE A.LocationId < B.LocationId - 2;
+WHERE A.LocationId <= B.LocationId - 1;
