@@ -48,7 +48,7 @@ def tables(rows: int) -> dict[str, pa.Table]:
     return found
 
 
-class Stored:
+class StoredStreams:
     """Two streams whose rows are stored and in time order, as the join finds them."""
 
     def __init__(self, streams: dict[str, pa.Table]):
@@ -74,7 +74,7 @@ class Stored:
         return found
 
 
-def ours(stored: Stored, spec: JobSpec, judged: bool = True) -> dict[str, Any]:
+def ours(stored: StoredStreams, spec: JobSpec, judged: bool = True) -> dict[str, Any]:
     """Seconds and work of the join over all micro-batches, its conditions evaluated, its results thrown away."""
     (join,) = share(spec).joins
     needs, payload = QueryRequirements(join), stored.payload(join)
@@ -111,9 +111,9 @@ def measure_ranges(quick: bool) -> dict[str, Any]:
     streams = tables(QUICK_ROWS if quick else ROWS)
     best = in_turns(
         1,
-        ordered=partial(ours, Stored(streams), spec),
-        kernel=partial(ours, Stored(streams), spec, judged=False),
-        every_pair=partial(ours, Stored(streams), every_pair),
+        ordered=partial(ours, StoredStreams(streams), spec),
+        kernel=partial(ours, StoredStreams(streams), spec, judged=False),
+        every_pair=partial(ours, StoredStreams(streams), every_pair),
         duckdb=partial(by_duckdb, streams),
     )
     if len({found["pairs"] for found in best.values()}) != 1:

@@ -39,7 +39,7 @@ _NOT: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GTE, exp.GT: exp.LTE, 
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _OffsetValue:
     """An expression of one stream and a constant that is added to it; `size` is that of all constants in it."""
 
     side: Side
@@ -151,7 +151,7 @@ class ValueRanges:
             return None
         return _Difference(made, one.constant - two.constant, turned, one.size + two.size)
 
-    def _made(self, right: _Sum, left: _Sum) -> ValueRange | None:
+    def _made(self, right: _OffsetValue, left: _OffsetValue) -> ValueRange | None:
         """The range of two values, without ends; None where they are of no types that have differences."""
         values = [self.expressions.expression(part.base) for part in (left, right)]
         kinds = [value.type for value in values]
@@ -160,7 +160,7 @@ class ValueRanges:
             return None
         return ValueRange(values[0], values[1], None, None, SINGLE if "float" in kinds else DOUBLE)
 
-    def _sum(self, node: exp.Expr) -> _Sum | None:
+    def _sum(self, node: exp.Expr) -> _OffsetValue | None:
         """An expression of one stream, with the constants that are added to it taken off."""
         used = self.names.used(node)
         if len(used) != 1:
@@ -179,7 +179,7 @@ class ValueRanges:
             else:
                 break
             size += abs(constant)
-        return _Sum(next(iter(used)), node, total, size)
+        return _OffsetValue(next(iter(used)), node, total, size)
 
     def _keeps_digits(self, node: exp.Expr) -> bool:
         """Whether a sum is what its parts say: times move by intervals, and no digits of a decimal are cut off."""
