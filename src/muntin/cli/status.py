@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from muntin.cli.checkpoint import a_checkpoint
@@ -80,12 +80,25 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     for name, source in status.get("sources", {}).items():
         if "seconds_ahead" in source:
             yield f"{name} is {source['seconds_ahead']:,.0f} s of event time ahead: it is read one file at a time"
+    yield from too_early(status)
     yield from dropped(status)
     pipelines = status.get("pipelines", ())
     for number, pipeline in enumerate(pipelines, 1) if len(pipelines) > 1 else ():
         streams = ", ".join(name for name in pipeline["sources"] if not name.startswith("_"))
         queries = beside(pipeline["queries"])
         yield f"streaming query {number} reads {streams}: micro-batch {pipeline['batch']}, {queries}"
+
+
+def too_early(status: dict[str, Any], known: Collection[str] = ()) -> Iterator[str]:
+    """Streams that a row with a time far in the future has made useless, or will."""
+    from muntin.spark.run import ahead_of_clock
+
+    for name, frontier in ahead_of_clock(status).items():
+        if name not in known:
+            yield (
+                f"warning: {name} has come to {frontier}, which is ahead of the clock: from now on rows before that "
+                "are late. SET max_ahead = '1 hour' turns such rows away; begin with a new checkpoint"
+            )
 
 
 def without_prediction(join: dict[str, Any]) -> dict[str, Any]:
