@@ -169,7 +169,7 @@ def run_job(
     SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
     """
     from muntin.spark.run import Job
-    from muntin.spark.session import AFTER_ERROR_S, java_failure, open_session, stop_session
+    from muntin.spark.session import open_session, stop_session
 
     try:
         spark = open_session(args.master, log_level=args.log_level, confs=confs)
@@ -204,6 +204,8 @@ def run_job(
     except MuntinError:
         raise
     except Exception as error:  # what is raised where Java is gone says nothing of that
+        from muntin.spark.session import AFTER_ERROR_S, java_failure
+
         raise java_failure(AFTER_ERROR_S) or error from error
     finally:
         stop_session(spark)

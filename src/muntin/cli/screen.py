@@ -114,8 +114,7 @@ class ProgressLine:
 
     def _warn_of_future(self, status: dict[str, Any]) -> None:
         """Say once of each stream that it has met a row of a time that is far ahead of the clock."""
-        from muntin.cli.status import too_early
-        from muntin.spark.run import ahead_of_clock
+        from muntin.cli.status import ahead_of_clock, too_early
 
         for line in too_early(status, self._ahead):
             self.note(line, important=True)

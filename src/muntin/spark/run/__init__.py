@@ -17,7 +17,7 @@ from muntin.spark.run.picture import ChangePreview, StoredPicture
 from muntin.spark.run.rescaling import Rescaled, rescale
 from muntin.spark.run.run import Run
 from muntin.spark.run.sharing import Sharing, predicted_apart
-from muntin.spark.run.status import JobStatus, ahead_of_clock, is_alive, is_driven, read_status, status_file, status_now
+from muntin.spark.run.status import JobStatus, is_alive, is_driven, read_status, status_file, status_now
 from muntin.spark.run.stored import check_change, spec_of
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "Sample",
     "Sharing",
     "StoredPicture",
-    "ahead_of_clock",
     "check_change",
     "check_job",
     "client",

@@ -6,10 +6,7 @@ The dataclasses below are its JSON, field by field. Fields marked `LEFT_OUT` are
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,6 @@ from muntin.spark.control import OrderingSwitch
 from muntin.spark.store import Location, ObjectPath, locate
 
 FILE = "status.json"
-FUTURE_S = 3600.0
-"""A stream that is further ahead of the clock has met a row that is not of today."""
 
 
 @dataclass(frozen=True)
@@ -258,25 +253,6 @@ def status_now(checkpoint: str | os.PathLike[str] | Location) -> JobStatus:
     if found.state == "running" and not is_driven(place, found.pid):
         found = replace(found, state="failed", error="its process is gone; run it again to go on")
     return found
-
-
-def ahead_of_clock(status: Mapping[str, Any], now: float | None = None) -> dict[str, str]:
-    """Streams that have come further than the clock by more than `FUTURE_S`, and how far. A frontier never goes back,
-    so whatever comes with the right time is late from then on."""
-    latest = datetime.fromtimestamp((time.time() if now is None else now) + FUTURE_S, UTC)
-    return {
-        name: frontier
-        for join in status["joins"]
-        for name, frontier in zip(join["streams"], join["frontiers"], strict=True)
-        if frontier is not None and _instant(frontier) > latest
-    }
-
-
-def _instant(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:  # years that Python's calendar does not have
-        return datetime.min.replace(tzinfo=UTC) if text.startswith("-") else datetime.max.replace(tzinfo=UTC)
 
 
 def is_driven(checkpoint: Location, pid: int) -> bool:
