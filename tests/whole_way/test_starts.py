@@ -100,7 +100,7 @@ def test_a_run_over_what_is_there_can_go_on(place: Place):
     assert place.run("bounded")["queries"]["q"]["total_rows"] == 8
 
 
-@pytest.mark.parametrize("kill", ["task", "commit"])
+@pytest.mark.parametrize("kill", ["before state", "before commit"])
 def test_a_bounded_run_that_dies_while_it_ends_the_streams_is_brought_to_its_end(place: Place, kill: str):
     place.run("available-now")
     control_stream.send(place.checkpoint, control_stream.EndMessage(["A", "B"]))
