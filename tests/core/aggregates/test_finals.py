@@ -65,10 +65,11 @@ def answers(scene: dict, counts=lambda pair: True) -> dict[str, list]:
         kept, eras = judge.kept[group], tuple(judge.eras[group])
         for q in (q for q in queries if "values" in q):
             keeps = tuple(q["keeps"])
-            pairs = oracle.answer(q["window"], *kept, (key, key), keeps, holds=q["pairs"], promises=eras)
+            pairs = oracle.answer(q["window"], *kept, (key, key), keeps, holds=q["pairs"], promises=eras,
+                                  untils=q["untils"])  # fmt: skip
 
             def ends(pair, q=q, kept=kept, eras=eras, keeps=keeps):
-                return oracle.ends(q["window"], (pair.left["k"],), kept, (key, key), eras, keeps)
+                return oracle.ends(q["window"], (pair.left["k"],), kept, (key, key), eras, keeps, untils=q["untils"])
 
             pairs = [pair for pair in pairs if counts(pair)]
             told = oracle.final(pairs, q["group"], q["values"], ends, max(times, default=0), lambda v: v.shown)
@@ -104,7 +105,7 @@ def test_a_key_that_comes_again_begins_a_new_group_whatever_the_cuts(scene, bind
     for q in scene["finals"]:
         assert sorted(got[q["name"]], key=order_of) == sorted(uncut[q["name"]], key=order_of)
         rows_ = oracle.answer(q["window"], *judge.kept[group], (key, key), tuple(q["keeps"]), holds=q["pairs"],
-                              promises=tuple(judge.eras[group]))  # fmt: skip
+                              promises=tuple(judge.eras[group]), untils=q["untils"])  # fmt: skip
         if "COUNT(*) AS c0" in q["sql"] and "HAVING" not in q["sql"]:
             first = q["sql"].split(" FROM ")[0].count(" AS g")
             assert sum(row[first] for row in got[q["name"]]) == len(rows_), "each pair is in one group"
@@ -127,7 +128,7 @@ def test_queries_that_come_and_go_leave_the_totals_of_the_others_alone(scene, da
     longest = max(max(q["window"].left, q["window"].right) for q in scene["finals"])
     keep = {"name": "all", "sql": f"CREATE QUERY all AS SELECT A.id AS a FROM A, B WHERE A.k = B.k "
             f"WINDOW {longest} microseconds;", "key": ("k",), "window": Window(longest, longest)}  # fmt: skip
-    keep |= {"keeps": [SELECTIONS["TRUE"]] * 2, "pairs": RESIDUALS["TRUE"]}
+    keep |= {"keeps": [SELECTIONS["TRUE"]] * 2, "pairs": RESIDUALS["TRUE"], "untils": (None, None)}
 
     def spec(n: int) -> JobSpec:
         return promising({**scene, "queries": [keep, *(q for q in scene["finals"] if stays[q["name"]][n])]})
