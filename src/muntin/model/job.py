@@ -26,7 +26,7 @@ class Side(IntEnum):
 
     @property
     def other(self) -> Side:
-        return Side(1 - self)
+        return Side.LEFT if self else Side.RIGHT
 
     @property
     def prefix(self) -> str:
