@@ -182,6 +182,25 @@ def test_each_auction_is_final_the_moment_that_it_is_certain():
     assert tuples(local.push({}, ended=True)["bids_100"]) == [(5, 1, 1, 2, 200)], "the streams are over"
 
 
+AFTER_A = """CREATE QUERY later AS SELECT Bid.k, COUNT(*) AS n FROM Auction, Bid
+WHERE Auction.k = Bid.k AND Auction.ts BETWEEN Bid.ts + INTERVAL 2 MICROSECONDS AND Bid.ts + INTERVAL 8 MICROSECONDS
+GROUP BY Bid.k EMIT FINAL;"""
+
+
+@pytest.mark.parametrize("how", ["goes on", "restart", "change"])
+def test_a_key_that_ends_at_the_release_point_is_told_at_that_time_whatever_comes_between(how):
+    """A row that can only be the later one of a pair is not kept; its key ends with it all the same."""
+    spec = parse_job(AUCTIONS.format(marks="") + AFTER_A)
+    local = LocalJob(spec)
+    assert not local.push({"Bid": rows((1, 2), (4, 3)), "Auction": rows((4, 2), (8, 1))})["later"].num_rows
+    if how == "restart":
+        local.restart()
+    if how == "change":
+        local.change(parse_job(AUCTIONS.format(marks="") + AFTER_A + BIDS.format(n=6)))
+    got = local.push({"Bid": rows((20, 9)), "Auction": rows((20, 9))})
+    assert tuples(got["later"]) == [(2, 1, 4)]
+
+
 def test_without_promises_all_is_told_at_the_end():
     spec = auctions(100, more="SET punctuations = 'off';")
     local = LocalJob(spec)
