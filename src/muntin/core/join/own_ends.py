@@ -45,6 +45,12 @@ class OwnEnds:
             places = stored.at[mine]
             self._ends[side].add([places + own[mine], places, stored.h1[mine], stored.h2[mine], stored.row[mine]])
 
+    def begin_again(self, rows: Rows | None, stays: Stays | None, by_class: Int64s) -> None:
+        """Go on with these rows and no others: numbers or windows of rows have changed."""
+        self.discard()
+        if rows is not None:
+            self.append(rows, np.zeros(len(rows.ts), np.int32), 0, len(rows.ts), stays, by_class)
+
     def expire(self, index: Index, side: Side, now: int) -> int:
         """Take out the rows of a side whose end has come; how many there were."""
         if not len(self._ends[side]):

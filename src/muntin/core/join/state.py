@@ -273,11 +273,9 @@ class JoinState:
             self.forget(side, now[side], counters)
 
     def list_own_ends(self) -> None:
-        """Note anew which rows leave before others of their class: numbers or windows of rows have changed."""
-        self._own_ends.discard()
-        if self._stays is not None:
-            rows, everything = self.stored(), Retentions(self.selections).by_class
-            self._own_ends.append(rows, np.zeros(len(rows.ts), np.int32), 0, len(rows.ts), self._stays, everything)
+        """Note anew which rows leave before others of their class."""
+        rows = self.stored() if self._stays else None
+        self._own_ends.begin_again(rows, self._stays, Retentions(self.selections).by_class)
 
     def _relabelling(self, join: SharedJoin, selections: tuple[Selections, Selections]) -> dict[int, int] | None:
         """Where each list goes; None where its rows part, or meet others."""
@@ -342,11 +340,8 @@ class JoinState:
         )
 
     def purge(self, side: Side, h1: Int64s, h2: Int64s, until: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """Take out the rows of a side that have one of these keys, up to a place for each.
-
-        Returns their numbers, classes, places, and which of the keys they have. Their entries in the expiry lists stay
-        (`relist`).
-        """
+        """Take out the rows of a side that have one of these keys, up to a place for each: their numbers, classes,
+        places, and which of the keys they have. Their entries in the expiry lists stay (`relist`)."""
         rows = count_rows(self.index, int(side), h1, h2)
         gone, places, by = (np.zeros(rows, np.int64) for _ in range(3))
         count = purge_keys(self.index, int(side), h1, h2, until, gone, places, by) if rows else 0
