@@ -338,6 +338,10 @@ class Query:
         """How long after its own time a row of a preserved side goes out that has no match."""
         return 0 if self.kind is JoinKind.ASOF else self.window.side(side)
 
+    def told_at_own_end(self, side: Side) -> bool:
+        """Whether a row of a preserved side that has no match goes out at the end of a window of its own."""
+        return side in self.preserved and self.until[side] is not None and self.told_after(side) > 0
+
     @property
     def told_at_its_time(self) -> bool:
         """Whether a row may be answered at its own time, with rows of the same time or with their absence."""

@@ -49,7 +49,7 @@ def ordered_values(join: SharedJoin) -> OrderedValues | None:
     Of several values, those for which most ranges have two ends; of these, the first in the text of the first query.
     Where the ranges together have no end on either side, an order is of no use.
     """
-    if join.keys:
+    if join.keys or join.own_windows:
         return None
     found = []
     for own in join.queries[0].ranges:
@@ -72,6 +72,8 @@ def why_every_pair(join: SharedJoin) -> str | None:
     """Why a join looks at every pair; None where it has an equality or an order."""
     if join.keys or ordered_values(join) is not None:
         return None
+    if join.own_windows:
+        return "rows wait until times of their own"
     without = [query.name for query in join.queries if not query.ranges]
     if without:
         names = ", ".join(without[:3]) + (f" and {len(without) - 3:,} more" if len(without) > 3 else "")

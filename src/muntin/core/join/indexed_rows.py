@@ -52,7 +52,7 @@ class IndexedRows:
         return at, homes
 
     def stored(self) -> Rows:
-        """The rows of both sides as they came; for time axes."""
+        """The rows of both sides as they came; where rows are counted, their places stand for their times."""
         sides = []
         for side in Side:
             at, homes = self.entries(side)

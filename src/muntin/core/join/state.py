@@ -12,9 +12,11 @@ from muntin.core.batch import Counters
 from muntin.core.join.expiry_lists import ExpiryImage, ExpiryLists, Retentions
 from muntin.core.join.indexed_rows import IndexedRows
 from muntin.core.join.ordered_rows import NOTHING, OrderedImage, OrderedRows
+from muntin.core.join.own_ends import OwnEnds, Stays
+from muntin.core.join.scratch import fresh_scratch, scratch
 from muntin.core.policy import LimitError, Policy
 from muntin.core.selections import Selections, slicing
-from muntin.core.storage import Heap, Memory, StoredRows
+from muntin.core.storage import Heap, Memory, QueueImage, StoredRows
 from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.index import CLASS_MASK, Index, clean, clear_index, index_layout, packed_entries, repack
 from muntin.kernels.join import (
@@ -34,7 +36,6 @@ from muntin.kernels.join import (
     Rows,
     Scan,
     Slicing,
-    empty_pairs,
     expire,
     probe_insert,
     together,
@@ -52,15 +53,6 @@ AGAIN = 1 << 15
 FEW = 4096
 """Entries of rows that left early which the expiry lists may have in any case."""
 
-_SCRATCH: list[Pairs] = []
-
-
-def scratch(room: int) -> Pairs:
-    """Room for pairs, used again and again: fresh memory costs a page fault for each page. One user at a time."""
-    if not _SCRATCH or len(_SCRATCH[0].ts) < room:
-        _SCRATCH[:] = [empty_pairs(room)]
-    return _SCRATCH[0]
-
 
 @dataclass(frozen=True)
 class StateImage:
@@ -70,6 +62,7 @@ class StateImage:
     slots: int
     entries: int
     expiry: ExpiryImage
+    own_ends: list[list[QueueImage]]
     ordered: OrderedImage | None
 
 
@@ -84,10 +77,13 @@ class JoinState(IndexedRows):
         policy: Policy,
         memory: Memory,
         image: StateImage | None = None,
+        stays: Stays | None = None,
         payload: Sequence[StoredRows] = (),
     ):
+        """`stays`: for how long rows stay, where that does not follow from their classes."""
         self.join = join
         self.selections = selections
+        self._stays = stays
         self.strategy = INVALIDATION_CODES[policy.invalidation.all_buckets, policy.invalidation.both_sides]
         self.fan_out = policy.fan_out
         self._memory = memory
@@ -100,13 +96,14 @@ class JoinState(IndexedRows):
         else:
             self.index = self._allocate(16, 64)
         self.expiry = ExpiryLists(join, memory, image.expiry if image else None)
+        self._own_ends = OwnEnds(memory, image.own_ends if image else ((), ()))
         self._payload = payload
         self.ordered = OrderedRows.open(join, payload, memory, image.ordered if image else None)
 
     @property
     def image(self) -> StateImage:
         ordered = None if self.ordered is None else self.ordered.image
-        return StateImage(self._name, *self._room, self.expiry.image, ordered)
+        return StateImage(self._name, *self._room, self.expiry.image, self._own_ends.image, ordered)
 
     def _allocate(self, slots: int, entries: int) -> Index:
         self._name = self._memory.name("index")
@@ -145,7 +142,7 @@ class JoinState(IndexedRows):
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
         cuts, list_of_class, retentions = self._read()
-        sweep_after = retentions.rows_between_sweeps(rows) if probing else max(1, total)
+        sweep_after = retentions.rows_between_sweeps(rows, self._stays is not None) if probing else max(1, total)
         out = scratch(block or max(1024, total, self._expected))
         cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
         stop, listed, everything = min(sweep_after, total), 0, 0
@@ -159,6 +156,7 @@ class JoinState(IndexedRows):
             if need == DONE:
                 if scan.stored:
                     stored = self.expiry.append(rows, slots, list_of_class, listed, stop)
+                    self._own_ends.append(rows, slots, listed, stop, self._stays, retentions.by_class)
                     for side in Side:
                         counters.inserted[side] += int(stored[side])
                 last, listed, stop = stop - 1, stop, min(stop + sweep_after, total)
@@ -173,8 +171,7 @@ class JoinState(IndexedRows):
             if need == DONE:
                 break
             # nothing found: one row alone has more partners than there is room for
-            out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
-            _SCRATCH[:] = [out]
+            out = fresh_scratch(len(out.ts) if found and block else 2 * len(out.ts))
         if probing:
             self._expected = everything + everything // 4
         self._count(counts, counters)
@@ -206,8 +203,7 @@ class JoinState(IndexedRows):
                 found, cursor[1] = int(cursor[1]), 0
                 yield self._found(out, found, everything)
                 everything += found
-                out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
-                _SCRATCH[:] = [out]
+                out = fresh_scratch(len(out.ts) if found and block else 2 * len(out.ts))
             found = int(cursor[1])
             self._store(Rows._make(column[kept] for column in part), counters, scan)
             ordered.merge()
@@ -269,6 +265,7 @@ class JoinState(IndexedRows):
         moved: bool,
         now: Sequence[int],
         counters: Counters,
+        stays: Stays | None = None,
     ) -> None:
         """Go on with other queries: slices are split and merged, rows that nobody wants leave at once.
 
@@ -285,9 +282,16 @@ class JoinState(IndexedRows):
         else:
             self.expiry = self._listed(now, counters)
         old.discard()
+        self._stays = stays
+        self.list_own_ends()
         self._put_in_order()
         for side in Side:
             self.forget(side, now[side], counters)
+
+    def list_own_ends(self) -> None:
+        """Note anew which rows leave before others of their class."""
+        rows = self.stored() if self._stays else None
+        self._own_ends.begin_again(rows, self._stays, Retentions(self.selections).by_class)
 
     def _relabelling(self, join: SharedJoin, selections: tuple[Selections, Selections]) -> dict[int, int] | None:
         """Where each list goes; None where its rows part, or meet others."""
@@ -338,6 +342,7 @@ class JoinState(IndexedRows):
         self._expire(side, now, Retentions(self.selections), counters)
 
     def _expire(self, side: Side, now: int, retentions: Retentions, counters: Counters) -> None:
+        counters.expired[side] += self._own_ends.expire(self.index, side, now)
         counters.expired[side] += expire(
             self.index,
             self.expiry.times,
@@ -357,7 +362,7 @@ class JoinState(IndexedRows):
     def nbytes(self) -> int:
         """Bytes of index and time lists as allocated."""
         ordered = self.ordered.nbytes if self.ordered is not None else 0
-        return sum(a.nbytes for a in self.index) + self.expiry.nbytes + ordered
+        return sum(a.nbytes for a in self.index) + self.expiry.nbytes + self._own_ends.nbytes + ordered
 
     def settle(self) -> None:
         """Give memory back after the state has become much smaller; call between two steps."""
