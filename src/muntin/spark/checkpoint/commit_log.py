@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from muntin.model import MuntinError
-from muntin.model.records import from_json, to_json
+from muntin.model.records import to_json
 from muntin.spark.checkpoint.durable import (
     WHAT_TO_DO,
     FileKind,
     MissingError,
+    as_record,
     from_line,
     kind_of,
     put_new_json,
@@ -79,7 +80,8 @@ class CommitLog:
             raise MissingError(f"{file} is missing", hint=WHAT_TO_DO[FileKind.MANIFEST]) from None
         if batch == max(self._slots) and not isinstance(file, Path) and _is_fence(data, file):
             return None
-        return from_json(Manifest, from_line(data, FileKind.MANIFEST, file.stem, self.job, str(file)))
+        content = from_line(data, FileKind.MANIFEST, file.stem, self.job, str(file))
+        return as_record(content, FileKind.MANIFEST, Manifest, str(file))
 
     def append(self, manifest: Manifest) -> None:
         """Commit a micro-batch, or raise `FencedError`."""

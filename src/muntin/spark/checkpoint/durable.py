@@ -21,6 +21,9 @@ from muntin.spark.store import Location, crash_points, store_of
 FORMAT = 2
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
 _BODY = len(_BEGIN) + 8 + len(_MIDDLE)
+_HEAD = {"kind", "format", "job", "name", "content"}
+UNFIT = TypeError, ValueError, AttributeError, KeyError, IndexError, OverflowError, RecursionError
+"""What is raised where a whole file has other contents than its kind."""
 OTHER_FORMAT = "finish it with the Muntin that wrote it, or start with another `checkpoint=` and `output=`"
 _RESTORE = "restore checkpoint and output from one back-up, or begin anew with another `checkpoint=` and `output=`"
 
@@ -111,8 +114,13 @@ def as_record(content: Any, kind: FileKind, made: type[Record], where: str) -> R
     """The content of a file as a dataclass; `where` says in the message which file it was."""
     try:
         return from_json(made, content)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise _damaged(where, kind, f"it does not have the fields of a {kind} ({error})") from None
+    except UNFIT as error:
+        raise unfit(where, kind, error) from None
+
+
+def unfit(where: object, kind: FileKind, error: Exception) -> DamageError:
+    """What is wrong with a whole file whose contents are not those of its kind."""
+    return _damaged(str(where), kind, f"it does not have the fields of a {kind} ({error})")
 
 
 def job_of(file: Location, kind: FileKind) -> str | None:
@@ -159,7 +167,13 @@ def _checked(data: bytes, kind: FileKind, where: str) -> dict[str, Any]:
         raise _damaged(where, kind, "it does not begin as one of Muntin's files, or is from before these had checksums")
     if data[-len(_END) :] != _END or data[len(_BEGIN) : len(_BEGIN) + 8] != b"%08x" % zlib.crc32(body):
         raise _damaged(where, kind, "its checksum does not match")
-    found: dict[str, Any] = json.loads(body)
+    try:
+        found: dict[str, Any] = dict(json.loads(body))
+        missing = _HEAD - found.keys()
+    except UNFIT:
+        missing = _HEAD
+    if missing:
+        raise _damaged(where, kind, "its checksum is right, but it does not say what it is")
     if found["format"] != FORMAT:
         message = f"{where} is a file of format {found['format']}, this Muntin reads format {FORMAT}"
         raise DamageError(message, hint=OTHER_FORMAT)

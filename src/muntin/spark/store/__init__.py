@@ -11,6 +11,7 @@ from muntin.spark.store.locate import is_uri, locate
 from muntin.spark.store.location import Location, ObjectPath, for_spark, spark_half
 from muntin.spark.store.objects import ObjectStore
 from muntin.spark.store.posix import sync_folder
+from muntin.spark.store.private import private_folder
 from muntin.spark.store.store import Store, store_of
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "for_spark",
     "is_uri",
     "locate",
+    "private_folder",
     "spark_half",
     "store_of",
     "sync_folder",
