@@ -37,7 +37,8 @@ CHUNKS = 4
 SEED = os.environ.get("MUNTIN_SEED")
 KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", "push-down", "isolated", "mem-opt",
          "cpu-opt", "sync-filter", "filter-order", "adaptive", "order key", "order global", "output files",
-         "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
+         "output sliced", "output none",
+         "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
          "promises unique", "promises both", "killed at task", "killed at publish", "killed at rename",
          "killed at commit", "tasks tried again", "added", "dropped", "changed online", "idle", "band", "empty band",
          "another lateness", "another strategy", "another column", "another shards", "JOIN", *JOINS,

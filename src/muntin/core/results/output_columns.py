@@ -38,13 +38,13 @@ class OutputColumns:
 
     def __init__(self, batch: ResultBatch):
         self.batch = batch
-        self._output_ts = batch.output_ts
+        self.output_ts = batch.output_ts
         self._values: dict[tuple[Side, str], pa.ChunkedArray] = {}
 
     def output(self, query: Query, chosen: Int64s) -> pa.Table:
         places = self.places(chosen)
         arrays = [self.values(o.expr, places) for o in query.select]
-        arrays.append(pa.array(self._output_ts[chosen]).cast(OUTPUT_TS.type))
+        arrays.append(pa.array(self.output_ts[chosen]).cast(OUTPUT_TS.type))
         return pa.Table.from_arrays(arrays, schema=output_schema(query))
 
     def places(self, chosen: Int64s) -> tuple[pa.Array, pa.Array]:

@@ -95,18 +95,18 @@ class ResultBatch:
 
     def arrivals(self, chosen: Int64s) -> dict[int, int]:
         """When these pairs were complete, each with the arrival of its later-arriving row; how many at each moment."""
-        moments, which = self._moments
+        moments, which = self.completions
         rows = np.bincount(which[chosen], minlength=1) if len(which) else np.array([len(chosen)])
         return {int(moments[n]): int(rows[n]) for n in np.flatnonzero(rows)}
 
     def moments(self, chosen: Int64s) -> Int64s:
         """The same for each pair."""
-        moments, which = self._moments
+        moments, which = self.completions
         return moments[which[chosen]] if len(which) else np.broadcast_to(moments, len(chosen))
 
     @cached_property
-    def _moments(self) -> tuple[Int64s, Int32s]:
-        """Moments in order, and which of them each pair was complete at; empty where there is one."""
+    def completions(self) -> tuple[Int64s, Int32s]:
+        """Moments in order, and at which of them each pair was complete; empty where there is one moment."""
         moments = np.unique(np.concatenate(self.arrival_times))
         if len(moments) == 1:
             return moments, np.zeros(0, np.int32)

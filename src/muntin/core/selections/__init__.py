@@ -8,7 +8,7 @@ Predicates over both sides are classified in the same way, for each pair that is
 
 from muntin.core.selections.classes import Classes, query_bits, query_flags
 from muntin.core.selections.selections import ClassTally, Selections
-from muntin.core.selections.slice_tables import everybody, per_class, routes, slicing, wanted_by
+from muntin.core.selections.slice_tables import everybody, per_class, readers_of, routes, slicing, wanted_by
 
 __all__ = [
     "ClassTally",
@@ -18,6 +18,7 @@ __all__ = [
     "per_class",
     "query_bits",
     "query_flags",
+    "readers_of",
     "routes",
     "slicing",
     "wanted_by",

@@ -1,0 +1,108 @@
+"""Parquet files that keep slices, exactly once: the sink of `--output DIR` with `SET output_layout = 'sliced'`.
+
+    DIR/_slices/A_B-5f0c1d2e3a4b.json                   a layout: slices, their readers, columns and bits
+    DIR/_slices/A_B-5f0c1d2e3a4b/000/b0000000007-000.parquet    pairs of slice 000, each once
+    DIR/_slices/_queries/warm/00-schema.parquet         the columns of a query
+    DIR/warm.sql, DIR/warm.spark.sql                    the query as a view, for DuckDB and for Spark
+    DIR/other/b0000000007-000.parquet                   a query that is not made of pairs as they are
+
+Files are staged and published as those of `ParquetFolders` are: only their folders are others. A layout is there before
+the first micro-batch of its queries. What changes with the queries is which layout is written to; views are over all.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+from muntin.core.results import PairSlices, SliceLayout, is_sliced, output_schema
+from muntin.model import Query, Settings, UsageError
+from muntin.plan import Plan
+from muntin.spark.checkpoint import FileKind, write_record
+from muntin.spark.sink.compaction import Compacted
+from muntin.spark.sink.parquet import ParquetFolders, check_columns, show_schema, write_parquet
+from muntin.spark.sink.sink import StageFiles, Stager
+from muntin.spark.sink.slice_folders import QUERIES, layout_file, pieces_of, slice_folder
+from muntin.spark.sink.views import view_for_duckdb, view_for_spark
+
+
+@dataclass(frozen=True)
+class StageSlices(StageFiles):
+    """Files of slices, and of queries that have none."""
+
+    takes_pairs: ClassVar[bool] = True
+
+
+class SlicedParquet(ParquetFolders):
+    name = "sliced parquet"
+    layouts = ("sliced",)
+    summary = "with SET output_layout = 'sliced': each pair once, in DIR/_slices/, and a view DIR/<query>.sql"
+
+    @property
+    def description(self) -> str:
+        return f"sliced:{self.folder}"
+
+    def check(self, query: Query) -> None:
+        check_columns(self.folder / QUERIES, query)
+
+    def schemas(self, plan: Plan, settings: Settings) -> dict[str, pa.Schema]:
+        sliced = {query.name for query in plan.queries.values() if is_sliced(query)}
+        return {name: schema for name, schema in super().schemas(plan, settings).items() if name not in sliced}
+
+    def prepare(self, plan: Plan, settings: Settings) -> None:
+        super().prepare(plan, settings)
+        for join in plan.joins:
+            slices = PairSlices(join)
+            if slices.layout.queries:
+                self._show(slices.layout)
+        for query in plan.queries.values():
+            if query.into is None:
+                shown = self.folder / QUERIES / query.name
+                shown.mkdir(parents=True, exist_ok=True)
+                show_schema(shown, output_schema(query))
+                self._show_views(query)
+
+    def _show(self, layout: SliceLayout) -> None:
+        for number in range(len(layout.slices)):
+            folder = self.folder / slice_folder(layout, number)
+            folder.mkdir(parents=True, exist_ok=True)
+            show_schema(folder, layout.schema(number))
+        file = layout_file(self.folder, layout.name)
+        if not file.exists():
+            write_record(file, FileKind.SLICES, layout, self.job)
+
+    def _show_views(self, query: Query) -> None:
+        pieces = list(pieces_of(self.folder, query.name))
+        types = {output.name: output.expr.type for output in query.select}
+        for suffix, view in ((".sql", view_for_duckdb), (".spark.sql", view_for_spark)):
+            _write_text(self.folder / f"{query.name}{suffix}", view(query.name, types, pieces))
+
+    def stager(self, batch: int) -> Stager:
+        return StageSlices(str(self.publisher.staging_folder(batch)), ".parquet", write_parquet)
+
+    def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
+        raise no_compaction(self.folder)
+
+    def compact_query(self, query: Query, kept: Collection[str], least: int) -> None:
+        """Slices stay as they are: readers put their micro-batches in order by the names of files."""
+
+
+def no_compaction(folder: Path) -> UsageError:
+    return UsageError(
+        f"{folder} keeps slices, whose files are not merged",
+        hint="take larger micro-batches, or copy what a view gives: COPY (FROM warm) TO 'warm.parquet'",
+    )
+
+
+def _write_text(file: Path, text: str) -> None:
+    """Write a file whole, unless it says that already."""
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        aside = file.parent / f".{uuid.uuid4().hex}.tmp"
+        aside.write_text(text, encoding="utf-8")
+        os.replace(aside, file)
