@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.core.batch import TS
 from muntin.core.results.result_batch import ResultBatch
@@ -58,7 +59,7 @@ class OutputColumns:
             table = pa.table({s.prefix + c: self.batch.rows[s][c].take(places[s]) for s, c in names})
             return evaluate(table, [(expr.sql, expr.type)])[0]
         side = Side.RIGHT if expr.right else Side.LEFT
-        return self.per_row(expr, side).take(places[side])
+        return pc.take(self.per_row(expr, side), places[side], boundscheck=False)
 
     def per_row(self, expr: Expr, side: Side) -> pa.ChunkedArray:
         """An expression of the rows of one side."""

@@ -61,7 +61,7 @@ class SlicedQuery:
     @property
     def bit(self) -> int:
         """Its bit as a signed number of 64 bits, as the column has it."""
-        return int(np.uint64(1 << self.number % 64).astype(np.int64))
+        return _signed(np.uint64(1 << self.number % 64))
 
 
 @dataclass(frozen=True)
@@ -202,19 +202,28 @@ class DividedPairs:
 
     def _table(self, columns: OutputColumns, number: int, chosen: Int64s) -> pa.Table:
         layout, exprs = self.slices.layout, self.slices._exprs
-        places, kinds = columns.places(chosen), self._kinds[chosen]
+        places, mine = columns.places(chosen), self._sets[self._slice == number]
         arrays = [columns.values(exprs[name], places) for name in layout.slices[number].columns]
-        arrays += [pa.array(self._sets[:, word][kinds].view(np.int64)) for word in layout.words(number)]
+        if (mine == mine[:1]).all():
+            arrays += [pa.repeat(pa.scalar(_signed(mine[0, word])), len(chosen)) for word in layout.words(number)]
+        else:
+            kinds = self._kinds[chosen]
+            arrays += [pa.array(self._sets[:, word][kinds].view(np.int64)) for word in layout.words(number)]
         arrays.append(pa.array(columns.output_ts[chosen]).cast(OUTPUT_TS.type))
         return pa.Table.from_arrays(arrays, schema=layout.schema(number))
 
 
+def _signed(word: np.uint64) -> int:
+    """The number of 64 bits with a sign that has these bits."""
+    return int(word.astype(np.int64))
+
+
 def _kinds(join: SharedJoin, batch: ResultBatch) -> tuple[Int32s, UInt64s, Int32s]:
     """The kind of each pair, and of each kind that occurs the queries that want it and the tag."""
-    sizes = 2 * (everybody(join) + 1), *(len(wants) for wants in batch.wants)
-    alike = np.broadcast_to(np.int32(0), len(batch))
-    parts = [batch.tags, *(batch.classes(side) if sizes[1 + side] > 1 else alike for side in Side)]
-    parts.append(batch.verdicts if len(batch.verdicts) else alike)
+    sizes = 2 * (everybody(join) + 1), *(1 if (wants == wants[:1]).all() else len(wants) for wants in batch.wants)
+    parts = [batch.tags, *(batch.classes(side) for side in Side), np.zeros(len(batch), np.int32)]
+    if len(batch.verdicts) and sizes[3] > 1:
+        parts[3] = batch.verdicts
     if prod(sizes) > KINDS:
         found, kinds = np.unique(np.column_stack(parts), axis=0, return_inverse=True)
         tags, left, right, verdicts = (found[:, n] for n in range(4))

@@ -38,7 +38,7 @@ class SinkTask:
     stager: Stager
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        frames = [decode(value, "a frame for the sink") for batch in batches for value in batch["frame"].to_pylist()]
+        frames = [decode(value.as_buffer(), "a frame for the sink") for batch in batches for value in batch["frame"]]
         for message in self.messages(frames):
             text, table = message.to_row()
             yield pa.record_batch([pa.array([text]), pa.array([table], pa.binary())], schema=SCHEMA)
@@ -83,10 +83,12 @@ class SinkTask:
         for (index, part), pieces in sorted(found.items()):
             join = plan.join(index)
             assert join is not None
-            results = ResultBatch.merge([ResultBatch.from_bytes(join, bytes(piece.payload)) for piece in pieces])
+            results = ResultBatch.merge([ResultBatch.from_bytes(join, piece.payload) for piece in pieces])
             if self.stager.into(None).takes_pairs:
                 slices = PairSlices(join)
                 yield from self._slices(slices, results, part)
+                if not slices.has_others:
+                    continue
                 results = slices.others(results)
             columns = OutputColumns(results)
             for query, places in routed(join, results):
