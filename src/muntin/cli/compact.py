@@ -30,7 +30,9 @@ def execute(args: argparse.Namespace) -> int:
     from muntin.sql.amounts import parse_bytes
 
     least = parse_bytes(args.min_file_size)
-    done = open_sink(OutputRequest(args.output, layout=layout_of(args.output))).compact(args.queries, least, args.checkpoint)
+    done = open_sink(OutputRequest(args.output, layout=layout_of(args.output))).compact(
+        args.queries, least, args.checkpoint
+    )
     rows = [[found.name, found.before, found.after] for found in done]
     console().print(table(["query", "files before", "after"], rows))
     return 0

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -57,6 +58,11 @@ class SlicedQuery:
     def word(self) -> int:
         """The word that has its bit."""
         return self.number // 64
+
+    @property
+    def bits(self) -> str:
+        """The column that has the word."""
+        return word_name(self.word)
 
     @property
     def bit(self) -> int:
@@ -196,7 +202,7 @@ class DividedPairs:
         of_pair = self._slice[self._kinds]
         order = np.argsort(of_pair, kind="stable")
         ends = np.searchsorted(of_pair[order], np.arange(-1, len(self.slices.layout.slices)), "right")
-        for number, (begin, end) in enumerate(zip(ends, ends[1:], strict=False)):
+        for number, (begin, end) in enumerate(pairwise(ends)):
             if begin < end:
                 yield number, self._table(columns, number, order[begin:end])
 
@@ -225,12 +231,13 @@ def _kinds(join: SharedJoin, batch: ResultBatch) -> tuple[Int32s, UInt64s, Int32
     if len(batch.verdicts) and sizes[3] > 1:
         parts[3] = batch.verdicts
     if prod(sizes) > KINDS:
-        found, kinds = np.unique(np.column_stack(parts), axis=0, return_inverse=True)
+        found, numbers = np.unique(np.column_stack(parts), axis=0, return_inverse=True)
+        kinds = numbers.ravel().astype(np.int32)
         tags, left, right, verdicts = (found[:, n] for n in range(4))
     else:
         occur, kinds = _occurring(parts, sizes)
         tags, left, right, verdicts = (part.astype(np.int32) for part in np.unravel_index(occur, sizes))
-    return kinds.ravel(), wanted_by(join, batch.wants, (left, right), tags, verdicts), tags
+    return kinds, wanted_by(join, batch.wants, (left, right), tags, verdicts), tags
 
 
 def _occurring(parts: list[Int32s], sizes: tuple[int, ...]) -> tuple[Int64s, Int32s]:
@@ -280,6 +287,6 @@ def _columns(queries: list[Query]) -> tuple[dict[str, Expr], dict[str, dict[str,
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that nothing has, and that none of our own columns can have."""
+    """A name that no other column has; those that begin with _ are ours, and no query has one."""
     candidates = (name, *(f"{name}_{n}" for n in range(2, len(taken) + 3)))
-    return next(c for c in candidates if c.lower() not in taken and not c.lower().startswith(BITS))
+    return next(name for name in candidates if name.lower() not in taken)

@@ -1,7 +1,7 @@
 """Where an output keeps slices, and what a query is the union of there.
 
-    DIR/_slices/<layout>.json, DIR/_slices/<layout>/<slice>/        a layout, and the files of its slices
-    DIR/_slices/_queries/<query>/                                   the columns of a query
+DIR/_slices/<layout>.json, DIR/_slices/<layout>/<slice>/        a layout, and the files of its slices
+DIR/_slices/_queries/<query>/                                   the columns of a query
 """
 
 from __future__ import annotations

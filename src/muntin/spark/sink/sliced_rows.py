@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from muntin.core.results import OUTPUT_TS
-from muntin.core.results.slices import word_name
 from muntin.spark.sink.parquet import SCHEMA_FILE
 from muntin.spark.sink.views import Piece
 
@@ -85,7 +84,7 @@ class SlicedRows:
     def _rows(self, file: Path, piece: Piece) -> pa.Table:
         conditions = [] if self._asked is None else [self._asked]
         if piece.reads is not None:
-            word = ds.field(word_name(piece.reads.word))
+            word = ds.field(piece.reads.bits)
             conditions.append(pc.bit_wise_and(word, pa.scalar(piece.reads.bit, pa.int64())) != 0)
         rows = ds.dataset(file, format="parquet")
         stored = {name: piece.columns.get(name, name) for name in self.schema.names}

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from muntin.core.results import OUTPUT_TS, SlicedQuery
-from muntin.core.results.slices import word_name
 from muntin.kernels.evaluate import duckdb_type
 
 
@@ -37,7 +36,8 @@ def view_for_duckdb(name: str, types: Mapping[str, str], pieces: Sequence[Piece]
     """The statement for DuckDB; `types` are the columns of the query."""
 
     def files(piece: Piece, folders: Sequence[str]) -> str:
-        globs = ", ".join(_text(f"{_without_wildcards(folder)}/*.parquet") for folder in folders)
+        plain = [re.sub(r"([*?\[])", r"[\1]", folder) for folder in folders]
+        globs = ", ".join(_text(f"{folder}/*.parquet") for folder in plain)
         by_name = "" if piece.stored else ", union_by_name = true"
         return f"read_parquet([{globs}], hive_partitioning = false{by_name})"
 
@@ -48,10 +48,12 @@ def view_for_spark(name: str, types: Mapping[str, str], pieces: Sequence[Piece])
     """The statement for Spark."""
 
     def files(_: Piece, folders: Sequence[str]) -> str:
-        parent, _, _ = folders[0].rpartition("/")
-        names = ",".join(_without_wildcards(folder.rpartition("/")[2]) for folder in folders)
-        few = names if len(folders) == 1 else f"{{{names}}}"
-        return f"parquet.{_backticks(f'{_without_wildcards(parent)}/{few}/*.parquet')}"
+        parent = folders[0].rpartition("/")[0]
+        names = [
+            re.sub(r"([*?\[\]{},\\])", r"\\\1", name) for name in (parent, *(f.rpartition("/")[2] for f in folders))
+        ]
+        few = names[1] if len(folders) == 1 else f"{{{','.join(names[1:])}}}"
+        return f"parquet.{_backticks(f'{names[0]}/{few}/*.parquet')}"
 
     return _view("CREATE OR REPLACE TEMPORARY VIEW", name, types, pieces, files, _backticks, str.upper)
 
@@ -67,7 +69,9 @@ def _view(
 ) -> str:
     selects = []
     for piece, folders in _together(pieces):
-        values = {c: quoted(piece.columns[c]) if c in piece.columns else f"CAST(NULL AS {type_name(types[c])})" for c in types}
+        values = {
+            c: quoted(piece.columns[c]) if c in piece.columns else f"CAST(NULL AS {type_name(types[c])})" for c in types
+        }
         columns = [*(f"{value} AS {quoted(c)}" for c, value in values.items()), quoted(OUTPUT_TS.name)]
         where = "" if piece.reads is None else f"\nWHERE {_has_bit(piece.reads, quoted)}"
         selects.append(f"SELECT {', '.join(columns)}\nFROM {files(piece, folders)}{where}")
@@ -86,13 +90,8 @@ def _together(pieces: Sequence[Piece]) -> list[tuple[Piece, list[str]]]:
 
 
 def _has_bit(reads: SlicedQuery, quoted: Callable[[str], str]) -> str:
-    word = quoted(word_name(reads.word))
+    word = quoted(reads.bits)
     return f"({word} & {reads.bit}) <> 0" if reads.bit > 0 else f"{word} < 0"
-
-
-def _without_wildcards(path: str) -> str:
-    """A path in which no character stands for others."""
-    return re.sub(r"([*?\[{])", r"[\1]", path)
 
 
 def _text(value: str) -> str:
