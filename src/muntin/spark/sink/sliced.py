@@ -12,8 +12,6 @@ the first micro-batch of its queries. What changes with the queries is which lay
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +28,7 @@ from muntin.spark.sink.parquet import COMPRESSION, ParquetFolders, check_columns
 from muntin.spark.sink.sink import StageFiles, Stager
 from muntin.spark.sink.slice_folders import QUERIES, layout_file, pieces_of, slice_folder
 from muntin.spark.sink.views import view_for_duckdb, view_for_spark
+from muntin.spark.store import crash_points, store_of
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class SlicedParquet(ParquetFolders):
         pieces = list(pieces_of(self.folder, query.name))
         types = {output.name: output.expr.type for output in query.select}
         for suffix, view in ((".sql", view_for_duckdb), (".spark.sql", view_for_spark)):
-            _write_text(self.folder / f"{query.name}{suffix}", view(query.name, types, pieces))
+            _show_text(self.folder / f"{query.name}{suffix}", view(query.name, types, pieces))
 
     def stager(self, batch: int) -> Stager:
         return StageSlices(str(self.publisher.staging_folder(batch)), ".parquet", write_slice)
@@ -116,9 +115,9 @@ def no_compaction(folder: Path) -> UsageError:
     )
 
 
-def _write_text(file: Path, text: str) -> None:
+def _show_text(file: Path, text: str) -> None:
     """Write a file whole, unless it says that already."""
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        aside = file.parent / f".{uuid.uuid4().hex}.tmp"
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, file)
+    store = store_of(file)
+    if not store.exists(file) or store.read(file) != text.encode():
+        with crash_points.durable("view of a query"):
+            store.put(file, text.encode())
