@@ -27,7 +27,7 @@ from muntin.spark.sink.compaction import Compacted
 from muntin.spark.sink.parquet import COMPRESSION, ParquetFolders, check_columns, show_schema, texts_of, write_rows
 from muntin.spark.sink.sink import StageFiles, Stager
 from muntin.spark.sink.slice_folders import QUERIES, layout_file, pieces_of, slice_folder
-from muntin.spark.sink.views import view_for_duckdb, view_for_spark
+from muntin.spark.sink.views import Piece, view_for_duckdb, view_for_spark
 from muntin.spark.store import crash_points, store_of
 
 
@@ -77,8 +77,9 @@ class SlicedParquet(ParquetFolders):
             write_record(file, FileKind.SLICES, layout, self.job)
 
     def _show_views(self, query: Query) -> None:
-        pieces = list(pieces_of(self.folder, query.name))
         types = {output.name: output.expr.type for output in query.select}
+        no_rows = Piece(str(self.folder / QUERIES / query.name), {name: name for name in types})
+        pieces = list(pieces_of(self.folder, query.name)) or [no_rows]
         for suffix, view in ((".sql", view_for_duckdb), (".spark.sql", view_for_spark)):
             _show_text(self.folder / f"{query.name}{suffix}", view(query.name, types, pieces))
 
