@@ -39,6 +39,7 @@ class Settings:
     longest_wait_us: int = 10_000_000
     min_file_size_bytes: int | None = None
     durability: str = "process"
+    output_layout: str = "queries"
 
     @property
     def fixed_shards(self) -> int | None:

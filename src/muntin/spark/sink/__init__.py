@@ -16,6 +16,8 @@ from muntin.spark.sink.registry import SINKS, open_into, open_sink
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.routed import RoutedSink
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
+from muntin.spark.sink.slice_folders import layout_of
+from muntin.spark.sink.sliced_rows import SlicedRows
 from muntin.spark.sink.task import SinkTask
 
 __all__ = [
@@ -32,8 +34,10 @@ __all__ = [
     "RoutedSink",
     "Sink",
     "SinkTask",
+    "SlicedRows",
     "columns_ever",
     "create_views",
+    "layout_of",
     "open_into",
     "open_sink",
     "read",
