@@ -37,6 +37,8 @@ RATE, KEYS, SECONDS = 500, 200, 2
 """Rows per second of a stream, keys, and the seconds of event time in a file."""
 WARM = 0.4
 """The part of the time that is not looked at: caches fill, and Java compiles."""
+BEGUN = 10
+"""Micro-batches after which the time begins."""
 LOOK_S = 3.0
 BEARABLE = 0.05
 """A slope that adds less than this part in an hour is no fault."""
@@ -142,6 +144,13 @@ def slope(times: list[float], values: list[float]) -> tuple[float, float, float]
     return float(np.median(slopes)), float(slopes[low]), float(slopes[high])
 
 
+def _batches(root: Path) -> int:
+    try:
+        return int(read_status(root / "ckpt")["batches"])
+    except MuntinError:
+        return 0
+
+
 def change_queries(checkpoint: Path, present: list[str], number: int, dice: random.Random) -> None:
     """One comes, and one goes: there are always about as many."""
     name = f"c{number}"
@@ -167,15 +176,16 @@ def soak(root: Path, minutes: float) -> dict[str, tuple[list[float], list[float]
     seen: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     present: list[str] = []
     began = looked = changed = fed = time.monotonic()
-    number = 0
+    number, is_up = 0, False
     try:
-        while (now := time.monotonic()) - began < minutes * 60:
+        while (now := time.monotonic()) - began < minutes * 60 or not is_up:
             if run.poll() is not None:
                 raise SystemExit(f"the run has ended:\n{(root / 'log').read_text()}")
             if now - fed >= SECONDS:
                 fed += SECONDS
                 feeder.feed()
-            is_up = (root / "ckpt" / "muntin" / "status.json").exists()
+            if not is_up and (is_up := _batches(root) >= BEGUN):
+                began = changed = now
             if is_up and now - changed >= 10:
                 changed = now
                 change_queries(root / "ckpt", present, number, dice)
@@ -190,7 +200,11 @@ def soak(root: Path, minutes: float) -> dict[str, tuple[list[float], list[float]
                     pass
             time.sleep(0.2)
         run.send_signal(signal.SIGTERM)
-        code = run.wait(120)
+        code = run.wait()
+        for _ in range(300):
+            if not processes(tag):
+                break
+            time.sleep(0.1)
         status = read_status(root / "ckpt")
         print(
             f"exit code {code}, {status['batches']} micro-batches, {number} queries came, {feeder.files} files of each"
