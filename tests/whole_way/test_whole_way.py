@@ -43,7 +43,8 @@ KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", 
          "cpu-opt", "sync-filter", "filter-order", "adaptive", "order key", "order global", "output files",
          "output sliced", "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards",
          "promises marks", "promises unique", "promises both", *(f"killed {point}" for point in (*DEATHS, *STARTS)),
-         "tasks tried again", "hot state lost", "added", "dropped", "changed online", "idle", "band", "empty band",
+         "tasks tried again", "hot state lost", "added", "dropped", "changed online", "idle", "until", "band",
+         "empty band",
          "another lateness", "another strategy", "another column", "another shards", "JOIN", *JOINS,
          "final JOIN", *(f"final {join}" for join in JOINS))  # fmt: skip
 """What some hundred jobs meet, if the random ones are as they should be."""
