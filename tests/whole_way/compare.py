@@ -345,6 +345,7 @@ def covered(lives: list[Life]) -> Counter[str]:
         found.update({"added" for s in life.steps if s.adds} | {"dropped" for s in life.steps if s.drops})
         found.update({"changed online" for s in life.steps[:-1] if life.online and (s.adds or s.drops)})
         found.update({"tasks tried again"} if life.fault_rate else ())
+        found.update({"hot state lost"} if life.hot_loss else ())
         found.update({"idle"} if any(s.idle for s in life.steps) else ())
         found.update({"ran on"} if life.online else ())
         found.update({f"another {name}" for step in life.steps for name in step.changes})
