@@ -19,6 +19,7 @@ from muntin.model.job import (
     Stream,
     Window,
 )
+from muntin.model.lookup import Lookup, LookupKey, Table
 from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.settings import AUTO, DEFAULT_SETTINGS, NO_CHAIN, Settings
 from muntin.model.types import Field, Schema, common_type, is_numeric
@@ -39,6 +40,8 @@ __all__ = [
     "JobSpec",
     "JoinKind",
     "KeyPair",
+    "Lookup",
+    "LookupKey",
     "MuntinError",
     "Op",
     "Output",
@@ -51,6 +54,7 @@ __all__ = [
     "Side",
     "SqlError",
     "Stream",
+    "Table",
     "UsageError",
     "ValueFormat",
     "Window",

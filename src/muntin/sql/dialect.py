@@ -5,10 +5,12 @@
       TIMESTAMP BY column | expression [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
       [PUNCTUATION WHEN condition [FOR * | FOR column [BETWEEN x AND y | IN ([x, ...])]]] [BINDING d]
       [VALUE FORMAT name [(option = 'value', ...)]] WITH (option = 'value', ...)
+    CREATE TABLE name (column type, ...) WITH (option = 'value', ...)
     CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]] [FROM BEGINNING] AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
       FROM item, item | item join item ON condition | item join item USING (column, ...) | item
+      [, Table [alias] | [LEFT] JOIN Table [alias] ON item.column = Table.column ...]
       [WHERE condition | exists | range] [GROUP BY expression | name | position, ...] [HAVING condition]
       [WINDOW d | WINDOW n ROWS] [ORDER BY expression [DESC], ... LIMIT n]
       [EMIT CHANGES | EMIT FINAL | EVERY d]
@@ -47,6 +49,7 @@ from muntin.sql.tree import (
     ColumnType,
     CreateQuery,
     CreateStream,
+    CreateTable,
     DropQuery,
     Duration,
     Emit,
@@ -127,6 +130,8 @@ class MuntinParser(ValueParser):
             return self._parse_create_stream()
         if self._match_text_seq("QUERY"):
             return self._parse_create_query()
+        if self._match_text_seq("TABLE"):
+            return self._parse_create_table()
         if self._match_text_seq("OR", "REPLACE"):
             if self._match_text_seq("QUERY"):
                 return self._parse_create_query(replace=True)
@@ -183,6 +188,21 @@ class MuntinParser(ValueParser):
                 self._fail_since(start, f"{start.text.upper()} is given twice", "keep one of them")
             clauses[key] = clause
         node: CreateStream = self.expression(CreateStream(this=name, expressions=columns, **clauses))
+        return node
+
+    def _parse_create_table(self) -> CreateTable:
+        name = self._parse_name("the table's name")
+        if not self._match(TokenType.L_PAREN):
+            self._fail("expected ( and the table's columns", f"write CREATE TABLE {name.name} (id BIGINT, ...)")
+        columns = [self._parse_column_type()]
+        while self._match(TokenType.COMMA):
+            columns.append(self._parse_column_type())
+        if not self._match(TokenType.R_PAREN):
+            self._fail("expected , or ) after the column's type", "a column is a name and a type, nothing else")
+        options = self._parse_wrapped_csv(self._parse_option) if self._match(TokenType.WITH) else []
+        if self._curr and self._curr.token_type != TokenType.SEMICOLON:
+            self._fail(f"unexpected {self._curr.text}", "after the columns of a table comes WITH (...)")
+        node: CreateTable = self.expression(CreateTable(this=name, expressions=columns, options=options))
         return node
 
     def _parse_column_type(self) -> ColumnType:

@@ -98,7 +98,7 @@ def _settings(spec: JobSpec, plan: Plan) -> dict[str, str | int]:
 
 
 def _stream(stream: Stream, plan: Plan, pipelines: Pipelines) -> StreamUse:
-    reading = [join for join in plan.joins if stream in join.streams]
+    reading = [join for join in plan.joins if stream.name in {s.name for s in join.streams}]
     return StreamUse(
         name=stream.name,
         time=stream.time,
@@ -117,8 +117,8 @@ def _never(spec: JobSpec, plan: Plan) -> list[NeverTrue]:
     Where all are like that they are not planned away: their joins run and keep nothing.
     """
     running = [query for join in plan.joins for query in join.queries]
-    without_rows = plan.never or (running if running and never_true(spec, running[0]) else ())
-    found = {query.name: never_true(spec, query) for query in without_rows}
+    without_rows = plan.never or (running if running and never_true(spec.enriched(), running[0]) else ())
+    found = {query.name: never_true(spec.enriched(), query) for query in without_rows}
     return [NeverTrue(name, expr.text, bool(plan.never)) for name, expr in found.items() if expr]
 
 

@@ -38,6 +38,7 @@ class QueryGroups:
 
 def group_queries(spec: JobSpec) -> QueryGroups:
     """The queries of a job by what they have in common; those that can have no rows are planned away."""
+    spec = spec.enriched()
     never = [q for q in spec.queries.values() if never_true(spec, q)]
     if len(never) == len(spec.queries):
         never = []  # an operator that keeps no rows is simpler than a job without one

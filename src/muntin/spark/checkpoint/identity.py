@@ -22,7 +22,7 @@ from muntin.spark.checkpoint.durable import (
 )
 from muntin.spark.store import Location, spark_half, store_of
 
-STATE_FORMAT = 10
+STATE_FORMAT = 11
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 FOLDER = "muntin"
 PIPELINES = "pipelines"
@@ -53,7 +53,7 @@ class StreamIdentity:
     @classmethod
     def of(cls, stream: Stream) -> StreamIdentity:
         return cls(
-            columns={f.name: f.type + _metadata(stream, f.name) for f in stream.schema},
+            columns={f.name: f.type + _metadata(stream, f.name) for f in stream.own},
             time=stream.time,
             lateness_us=stream.lateness_us,
             binding_us=stream.binding_us,
