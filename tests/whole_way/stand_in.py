@@ -20,6 +20,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from whole_way.tasks import Exchanged, Faults, Files, Lines, Mapped, MicroBatch, State, Stateful, Tables, Union, Work
 
@@ -95,6 +98,10 @@ class Session:
     def readStream(self) -> Reader:
         return Reader(self)
 
+    @property
+    def read(self) -> TableReader:
+        return TableReader()
+
 
 class Reader:
     """`spark.readStream.format(...).options(...).schema(...).load(...)`."""
@@ -123,6 +130,32 @@ class Reader:
             return DataFrame(self._session, Tables(Path(folder)))
         most = int(self._options.get("maxFilesPerTrigger", 1000))
         return DataFrame(self._session, Files(self._session, self._options["name"], most))
+
+
+class TableReader:
+    """`spark.read.format("parquet").options(path=...).load()`, and the few calls on what it gives."""
+
+    def format(self, name: str) -> TableReader:
+        assert name == "parquet", name
+        return self
+
+    def options(self, path: str) -> TableReader:
+        self._rows = pq.read_table(path, partitioning=None)
+        return self
+
+    def load(self) -> TableReader:
+        return self
+
+    @property
+    def schema(self) -> StructType:
+        return from_arrow_schema(self._rows.schema)
+
+    def select(self, *columns: str) -> TableReader:
+        self._rows = self._rows.select([name.strip("`") for name in columns])
+        return self
+
+    def toArrow(self) -> pa.Table:
+        return self._rows
 
 
 class DataFrame:

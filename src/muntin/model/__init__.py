@@ -19,7 +19,7 @@ from muntin.model.job import (
     Stream,
     Window,
 )
-from muntin.model.lookup import Lookup, LookupKey, Table
+from muntin.model.lookup import DimensionTable, Lookup, LookupKey
 from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.settings import AUTO, DEFAULT_SETTINGS, NO_CHAIN, Settings
 from muntin.model.types import Field, Schema, common_type, is_numeric
@@ -35,6 +35,7 @@ __all__ = [
     "Change",
     "Comparison",
     "Destination",
+    "DimensionTable",
     "Expr",
     "Field",
     "JobSpec",
@@ -54,7 +55,6 @@ __all__ = [
     "Side",
     "SqlError",
     "Stream",
-    "Table",
     "UsageError",
     "ValueFormat",
     "Window",

@@ -14,7 +14,7 @@ from enum import IntEnum, StrEnum
 from typing import Literal
 
 from muntin.model.destination import Destination
-from muntin.model.lookup import Lookup, Table, united
+from muntin.model.lookup import DimensionTable, Lookup, united
 from muntin.model.punctuation import Punctuation
 from muntin.model.settings import DEFAULT_SETTINGS, Settings
 from muntin.model.types import Schema
@@ -353,7 +353,7 @@ class JobSpec:
     settings: Settings = DEFAULT_SETTINGS
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What the reader of the text should be told, though nothing is wrong."""
-    tables: Mapping[str, Table] = field(default_factory=dict)
+    tables: Mapping[str, DimensionTable] = field(default_factory=dict)
 
     def enriched(self) -> JobSpec:
         """The job with streams that look up what its queries want."""

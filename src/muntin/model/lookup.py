@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Table:
+class DimensionTable:
     """A table that is read whole, and again when it has changed; `options` go to Spark's read as they are."""
 
     name: str

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from muntin.model import JobSpec, Lookup, LookupKey, Side, Stream, Table, common_type
+from muntin.model import DimensionTable, JobSpec, Lookup, LookupKey, Side, Stream, common_type
 from muntin.model.types import Field
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.joins import conjuncts
@@ -45,7 +45,7 @@ def take_tables(text: SqlText, spec: JobSpec, select: exp.Select) -> Attached:
     return _Tables(text, spec, select.copy()).attached()
 
 
-def _table_of(spec: JobSpec, node: exp.Expr) -> Table | None:
+def _table_of(spec: JobSpec, node: exp.Expr) -> DimensionTable | None:
     """The table that an item of FROM names."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         return None
@@ -58,7 +58,7 @@ class _Item:
     """A table of FROM; `at` is its place among the joins."""
 
     alias: str
-    table: Table
+    table: DimensionTable
     join: exp.Join
     at: int
     outer: bool

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import JobSpec
+from muntin.model import DimensionTable, JobSpec, Stream
 from muntin.sql.names import find
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.tree import StreamRef
@@ -95,7 +95,7 @@ class RelationReader:
         common = known.get(node.name.lower()) if not node.db else None
         if common is not None:
             return self._named(common, alias.name if alias is not None else node.name, node)
-        declared = {**self.spec.streams, **self.spec.tables}
+        declared: dict[str, Stream | DimensionTable] = {**self.spec.streams, **self.spec.tables}
         name = find(declared, ".".join(part.name for part in node.parts))
         if name is None:
             return None

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from muntin.model import Change, Destination, JobSpec, KeyPair, Query, Settings, Side, SqlError, Stream, Table
+from muntin.model import Change, Destination, DimensionTable, JobSpec, KeyPair, Query, Settings, Side, SqlError, Stream
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
 from muntin.sql.null_notes import null_notes
@@ -136,7 +136,7 @@ class _Job:
     def __init__(self, sql: SqlText):
         self.sql = sql
         self.streams: dict[str, Stream] = {}
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, DimensionTable] = {}
         self.queries: dict[str, Query] = {}
         self.settings: dict[str, str | int | float | bool] = {}
         self.notes: list[str] = []

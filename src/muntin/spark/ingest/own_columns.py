@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muntin.model import Field, Stream, Table, UsageError
+from muntin.model import DimensionTable, Field, Stream, UsageError
 from muntin.model.types import INTEGERS, common_type, decimal_parts
 
 
-def choose_columns(stream: Stream | Table, brought: Sequence[Field]) -> list[tuple[str, Field]]:
+def choose_columns(stream: Stream | DimensionTable, brought: Sequence[Field]) -> list[tuple[str, Field]]:
     """The source's name of each column that is declared, and the column; other columns are left out."""
-    named = f"{'table' if isinstance(stream, Table) else 'stream'} {stream.name}"
+    named = f"{'table' if isinstance(stream, DimensionTable) else 'stream'} {stream.name}"
     there = {field.name.lower(): field for field in brought}
     listed = ", ".join(f"{field.name} {field.type.upper()}" for field in brought)
     chosen: list[tuple[str, Field]] = []
-    for wanted in stream.schema:
+    for wanted in stream.own if isinstance(stream, Stream) else stream.schema:
         found = there.get(wanted.name.lower())
         if found is None:
             raise UsageError(

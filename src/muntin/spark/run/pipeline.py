@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from muntin.core.policy import Policy
@@ -56,7 +56,7 @@ class RunContext:
     mode: str
     shards: int
     board: StatusBoard
-    start_queue: StartQueue
+    start_queue: StartQueue = field(default_factory=StartQueue)
     source: Callable[[Stream], DataFrame]
     """The rows of a stream."""
     tell: Tell

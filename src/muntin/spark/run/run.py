@@ -34,7 +34,6 @@ from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.picture import plans_in_force
 from muntin.spark.run.pipeline import Pipeline, RunContext, check_query, remove_folder, remove_state
 from muntin.spark.run.rescaling import finish_rescale, follow_cores, successor_of
-from muntin.spark.run.start_queue import StartQueue
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
@@ -82,7 +81,7 @@ class Run:
         self._done = threading.Event()
         self._error: MuntinError | None = None
         self.differences: list[str] = []
-        """What the job has otherwise than the run before on this checkpoint, one line each."""
+        """What the job has otherwise than the run before, one line each."""
         self.warnings: list[str] = advice(spec)
         """What the job may not mean, what was published and is gone, and what was taken from the output."""
 
@@ -149,7 +148,6 @@ class Run:
             mode=self.mode,
             shards=self._claim.shards,
             board=self.board,
-            start_queue=StartQueue(),
             source=self._source,
             tell=self._tell,
             after_batch=self._report_progress,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.core.batch import Counters
-from muntin.model import Stream, Table, UsageError
+from muntin.model import DimensionTable, Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
 from muntin.plan.orderings import DecisionFigures
 from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, has_driver, read_record
@@ -41,7 +41,7 @@ class DeclaredTable:
     columns: list[tuple[str, str]]
 
     @classmethod
-    def of(cls, table: Table) -> DeclaredTable:
+    def of(cls, table: DimensionTable) -> DeclaredTable:
         return cls([(field.name, field.type) for field in table.schema])
 
 

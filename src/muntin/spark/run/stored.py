@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from muntin.model import Change, Field, JobSpec, MuntinError, Query, Schema, Settings, Stream, Table
+from muntin.model import Change, DimensionTable, Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
 from muntin.plan import Plan
 from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting, with_spark_half
 from muntin.spark.control import advice_about, apply_change
@@ -47,7 +47,7 @@ def spec_of(checkpoint: Location) -> JobSpec:
         return JobSpec()
     streams = {name: _stream(name, declared) for name, declared in status.streams.items()}
     settings = Settings(output_order=stored.settings.output_order, delivery=status.delivery)
-    tables = {name: Table(name, _schema(declared.columns)) for name, declared in status.tables.items()}
+    tables = {name: DimensionTable(name, _schema(declared.columns)) for name, declared in status.tables.items()}
     spec = JobSpec(streams, {}, settings, tables=tables)
     return replace(spec, queries=_queries(checkpoint, spec)) if streams else spec
 

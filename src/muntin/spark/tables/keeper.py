@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from muntin.core.arrivals import repeated_keys
 from muntin.core.storage import read_table
-from muntin.model import Lookup, MuntinError, Table, UsageError
+from muntin.model import Lookup, MuntinError, DimensionTable, UsageError
 from muntin.model.records import LEFT_OUT
 from muntin.spark.exchange import Address, TableVersion
 from muntin.spark.sink import HubPlace
@@ -62,8 +62,8 @@ class TableKeeper:
     def __init__(
         self,
         folder: Location,
-        tables: Mapping[str, Table],
-        read: Callable[[Table], pa.Table],
+        tables: Mapping[str, DimensionTable],
+        read: Callable[[DimensionTable], pa.Table],
         tried: int,
         desk_at: HubPlace | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -178,7 +178,7 @@ class TableKeeper:
         return self._last[name][1]
 
 
-def open_tables(spark: SparkSession, folder: Location, tables: Mapping[str, Table], tried: int) -> TableKeeper:
+def open_tables(spark: SparkSession, folder: Location, tables: Mapping[str, DimensionTable], tried: int) -> TableKeeper:
     """The tables of a pipeline whose last micro-batch, as far as Spark knows, is `tried`."""
     place = HubPlace.of(spark.sparkContext.getConf()) if tables else None
     return TableKeeper(folder, tables, lambda table: reading.read(spark, table), tried, place)

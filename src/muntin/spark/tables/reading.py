@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from muntin.kernels.evaluate import arrow_type
-from muntin.model import Field, MuntinError, Table, UsageError
+from muntin.model import DimensionTable, Field, MuntinError, UsageError
 from muntin.spark.ingest import FILE_FORMATS, choose_columns
 from muntin.spark.sink import load_delta
 
@@ -21,7 +21,7 @@ UNDESCRIBED = ("csv", "json", "xml")
 BROKERS = ("kafka", "nats", "rate", "socket")
 
 
-def check_table(table: Table) -> None:
+def check_table(table: DimensionTable) -> None:
     """Refuse what Spark would find out only while running."""
     form, path = table.format.lower(), path_of(table)
     if form in BROKERS:
@@ -33,11 +33,11 @@ def check_table(table: Table) -> None:
         raise UsageError(f"table {table.name}: there is no {local}", hint="the path is relative to where you are")
 
 
-def path_of(table: Table) -> str | None:
+def path_of(table: DimensionTable) -> str | None:
     return next((value for name, value in table.options.items() if name.lower() == "path"), None)
 
 
-def local_path(table: Table) -> str | None:
+def local_path(table: DimensionTable) -> str | None:
     """The path of a table on this machine; None where it is elsewhere, or a pattern."""
     path = path_of(table)
     if path is None:
@@ -46,7 +46,7 @@ def local_path(table: Table) -> str | None:
     return None if "://" in local or any(c in local for c in "*?[{") else local
 
 
-def stamp(table: Table) -> object | None:
+def stamp(table: DimensionTable) -> object | None:
     """What is another thing as soon as a table has changed; None where only reading it tells."""
     local = local_path(table)
     if local is None:
@@ -63,7 +63,7 @@ def stamp(table: Table) -> object | None:
     return sorted(found)
 
 
-def read(spark: SparkSession, table: Table) -> pa.Table:
+def read(spark: SparkSession, table: DimensionTable) -> pa.Table:
     """All rows of a table; refuses one that lacks columns, or has them with other types."""
     options = {name: _absolute(value) if name.lower() == "path" else value for name, value in table.options.items()}
     try:
@@ -85,11 +85,11 @@ def read(spark: SparkSession, table: Table) -> pa.Table:
         raise UsageError(f"table {table.name} cannot be read: {_said(error)}", hint=_hint(table)) from error
 
 
-def _chosen(table: Table, whole: pa.Table, brought: list[Field]) -> pa.Table:
+def _chosen(table: DimensionTable, whole: pa.Table, brought: list[Field]) -> pa.Table:
     return _named(table, whole.select([name for name, _ in choose_columns(table, brought)]))
 
 
-def _named(table: Table, rows: pa.Table) -> pa.Table:
+def _named(table: DimensionTable, rows: pa.Table) -> pa.Table:
     """Rows with the names and types that are declared."""
     wanted = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in table.schema])
     return rows.rename_columns(wanted.names).cast(wanted).combine_chunks()
@@ -112,5 +112,5 @@ def _said(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _hint(table: Table) -> str:
+def _hint(table: DimensionTable) -> str:
     return f"CREATE TABLE {table.name} declares {', '.join(f'{f.name} {f.type.upper()}' for f in table.schema)}"

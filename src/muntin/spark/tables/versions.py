@@ -87,10 +87,11 @@ class VersionLog:
         """Remove the versions that no micro-batch from this one on goes by."""
         for table, versions in self._known.items():
             needed = self.at(table, batch)
-            for version in versions if needed is not None else ():
-                if version.number < needed.number:
+            first = needed.number if needed is not None else 0
+            for version in versions:
+                if version.number < first:
                     store_of(self.folder).remove(self._file(table, version.number))
-            self._known[table] = [v for v in versions if needed is None or v.number >= needed.number]
+            self._known[table] = [version for version in versions if version.number >= first]
 
     def _file(self, table: str, number: int) -> Location:
         return self.folder / table / f"{number:010d}.json"
