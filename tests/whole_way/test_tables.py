@@ -19,7 +19,7 @@ import pytest
 
 from muntin.core.storage import read_table
 from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import KEPT_MANIFESTS, DamageError, read_manifests
+from muntin.spark.checkpoint import DamageError
 from muntin.spark.run import Job, Run, check_change
 from muntin.spark.tables import VersionLog, keeper
 from muntin.sql import parse_job
@@ -113,7 +113,7 @@ class World:
         ]
 
     def wanted(self, query: str, since: int = 0) -> list[tuple[Any, ...]]:
-        """The rows of a query that has looked into the table from a micro-batch on."""
+        """The rows of a query whose A has looked into the table from a micro-batch on."""
         base = duckdb.connect()
         log, offsets = VersionLog(self.root / "ckpt"), self.session.checkpoints[str(self.root / "ckpt")].offsets
         for name in "AB":
@@ -124,7 +124,7 @@ class World:
                 for row in in_microseconds(self.session.files[name][n]).to_pylist()
             ]
             base.register(f"{name}_", pa.Table.from_pylist(rows))
-            base.execute(f"CREATE TABLE {name} AS FROM {name}_ WHERE batch >= {since}")
+            base.execute(f"CREATE TABLE {name} AS FROM {name}_ WHERE batch >= {since if name == 'A' else 0}")
         base.register("versions", pa.Table.from_pylist(self.versions()))
         base.execute("CREATE TABLE P AS FROM versions")
         return sorted(base.execute(oracle(QUERIES[query])).fetchall(), key=repr)
@@ -164,7 +164,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 SETTINGS = [f"SET shards = {n}; SET strategy = '{s}';" for n, s in ((2, "auto"), (3, "push-down"), (1, "isolated"))]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_each_row_finds_what_its_micro_batch_went_by(root: Path, seed: int):
     dice = random.Random(seed)
     names = dice.sample(list(QUERIES), 5)
@@ -203,7 +203,7 @@ def test_a_table_that_changes_while_the_job_runs_is_taken_at_one_micro_batch(roo
     run.stop()
     assert status["versions"] == {"P": {"version": 2, "since_batch": 2, "rows": 3}}
     assert sorted(world.rows("perhaps"), key=repr) == world.wanted("perhaps")
-    assert {row[2] for row in world.rows("perhaps")} == {"old", "new", None}
+    assert {row[2] for row in world.rows("perhaps")} == {"old", "new"}
 
 
 def test_what_cannot_be_taken_is_told_and_the_last_version_stays(root: Path, monkeypatch: pytest.MonkeyPatch):
@@ -301,12 +301,12 @@ def test_a_query_whose_key_is_twice_in_the_table_is_refused_while_the_job_runs(r
 
 def test_versions_that_no_replay_can_need_are_removed(root: Path):
     dice, world = random.Random(1), World(root, ["inner_"])
-    for n in range(3 * KEPT_MANIFESTS):
+    for n in range(4):
         world.put([{"id": 1, "g": str(n), "n": 1}])
         world.come(dice, 1)
         world.run()
-    assert 2 <= len(list((root / "ckpt/muntin/tables/P").iterdir())) <= 2 * KEPT_MANIFESTS + 1
-    assert len(read_manifests(root / "ckpt")) >= 1
+    kept = sorted(file.stem for file in (root / "ckpt/muntin/tables/P").iterdir())
+    assert kept == ["0000000003", "0000000004"], "that of the last commit when this run began, and its own"
 
 
 def test_a_damaged_version_is_told_by_its_file(root: Path):

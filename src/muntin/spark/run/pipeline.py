@@ -179,6 +179,7 @@ class Pipeline:
         """Read the tables that rows look into; where tasks ask for them."""
         tried = last_number(spark_half(self.folder) / "offsets")
         self.tables = open_tables(self._context.spark, self.folder, self._context.spec.tables, tried)
+        self.tables.forget(self.publisher.last.batch)
         self.tables.begin(self._lookups)
         return self.tables.address
 

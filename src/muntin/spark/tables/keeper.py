@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from muntin.core.arrivals import repeated_keys
 from muntin.core.storage import read_table
-from muntin.model import Lookup, MuntinError, DimensionTable, UsageError
+from muntin.model import DimensionTable, Lookup, MuntinError, UsageError
 from muntin.model.records import LEFT_OUT
 from muntin.spark.exchange import Address, TableVersion
 from muntin.spark.sink import HubPlace

@@ -85,8 +85,8 @@ class VersionLog:
 
     def forget(self, batch: int) -> None:
         """Remove the versions that no micro-batch from this one on goes by."""
-        for table, versions in self._known.items():
-            needed = self.at(table, batch)
+        for table in self.tables():
+            versions, needed = self.of(table), self.at(table, batch)
             first = needed.number if needed is not None else 0
             for version in versions:
                 if version.number < first:
