@@ -20,8 +20,12 @@ from worlds import KEYS, RESIDUALS, summed
 Rows = list[tuple[Any, ...]]
 
 
-class Difference(AssertionError):
-    """A job and a judge disagree."""
+class JobFault(AssertionError):
+    """A job of a text failed, or it and a judge disagree."""
+
+    def __init__(self, number: int, message: str):
+        super().__init__(message)
+        self.number = number
 
 
 def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
@@ -50,7 +54,7 @@ def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
                 _check_over(life, outcome, q, told)
             _check_end(life, outcome)
         except AssertionError as error:
-            raise Difference(f"job {life.number} of text {text.seed}: {error}") from error
+            raise JobFault(life.number, f"job {life.number} of text {text.seed}: {error}") from error
     return wanted
 
 
@@ -325,7 +329,7 @@ def covered(lives: list[Life]) -> Counter[str]:
         found.update({"band" for q in text.queries if q.window.starts != (0, 0)})
         found.update({"empty band" for q in text.queries if q.bounds[0] > q.bounds[1]})
         found.update([f"promises {p}" for p in {*text.promises} if p])
-        found.update({f"killed at {s.kill}" for s in life.steps if s.kill})
+        found.update({f"killed {s.kill}" for s in life.steps if s.kill})
         found.update({"added" for s in life.steps if s.adds} | {"dropped" for s in life.steps if s.drops})
         found.update({"changed online" for s in life.steps[:-1] if life.online and (s.adds or s.drops)})
         found.update({"tasks tried again"} if life.fault_rate else ())

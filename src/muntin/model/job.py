@@ -27,7 +27,7 @@ class Side(IntEnum):
 
     @property
     def other(self) -> Side:
-        return Side(1 - self)
+        return Side.LEFT if self else Side.RIGHT
 
     @property
     def prefix(self) -> str:
@@ -298,6 +298,8 @@ class Query:
     """Whether it has rows of all that its streams have brought, also where it comes while a job runs."""
     lookups: tuple[Lookup, ...] = ()
     """What it wants of tables."""
+    until: tuple[Expr | None, Expr | None] = (None, None)
+    """For each side a time of each of its rows, until when the row waits; at most for the window. NULL: for that."""
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]
@@ -325,6 +327,10 @@ class Query:
     def told_after(self, side: Side) -> int:
         """How long after its own time a row of a preserved side goes out that has no match."""
         return 0 if self.kind is JoinKind.ASOF else self.window.side(side)
+
+    def told_at_own_end(self, side: Side) -> bool:
+        """Whether a row of a preserved side that has no match goes out at the end of a window of its own."""
+        return side in self.preserved and self.until[side] is not None and self.told_after(side) > 0
 
     @property
     def told_at_its_time(self) -> bool:

@@ -65,10 +65,11 @@ def answers(scene: dict, counts=lambda pair: True) -> dict[str, list]:
         kept, eras = judge.kept[group], tuple(judge.eras[group])
         for q in (q for q in queries if "values" in q):
             keeps = tuple(q["keeps"])
-            pairs = oracle.answer(q["window"], *kept, (key, key), keeps, holds=q["pairs"], promises=eras)
+            pairs = oracle.answer(q["window"], *kept, (key, key), keeps, holds=q["pairs"], promises=eras,
+                                  untils=q["untils"])  # fmt: skip
 
             def ends(pair, q=q, kept=kept, eras=eras, keeps=keeps):
-                return oracle.ends(q["window"], (pair.left["k"],), kept, (key, key), eras, keeps)
+                return oracle.ends(q["window"], (pair.left["k"],), kept, (key, key), eras, keeps, untils=q["untils"])
 
             pairs = [pair for pair in pairs if counts(pair)]
             told = oracle.final(pairs, q["group"], q["values"], ends, max(times, default=0), lambda v: v.shown)
@@ -104,12 +105,13 @@ def test_a_key_that_comes_again_begins_a_new_group_whatever_the_cuts(scene, bind
     for q in scene["finals"]:
         assert sorted(got[q["name"]], key=order_of) == sorted(uncut[q["name"]], key=order_of)
         rows_ = oracle.answer(q["window"], *judge.kept[group], (key, key), tuple(q["keeps"]), holds=q["pairs"],
-                              promises=tuple(judge.eras[group]))  # fmt: skip
+                              promises=tuple(judge.eras[group]), untils=q["untils"])  # fmt: skip
         if "COUNT(*) AS c0" in q["sql"] and "HAVING" not in q["sql"]:
             first = q["sql"].split(" FROM ")[0].count(" AS g")
             assert sum(row[first] for row in got[q["name"]]) == len(rows_), "each pair is in one group"
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(scenes(), st.data())
 def test_queries_that_come_and_go_leave_the_totals_of_the_others_alone(scene, data):
@@ -127,7 +129,7 @@ def test_queries_that_come_and_go_leave_the_totals_of_the_others_alone(scene, da
     longest = max(max(q["window"].left, q["window"].right) for q in scene["finals"])
     keep = {"name": "all", "sql": f"CREATE QUERY all AS SELECT A.id AS a FROM A, B WHERE A.k = B.k "
             f"WINDOW {longest} microseconds;", "key": ("k",), "window": Window(longest, longest)}  # fmt: skip
-    keep |= {"keeps": [SELECTIONS["TRUE"]] * 2, "pairs": RESIDUALS["TRUE"]}
+    keep |= {"keeps": [SELECTIONS["TRUE"]] * 2, "pairs": RESIDUALS["TRUE"], "untils": (None, None)}
 
     def spec(n: int) -> JobSpec:
         return promising({**scene, "queries": [keep, *(q for q in scene["finals"] if stays[q["name"]][n])]})
@@ -170,6 +172,7 @@ def auctions(*windows: int, marks: str = MARKS, more: str = "") -> JobSpec:
     return parse_job(more + AUCTIONS.format(marks=marks) + "".join(BIDS.format(n=n) for n in windows))
 
 
+@pytest.mark.slow
 def test_each_auction_is_final_the_moment_that_it_is_certain():
     local = LocalJob(auctions(100))
     bids = rows((11, 1), (12, 2), (14, 1), (20, 1, True), (30, 2), (50, 3), (60, 9))
@@ -179,6 +182,25 @@ def test_each_auction_is_final_the_moment_that_it_is_certain():
     got = local.push({"Auction": rows((200, 5)), "Bid": rows((109, 2), (110, 2), (200, 5))})
     assert tuples(got["bids_100"]) == [(2, 3, 3, 4, 109), (3, 1, 1, 5, 139)]
     assert tuples(local.push({}, ended=True)["bids_100"]) == [(5, 1, 1, 2, 200)], "the streams are over"
+
+
+AFTER_A = """CREATE QUERY later AS SELECT Bid.k, COUNT(*) AS n FROM Auction, Bid
+WHERE Auction.k = Bid.k AND Auction.ts BETWEEN Bid.ts + INTERVAL 2 MICROSECONDS AND Bid.ts + INTERVAL 8 MICROSECONDS
+GROUP BY Bid.k EMIT FINAL;"""
+
+
+@pytest.mark.parametrize("how", ["goes on", "restart", "change"])
+def test_a_key_that_ends_at_the_release_point_is_told_at_that_time_whatever_comes_between(how):
+    """A row that can only be the later one of a pair is not kept; its key ends with it all the same."""
+    spec = parse_job(AUCTIONS.format(marks="") + AFTER_A)
+    local = LocalJob(spec)
+    assert not local.push({"Bid": rows((1, 2), (4, 3)), "Auction": rows((4, 2), (8, 1))})["later"].num_rows
+    if how == "restart":
+        local.restart()
+    if how == "change":
+        local.change(parse_job(AUCTIONS.format(marks="") + AFTER_A + BIDS.format(n=6)))
+    got = local.push({"Bid": rows((20, 9)), "Auction": rows((20, 9))})
+    assert tuples(got["later"]) == [(2, 1, 4)]
 
 
 def test_without_promises_all_is_told_at_the_end():
@@ -191,6 +213,7 @@ def test_without_promises_all_is_told_at_the_end():
     assert "told once, when Auction or Bid says that the key is over" in explain(auctions(100))
 
 
+@pytest.mark.slow
 def test_pairs_are_added_up_once_for_all_windows_and_what_is_kept_follows_what_is_open():
     """2,000 auctions come and close with each micro-batch, of which 4,000 are open at a time."""
     local = LocalJob(auctions(500, 1000, 2000, marks=""))

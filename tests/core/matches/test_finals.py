@@ -65,7 +65,7 @@ class Totals:
 
     @property
     def as_asked(self) -> Asked:
-        return Asked(self.query, self.asked.keeps, self.asked.holds, self.asked.after)
+        return Asked(self.query, self.asked.keeps, self.asked.holds, self.asked.after, self.asked.untils)
 
     def answer(self, story: PromisedStory) -> list[tuple[Any, ...]]:
         return self.tell(story, self.asked.delivered(tuple(story.kept), tuple(story.promises)))
@@ -77,7 +77,8 @@ class Totals:
 
         def ends(pair: oracle.Pair) -> list[int]:
             key, keeps = (self.group_of(pair)[0],), tuple(self.asked.keeps)
-            return oracle.ends(q.window, key, rows, KEYS, known, keeps, kind=q.kind, preserved=q.preserved)
+            terms = {"kind": q.kind, "preserved": q.preserved, "untils": self.asked.untils}
+            return oracle.ends(q.window, key, rows, KEYS, known, keeps, **terms)
 
         end = max((row["ts"] for side in story.rows for row in side), default=0)
         told = oracle.final(pairs, self.group_of, self.values, ends, end)
@@ -110,6 +111,7 @@ def drawn(draw: random.Random, many: int, strategies: tuple[str, ...]) -> tuple[
     return totals, story
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_totals_are_those_of_all_that_the_query_writes_whatever_the_cuts_shards_and_restarts(seed: int):
     totals, story = drawn(random.Random(seed), 3, ("state-slice", "pull-up", "push-down", "isolated"))

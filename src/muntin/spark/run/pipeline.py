@@ -33,7 +33,7 @@ from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.run.verify import last_number
 from muntin.spark.session import weigh_rows
 from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace, RoutedSink
-from muntin.spark.store import Location, spark_half, store_of
+from muntin.spark.store import Location, crash_points, spark_half, store_of
 from muntin.spark.tables import open_tables
 
 if TYPE_CHECKING:
@@ -384,6 +384,7 @@ def remove_folder(folder: Location) -> None:
 def remove_state(folder: Location) -> None:
     """Remove what a pipeline that has ended for good needs no more."""
     half = spark_half(folder)
+    crash_points.before("state removed")
     for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER):
         store_of(half).remove_all(half / name)
     for name in ("metadata", ".metadata.crc"):
@@ -391,3 +392,4 @@ def remove_state(folder: Location) -> None:
     for name in OWN_FOLDERS:
         store_of(folder).remove_all(folder / identity.FOLDER / name)
     CommitLog(folder).forget(1)
+    crash_points.after("state removed")

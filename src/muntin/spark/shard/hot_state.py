@@ -15,6 +15,7 @@ The state store is the truth; a hot state may be lost at any moment and is never
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import mmap
@@ -33,6 +34,7 @@ import pyarrow as pa
 from muntin.core.operator_state import OperatorImage
 from muntin.core.storage import Arrays, Layout
 from muntin.model.records import from_json, to_json
+from muntin.spark.store import private_folder
 
 STAMP = "stamp.json"
 FORMAT = 9
@@ -58,7 +60,7 @@ class FileMemory:
 
     def allocate(self, name: str, layout: Layout) -> Arrays:
         with open(self.folder / name, "xb+") as file:
-            file.truncate(max(LINE, _offsets(layout)[-1]))
+            _reserve(file.fileno(), max(LINE, _offsets(layout)[-1]))
         return self.arrays(name, layout)
 
     def arrays(self, name: str, layout: Layout) -> Arrays:
@@ -82,6 +84,17 @@ class FileMemory:
         (self.folder / name).unlink(missing_ok=True)
 
 
+def _reserve(handle: int, size: int) -> None:
+    """Give a file its size and its blocks: where a disk is full it is said here, and not by a signal that ends the
+    process when a page is first written."""
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        os.ftruncate(handle, size)
+
+
 def _offsets(layout: Layout) -> list[int]:
     """Where each array begins, and where the last one ends."""
     offsets = [0]
@@ -102,11 +115,7 @@ def local_folder() -> Path:
 
 def hot_root(checkpoint_id: str, local: Path | None = None) -> Path:
     """The folder of a job's hot states on this machine, readable by its user alone."""
-    user = (local or local_folder()) / f"muntin-{os.getuid()}"
-    user.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if user.stat().st_uid != os.getuid() or user.is_symlink():
-        raise PermissionError(f"{user} belongs to somebody else")
-    return user / checkpoint_id
+    return private_folder((local or local_folder()) / f"muntin-{os.getuid()}") / checkpoint_id
 
 
 def forget_hot(checkpoint_id: str, local: Path | None = None) -> None:
