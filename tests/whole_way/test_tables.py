@@ -25,6 +25,7 @@ from muntin.spark.tables import VersionLog, keeper
 from muntin.sql import parse_job
 from whole_way.drive import kept_apart
 from whole_way.stand_in import Session
+from whole_way.tasks import DEATHS
 
 ROW = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("p", pa.int64())])
 PLACE = pa.schema([("id", pa.int64()), ("g", pa.string()), ("n", pa.int32())])
@@ -41,6 +42,7 @@ QUERIES = {
     "LEFT JOIN P Q ON B.p = Q.id",
 }
 WINDOW = 6
+POINTS = [*DEATHS, "before version of a table", "after version of a table"]
 PLACES = [1, 2, 3, None]
 
 
@@ -174,7 +176,9 @@ def test_each_row_finds_what_its_micro_batch_went_by(root: Path, seed: int):
     for _ in range(dice.randrange(2, 5)):
         for _ in range(dice.randrange(1, 4)):
             world.come(dice)
-        world.session.faults.kill = dice.choice([None, None, "task", "publish", "rename", "commit"])
+        world.session.faults.kill = dice.choice(
+            [None, None, *DEATHS, "before version of a table", "after version of a table"]
+        )
         try:
             world.run()
         except MuntinError:

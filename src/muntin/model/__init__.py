@@ -17,6 +17,7 @@ from muntin.model.job import (
     Query,
     Side,
     Stream,
+    ValueRange,
     Window,
 )
 from muntin.model.lookup import DimensionTable, Lookup, LookupKey
@@ -57,6 +58,7 @@ __all__ = [
     "Stream",
     "UsageError",
     "ValueFormat",
+    "ValueRange",
     "Window",
     "common_type",
     "is_numeric",

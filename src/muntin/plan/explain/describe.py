@@ -18,7 +18,7 @@ from muntin.plan.explain.description import (
     StreamUse,
 )
 from muntin.plan.invalidations import invalidation_of
-from muntin.plan.joins import Plan, SharedJoin, never_true
+from muntin.plan.joins import Plan, SharedJoin, enriched, never_true
 from muntin.plan.predict import Prediction
 from muntin.plan.punctuation import has_promises
 from muntin.plan.strategies import STRATEGIES
@@ -127,8 +127,8 @@ def _never(spec: JobSpec, plan: Plan) -> list[NeverTrue]:
     Where all are like that they are not planned away: their joins run and keep nothing.
     """
     running = [query for join in plan.joins for query in join.queries]
-    without_rows = plan.never or (running if running and never_true(spec.enriched(), running[0]) else ())
-    found = {query.name: never_true(spec.enriched(), query) for query in without_rows}
+    without_rows = plan.never or (running if running and never_true(enriched(spec), running[0]) else ())
+    found = {query.name: never_true(enriched(spec), query) for query in without_rows}
     return [NeverTrue(name, expr.text, bool(plan.never)) for name, expr in found.items() if expr]
 
 

@@ -57,7 +57,7 @@ class StoredStream:
     columns: dict[str, str]
     lateness_us: int
     binding_us: int | None
-    lookups: list[Any]
+    lookups: list[Any] = field(default_factory=list)
 
     @classmethod
     def of(cls, stream: Stream) -> StoredStream:

@@ -71,6 +71,10 @@ ACTIONS = {
     "plan": Action("driver", "a request that waits", "a plan that no message names; the next start sends it"),
     "columns of a query": Action("driver", "a folder without its schema; the next start writes it", "a folder that "
                                  "readers can open"),
+    "layout of slices": Action("driver", "folders of slices that nobody reads; the next start writes it", "slices that "
+                               "views and readers find"),
+    "view of a query": Action("driver", "a view that lacks the newest slices; the next start writes it", "a view over "
+                              "all slices of the query"),
     "control message": Action("driver", "a plan that was not sent, or nothing; the next start sends it", "a message; "
                               "the next micro-batch takes it"),
     "answer": Action("driver", "a change without an answer; the next start writes it", "an answer beside its request; "
@@ -78,6 +82,8 @@ ACTIONS = {
     "request removed": Action("driver", "a request with its answer; the next run removes it", "an answer alone"),
     "old plans removed": Action("driver", "plans that nobody needs; they go later", "those that are kept"),
     "old messages removed": Action("driver", "messages that were taken; they go later", "those that are kept"),
+    "version of a table": Action("driver", "the version of before; the table is read again", "a version that its "
+                                 "first micro-batch has yet to go by; it does"),
     # a start, and rare commands
     "job": Action("driver", "an empty checkpoint, or the identity of the start before", "the identity of this start"),
     "place of Spark's half": Action("driver", AGAIN, "a checkpoint that knows its other half"),
@@ -93,7 +99,7 @@ ACTIONS = {
                       "next start does the rest"),
     "moved pipeline": Action("rescale", "the intent; the next start does the rest", "the same"),
     "rescale over": Action("rescale", "the intent; the next start does the rest once more", "a job with other shards"),
-    "file aside": Action("anybody", "the file of before", "a hidden file; `muntin doctor --repair` removes it"),
+    "file aside": Action("anybody", "the file of before", "a hidden file; `muntin doctor` removes it"),
 }  # fmt: skip
 """The registry. `file aside` is reached while any file of ours is written: after its bytes, before its name."""
 POINTS = tuple(f"{when} {action}" for action in ACTIONS for when in ("before", "after"))
