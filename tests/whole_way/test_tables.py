@@ -167,7 +167,8 @@ SETTINGS = [f"SET shards = {n}; SET strategy = '{s}';" for n, s in ((2, "auto"),
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_each_row_finds_what_its_micro_batch_went_by(root: Path, seed: int):
+def test_each_row_finds_what_its_micro_batch_went_by(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(VersionLog, "forget", lambda *_: None)  # the judge needs them all
     dice = random.Random(seed)
     names = dice.sample(list(QUERIES), 5)
     world = World(root, names, SETTINGS[seed % len(SETTINGS)])
@@ -176,9 +177,7 @@ def test_each_row_finds_what_its_micro_batch_went_by(root: Path, seed: int):
     for _ in range(dice.randrange(2, 5)):
         for _ in range(dice.randrange(1, 4)):
             world.come(dice)
-        world.session.faults.kill = dice.choice(
-            [None, None, *DEATHS, "before version of a table", "after version of a table"]
-        )
+        world.session.faults.kill = dice.choice([None, None, *POINTS])
         try:
             world.run()
         except MuntinError:
