@@ -21,7 +21,7 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 	$(VENV)/bin/muntin demo
 
 quick: setup    ## the tests that need neither Spark nor much time
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow and not bench and not cluster"
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not stand_in and not slow and not bench and not cluster"
 
 test: setup    ## all tests but those of the benches, those that start Spark included
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench and not cluster"

@@ -139,7 +139,7 @@ class Lab:
 
         place = {"output": self.output, "checkpoint": self.checkpoint} | more
         run = Job(self.spark, self.spec()).start(mode=mode, **place)
-        assert run.await_termination(120)
+        run.await_termination()
         return run.status()
 
     def files(self, query: str) -> list[Path]:
