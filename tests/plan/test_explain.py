@@ -65,7 +65,9 @@ def test_the_json_says_what_the_text_says(path):
     running = {q["name"] for j in plan["joins"] for q in j["queries"]}
     assert running | {q["name"] for q in plan["never"]} == set(spec.queries)
     for join in plan["joins"]:
-        assert (join["algorithm"] == "nested loops") == (join["on"] == [])
+        assert (join["algorithm"] == "hash") == (join["on"] != [])
+        assert (join["algorithm"] == "ordered") == (join["in_order_of"] is not None)
+        assert (join["algorithm"] == "nested loops") == (join["every_pair_since"] is not None)
         for side in Side:
             state, windows = join["state"][side], {q["name"]: q["window"][side] for q in join["queries"]}
             assert {w["axis"] for w in windows.values()} == {state["axis"]} <= {"time", "rows"}

@@ -17,6 +17,7 @@ from muntin.model.job import (
     Query,
     Side,
     Stream,
+    ValueRange,
     Window,
 )
 from muntin.model.punctuation import Pattern, Punctuation
@@ -53,6 +54,7 @@ __all__ = [
     "Stream",
     "UsageError",
     "ValueFormat",
+    "ValueRange",
     "Window",
     "common_type",
     "is_numeric",

@@ -17,6 +17,7 @@ from muntin.sql.joins import Joined, read_join
 from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, span_of
 from muntin.sql.plain import plain_select
+from muntin.sql.ranges import ValueRanges
 from muntin.sql.sources import Names
 from muntin.sql.windows import counts_rows, given_windows, own_times, whole_window
 
@@ -62,6 +63,7 @@ class _Binder:
         placed = place_conditions(self.text, joined, names, expressions, not counts_rows(given), keyword)
         where, residual = placed.selections(expressions), expressions.conjunction(placed.residual)
         after = expressions.conjunction(placed.after)
+        ranges = () if placed.keys else ValueRanges(self.text, names, expressions).read(placed.residual)
         self._check_as_of(joined, placed)
         window = whole_window(self.text, joined, given, placed.bounds, bool(placed.residual))
         until = own_times(self.text, joined, given, names, expressions)
@@ -76,7 +78,7 @@ class _Binder:
         left, right = (source.stream.name for source in joined.sides)
         return Query(
             name, left, right, tuple(placed.keys), window, outputs, where, residual, statement, aggregation,
-            placed.kind, placed.subject, joined.preserved, after, until=until,
+            placed.kind, placed.subject, joined.preserved, after, until=until, ranges=ranges,
         )  # fmt: skip
 
     # form
