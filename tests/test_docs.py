@@ -176,7 +176,16 @@ def commands(page: str) -> list[str]:
 def test_the_guide_is_a_job_that_can_be_read():
     *blocks_of_a_job, changes = blocks("docs/guide.md", "sql")
     queries = parse_job("\n".join(blocks_of_a_job)).queries
-    joins = {"before_and_after", "an_hour_later", "with_or_without", "answered", "missing", "humidity_then", "rises"}
+    joins = {
+        "before_and_after",
+        "an_hour_later",
+        "with_or_without",
+        "answered",
+        "missing",
+        "humidity_then",
+        "rises",
+        "clicks_while_open",
+    }
     assert {"warm", "damp_after_heat", "locations", "hot", "hottest", "bids_in_12h", "bids_or_none"} | joins == set(
         queries
     )
@@ -225,10 +234,21 @@ def test_every_make_target_in_the_readme_exists():
 
 def test_the_lock_names_no_place_and_pins_every_dependency():
     lines = [line for line in read("requirements.lock").splitlines() if not line.startswith("#")]
-    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
-    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines}
+    pins = [line.removesuffix(" \\") for line in lines if not line.startswith(" ")]
+    assert [pin for pin in pins if not re.fullmatch(r"[\w.-]+==[\w.]+", pin)] == []
+    pinned = {pin.split("==")[0].lower().replace("_", "-") for pin in pins}
     wanted = re.findall(r'^    "([\w-]+)[><=]', read("pyproject.toml"), re.MULTILINE)
     assert {w.lower() for w in wanted} <= pinned
+
+
+def test_every_file_that_is_installed_has_its_hash_in_the_lock():
+    """`make setup` installs with --require-hashes; `python tests/lock.py` writes them after a change of versions."""
+    assert "--require-hashes --requirement requirements.lock" in read("Makefile")
+    whole = re.sub(r" \\\n\s+", " ", read("requirements.lock"))
+    packages = [line.split() for line in whole.splitlines() if not line.startswith("#")]
+    assert [name for name, *files in packages if not files] == [], "run python tests/lock.py"
+    wrong = [file for _, *files in packages for file in files if not re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", file)]
+    assert wrong == []
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -47,9 +47,11 @@ def main() -> None:
     generate("sensors", data / "data", duration_s=120, files=FILES)
     sql = (data / "data" / "job.sql").read_text()
     spark, found = open_session(), defaultdict[str, list[float]](list)
-    for _ in range(args.turns):
+    for turn in range(args.turns):
         for durability in ("process", "power"):
-            found[durability] += seconds_of(spark, f"SET durability = '{durability}';\n{sql}", data / durability)
+            found[durability] += seconds_of(
+                spark, f"SET durability = '{durability}';\n{sql}", data / f"{durability}-{turn}"
+            )
     shutil.rmtree(data)
     medians = {durability: statistics.median(seconds) for durability, seconds in found.items()}
     for durability, median in medians.items():
