@@ -151,7 +151,8 @@ class Place:
             with_all(process.pid)
         in_java = point is not None and point.partition(" ")[2] in SPARK
         died = point is not None and (code == 1 if in_java else code == -signal.SIGKILL)
-        if not died and code != 0:
+        failed = in_java and "the job failed" in self.said
+        if failed or (not died and code != 0):
             raise AssertionError(f"{' '.join(arguments)} at {point}:{times} ended with {code}:\n{self.said}")
         if died and point is not None:
             self.died[point] += 1

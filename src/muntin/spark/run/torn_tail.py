@@ -53,9 +53,12 @@ def _mend(folder: Path) -> list[str]:
 
 
 def _begun_anew(folder: Path, spark: SparkHalf) -> list[str]:
-    """Nothing is committed, and nothing is left of a first micro-batch but perhaps its state: Spark wants none then."""
+    """Nothing is committed, and nothing is left of a first micro-batch but perhaps its state, or a log entry that was
+    being written: Spark begins only where these folders are empty."""
     if spark.numbers("offsets") or spark.numbers("commits"):
         return []
+    for log in ("offsets", "commits"):
+        shutil.rmtree(folder / log, ignore_errors=True)
     done: list[str] = []
     if (folder / "metadata").exists() and (wrong := damage_of(folder / "metadata")) is not None:
         done.append(_taken(folder / "metadata", wrong))
