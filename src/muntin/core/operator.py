@@ -191,7 +191,8 @@ class Operator(OperatorWork):
     @property
     def _why_results_wait(self) -> str | None:
         """Why results cannot leave before their time; None where they can."""
-        return self._why_rows_wait or ("has aggregates" if self.aggregates else None)
+        read = "is read by other queries" if self.join.feeds else None
+        return self._why_rows_wait or read or ("has aggregates" if self.aggregates else None)
 
     def _advance_join(self, filter_order: bool) -> Pairs:
         """Join all that may be joined; the pairs that may leave, in timestamp order."""

@@ -1,5 +1,6 @@
 """Plain values that every other layer speaks in: no I/O, no clock, no third-party import."""
 
+from muntin.model.derived import OUTPUT_TIME, base_streams, derived_stream, read_queries, readers, relation
 from muntin.model.destination import Destination
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
@@ -28,6 +29,7 @@ __all__ = [
     "AUTO",
     "DEFAULT_SETTINGS",
     "NO_CHAIN",
+    "OUTPUT_TIME",
     "Aggregation",
     "Axis",
     "Call",
@@ -54,6 +56,11 @@ __all__ = [
     "UsageError",
     "ValueFormat",
     "Window",
+    "base_streams",
     "common_type",
+    "derived_stream",
     "is_numeric",
+    "read_queries",
+    "readers",
+    "relation",
 ]

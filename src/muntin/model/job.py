@@ -60,6 +60,8 @@ class Stream:
     """How its columns come out of the source's `value`; None where the source has them."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Columns that do not come out of the value, and what the source calls them."""
+    derived: bool = False
+    """Whether it is the output of a query of the job."""
 
 
 class Op(StrEnum):
@@ -279,9 +281,15 @@ class Query:
     preserved: tuple[Side, ...] = ()
     after: Expr | None = None
     into: Destination | None = None
+    """Where its rows go; None for the output of the job."""
     from_beginning: bool = False
     """Whether it has rows of all that its streams have brought, also where it comes while a job runs."""
-    """Where its rows go; None for the output of the job."""
+    inputs: tuple[Query, ...] = ()
+    """The joins below, where it is one of more than two streams: each reads the one before it (`model/derived.py`)."""
+    guard: Expr | None = None
+    """What the inputs select, said of a row of the left side: for an input that selects less, since others share it."""
+    hidden: bool = False
+    """Whether nobody named it: it is the input of others, and none of its rows goes out."""
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]

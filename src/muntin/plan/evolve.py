@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from muntin.model import AUTO, JobSpec, Query, Side
-from muntin.plan.choose import make_plan
+from muntin.plan.choose import asked_of, make_plan
 from muntin.plan.joins import Plan, SharedJoin
 from muntin.plan.regions import MOST_COMBINATIONS, Predicates
 from muntin.plan.strategies import STRATEGIES, group_queries
 from muntin.plan.traffic import Knowledge
+from muntin.plan.trees import lowered
 
 
 def evolve(
@@ -24,12 +25,13 @@ def evolve(
     late rows others report.
     """
     strategy = plan.strategy if spec.settings.strategy == AUTO else spec.settings.strategy
+    asked, spec = asked_of(spec), lowered(spec, plan.hidden)
 
     def fresh() -> Plan:
         return make_plan(replace(spec, settings=replace(spec.settings, strategy=strategy)), knowledge)
 
     changed = STRATEGIES[strategy].change(plan, spec, fresh)
-    return replace(changed, joins=tuple(_reporting(plan, changed.joins, elsewhere)))
+    return replace(changed, joins=tuple(_reporting(plan, changed.joins, elsewhere)), asked=asked)
 
 
 def redivides(plan: Plan, spec: JobSpec) -> bool:

@@ -7,6 +7,8 @@ accepted and ignored.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from muntin.model import Axis, JobSpec, JoinKind, Output, Query, Side, Window
@@ -18,6 +20,7 @@ from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, span_of
 from muntin.sql.plain import plain_select
 from muntin.sql.sources import Names
+from muntin.sql.trees import TreePart, bind_tree, has_more_than_two
 from muntin.sql.windows import counts_rows, given_windows, whole_window
 
 _MODIFIERS = {
@@ -50,6 +53,14 @@ class _Binder:
 
     def query(self, name: str, select: exp.Expr, statement: str) -> Query:
         tree = self._check_form(plain_select(self.text, self.spec, select))
+        if has_more_than_two(tree):
+            query = bind_tree(self.text, self.spec, tree, name, lambda spec, *part: _Binder(self.text, spec).bound(*part))
+            return replace(query, text=statement)
+        return replace(self.bound(name, TreePart(tree)), text=statement)
+
+    def bound(self, name: str, part: TreePart) -> Query:
+        """A query over two streams, or over the output of a query and a stream, in plain form."""
+        tree = part.select
         sides = read_join(self.text, self.spec, tree).sides
         unfold_fields(tree, [s.alias for s in sides], [f.name for s in sides for f in s.stream.schema])
         joined = read_join(self.text, self.spec, tree)
@@ -71,11 +82,12 @@ class _Binder:
             outputs, aggregation = Grouped(self.text, expressions).bind(tree, items)
         else:
             outputs = tuple(Output(name, expressions.expression(node)) for name, node in items)
+        guard = expressions.selection(list(part.guard))
         expressions.verify()
         left, right = (source.stream.name for source in joined.sides)
         return Query(
-            name, left, right, tuple(placed.keys), window, outputs, where, residual, statement, aggregation,
-            placed.kind, placed.subject, joined.preserved, after,
+            name, left, right, tuple(placed.keys), window, outputs, where, residual, "", aggregation,
+            placed.kind, placed.subject, joined.preserved, after, guard=guard,
         )  # fmt: skip
 
     # form
@@ -107,6 +119,10 @@ class _Binder:
     # what does not go together
 
     def _check_kind(self, select: exp.Select, joined: Joined, counts: bool) -> None:
+        derived = next((source for source in joined.sides if source.stream.derived), None)
+        if derived is not None and counts:
+            hint = "write a window of time: WINDOW 1 min"
+            raise self.text.refuse("a window of rows over the output of a query", derived.node, hint)
         if joined.is_inner:
             return
         if counts:

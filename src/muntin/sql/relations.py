@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import JobSpec
+from muntin.model import OUTPUT_TIME, JobSpec, relation
 from muntin.sql.names import find
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.tree import StreamRef
@@ -95,11 +95,13 @@ class RelationReader:
         common = known.get(node.name.lower()) if not node.db else None
         if common is not None:
             return self._named(common, alias.name if alias is not None else node.name, node)
-        stream = find(self.spec.streams, ".".join(part.name for part in node.parts))
-        if stream is None:
+        written = ".".join(part.name for part in node.parts)
+        name = find(self.spec.streams, written) or find(self.spec.queries, written)
+        if name is None:
             return None
-        names = self.spec.streams[stream].schema.names
-        return Relation(alias.name if alias is not None else stream, {n: n for n in names}, node)
+        names, is_query = relation(self.spec, name).schema.names, name not in self.spec.streams
+        columns = {"_ts" if is_query and n == OUTPUT_TIME else n: n for n in names}
+        return Relation(alias.name if alias is not None else name, columns, node, derived=is_query)
 
     def _derived(self, query: exp.Expr, alias: exp.TableAlias, known: Relations, node: exp.Expr) -> Relation:
         self._derived_so_far += 1

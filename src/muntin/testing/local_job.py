@@ -24,7 +24,8 @@ from muntin.core.arrivals import (
     spans_of,
     to_report,
 )
-from muntin.core.batch import TS, Arrivals, Counters, event_times, stream_schema
+from muntin.core.batch import TS, Arrivals, Counters, event_times, row_schema, stream_schema
+from muntin.core.feeding import FedRows, arrive, begun_by, completed_by, feed, for_outputs
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
@@ -39,6 +40,7 @@ from muntin.plan.families import distinct_values_sent
 from muntin.plan.punctuation import speakers
 
 Tables = dict[str, pa.Table]
+_NOTHING = pa.table({TS: pa.array([], pa.int64())})
 
 
 @dataclass
@@ -51,11 +53,13 @@ class Shard:
     checks: bool = False
     """Whether the state of the operator is checked after every step: that looks at every row."""
 
-    def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch]:
+    def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch, dict[str, FedRows]]:
+        before = self.operator.release
         step = self.operator.advance(arrivals)
-        run = step.found.whole()
+        fed = feed(self.operator, step, before)
+        run = for_outputs(step, self.join).found.whole()
         self._keep(step)
-        return step, run
+        return step, run, fed
 
     def deliver(self, arrivals: Arrivals, run_length: int | None) -> tuple[Step, Tables]:
         """The same in the order of the scheduler: each query's rows as they are delivered."""
@@ -168,14 +172,16 @@ class LocalJob:
         found: dict[str, list[pa.Table]] = defaultdict(list)
         values: dict[str, list[GroupValues]] = defaultdict(list)
         apart: dict[str, dict[str, bool]] = {}
+        fed: list[dict[str, FedRows]] = [{} for _ in range(self._count)]
         for join, shards in zip(self.plan.joins, self.shards, strict=True):
-            parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards)) for side in Side]
-            lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
+            came = {stream.name: rows.get(stream.name, _NOTHING) for stream in join.streams}
+            parts = [self._parts(join, side, came[join.streams[side].name]) for side in Side]
+            lows, highs = zip(*(_span(came[join.streams[side].name]) for side in Side), strict=True)
             streams = zip(join.streams, join.axes, strict=True)
-            clocks = [data_of(rows[s.name])[TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
+            clocks = [data_of(came[s.name])[TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
             silent = [s.name in idle for s in join.streams]
             gap = self._policy.max_ahead_us
-            spans = [spans_of(rows[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
+            spans = [spans_of(came[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
             runs = []
             for n, shard in enumerate(shards):
                 arrivals = Arrivals(
@@ -187,22 +193,24 @@ class LocalJob:
                     (silent[0], silent[1]),
                     (spans[0], spans[1]),
                 )
+                arrivals = arrive(join, arrivals, fed[n])
                 if self._policy.eager:
                     step, delivered = shard.deliver(arrivals, self._run_length)
                     for name, table in delivered.items():
                         found[name].append(table)
                 else:
-                    step, run = shard.advance(arrivals)
+                    step, run, found_here = shard.advance(arrivals)
+                    fed[n] |= found_here
                     runs.append(run)
                 for group in step.values:
                     values[group.query].append(group)
-                for side in Side:
+                for side in self._reported(join, n):
                     name = join.streams[side].name
                     self.late[name].append(to_report(self.plan, join, side, step.late[side]))
                     if join.reports[side]:
                         self.ahead[name].append(step.ahead[side])
                 for side, table in step.refused:
-                    if join.reports[side]:
+                    if join.reports[side] and side in self._reported(join, n):
                         self.refused[join.streams[side].name].append(table)
                 for name, table in spoken_by(join.index, step.punctuations, speaks).items():
                     self.punctuations.setdefault(name, []).append(table)
@@ -216,6 +224,17 @@ class LocalJob:
             self.faults[name].append(faults)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
 
+    def _parts(self, join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.Table]:
+        """The rows of a stream for each shard; what joins below find comes later."""
+        if join.reads[side] is not None:
+            return [row_schema(join, side).empty_table()] * self._count
+        return shard_rows(join, side, rows, self._count)
+
+    @staticmethod
+    def _reported(join: SharedJoin, shard: int) -> list[Side]:
+        """The sides whose dead letters a shard tells: what goes to every shard, the first one tells."""
+        return [s for s in Side if join.reads[s] is None and not (join.everywhere[s] and shard)]
+
     def _admitted(self, stream: Stream, table: pa.Table | None) -> pa.Table:
         rows = _timed(stream, table)
         outside = outside_calendar(rows[TS])
@@ -227,18 +246,22 @@ class LocalJob:
         plan, before = evolve(self.plan, spec), self.plan
         progress = [(o.join.streams, o.progress.streams) for o in self._operators()]
         seen = [StreamsReached([s.name for s in two], p.max_ts, list(p.frontiers)) for two, p in progress]
-        new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
+        new = {name for name, query in plan.parts.items() if before.parts.get(name) != query}
         done: dict[str, ChangeOutcome] = {}
-        engines = []
+        engines: list[list[Shard]] = []
+        below: list[dict[int, Operator]] = [{} for _ in range(self._count)]
         for join in plan.joins:
             old, mine = before.join(join.index), [q for q in join.queries if q.name in new]
             if old is None:
                 shards = self._new_shards(join)
                 begun = begun_with([stream.name for stream in join.streams], seen)
-                changes = [s.operator.begin(*begun) for s in shards]
+                changes = [s.operator.begin(*begun_by(join, b, begun)) for s, b in zip(shards, below, strict=True)]
             else:
                 shards = self.shards[before.joins.index(old)]
                 changes = [s.change(join, {q.name: covers(old, q) for q in mine}) for s in shards]
+            for n, shard in enumerate(shards):
+                changes[n] = completed_by(changes[n], shard.operator, below[n])
+                below[n][join.index] = shard.operator
             engines.append(shards)
             done |= {q.name: _later(done.get(q.name), changes[0], q.name) for q in mine}
         self.spec, self.plan, self.shards = spec, plan, engines

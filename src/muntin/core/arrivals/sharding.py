@@ -77,7 +77,11 @@ def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> lis
     """The rows (with `_ts`, see `marked`) that each shard receives, data in their order.
 
     Punctuations go where the rows are that they are about; those about no value or the key of another join go nowhere.
+    Where a side goes to every shard, each has all of it. What a join below has found in a shard stays there: that is
+    one shard of one.
     """
+    if join.everywhere[side] and shards > 1:
+        return shard_rows(join, side, rows, 1) * shards
     data = _shard_data(join, side, data_of(rows), shards)
     promises = promising(join, side)
     if MARK not in rows.column_names or promises is None or not promises.marked:
