@@ -107,6 +107,11 @@ def _goes_out(query: Query) -> bool:
     return not query.hidden
 
 
+def told_by(join: SharedJoin, shard: int) -> list[Side]:
+    """The sides whose dead letters and counts a shard tells: what goes to every shard, the first one tells."""
+    return [side for side in Side if join.reads[side] is None and not (join.everywhere[side] and shard)]
+
+
 def begun_by(join: SharedJoin, below: Mapping[int, Operator], begun: tuple[list[int], list[int]]) -> tuple[list[int], list[int]]:
     """How far the streams of a new join have come, where some are what running joins put out."""
     max_ts, floors = list(begun[0]), list(begun[1])

@@ -39,7 +39,7 @@ def redivides(plan: Plan, spec: JobSpec) -> bool:
     slices: rows that one join keeps would have to be in several, or the other way round."""
     if spec.settings.strategy in (AUTO, plan.strategy):
         return False
-    fresh = STRATEGIES[spec.settings.strategy].plan(group_queries(replace(spec, queries=plan.queries)))
+    fresh = STRATEGIES[spec.settings.strategy].plan(group_queries(replace(spec, queries=plan.parts)))
     return sorted(map(_share, plan.joins)) != sorted(map(_share, fresh.joins))
 
 

@@ -25,7 +25,7 @@ from muntin.core.arrivals import (
     to_report,
 )
 from muntin.core.batch import TS, Arrivals, Counters, event_times, row_schema, stream_schema
-from muntin.core.feeding import FedRows, arrive, begun_by, completed_by, feed, for_outputs
+from muntin.core.feeding import FedRows, arrive, begun_by, completed_by, feed, for_outputs, told_by
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
@@ -204,13 +204,13 @@ class LocalJob:
                     runs.append(run)
                 for group in step.values:
                     values[group.query].append(group)
-                for side in self._reported(join, n):
+                for side in told_by(join, n):
                     name = join.streams[side].name
                     self.late[name].append(to_report(self.plan, join, side, step.late[side]))
                     if join.reports[side]:
                         self.ahead[name].append(step.ahead[side])
                 for side, table in step.refused:
-                    if join.reports[side] and side in self._reported(join, n):
+                    if join.reports[side] and side in told_by(join, n):
                         self.refused[join.streams[side].name].append(table)
                 for name, table in spoken_by(join.index, step.punctuations, speaks).items():
                     self.punctuations.setdefault(name, []).append(table)
@@ -229,11 +229,6 @@ class LocalJob:
         if join.reads[side] is not None:
             return [row_schema(join, side).empty_table()] * self._count
         return shard_rows(join, side, rows, self._count)
-
-    @staticmethod
-    def _reported(join: SharedJoin, shard: int) -> list[Side]:
-        """The sides whose dead letters a shard tells: what goes to every shard, the first one tells."""
-        return [s for s in Side if join.reads[s] is None and not (join.everywhere[s] and shard)]
 
     def _admitted(self, stream: Stream, table: pa.Table | None) -> pa.Table:
         rows = _timed(stream, table)

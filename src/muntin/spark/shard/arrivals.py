@@ -32,6 +32,7 @@ def sorted_frames(frames: list[Frame], kind: FrameKind) -> list[Frame]:
 
 def read_arrivals(join: SharedJoin, frames: list[Frame], max_ahead_us: int | None = None) -> Arrivals:
     """What the frames of one micro-batch bring to one shard."""
+    frames = [f for f in frames if f.kind == FrameKind.CONTROL or f.header.get("join", join.index) == join.index]
     left, right = (_side_arrivals(join, side, frames) for side in Side)
     ends = (left[1], right[1]), (left[2], right[2])
     ended, idle = (_named(join, control_messages(frames, kind)) for kind in ("end", "idle"))

@@ -121,9 +121,9 @@ def forget_hot(checkpoint_id: str, local: Path | None = None) -> None:
 class HotState:
     """The hot state of one shard: claim it, work in it, put it back."""
 
-    def __init__(self, root: Path, group: int):
+    def __init__(self, root: Path, name: str):
         self._root = root
-        self._place = root / str(group)
+        self._place = root / name
         self._mine: Path | None = None
 
     def claim(self, nonce: str) -> tuple[FileMemory, OperatorImage] | None:
