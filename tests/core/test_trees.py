@@ -1,4 +1,4 @@
-"""Joins of more than two streams, and queries over queries: against the definition, for any cut, shards and restarts."""
+"""Joins of more than two streams, and queries over queries: against the definition, for any cut, shards, restarts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pytest
 from muntin.core.batch import stream_schema
 from muntin.model import JobSpec
 from muntin.oracle import answer_of_many
-from muntin.sql import parse_job, parse_query
+from muntin.sql import parse_job
 from muntin.testing import LocalJob
 
 STREAMS = """
 SET strategy = '{strategy}';
 SET ordering = '{ordering}';
-CREATE STREAM A (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT, v BIGINT) TIMESTAMP BY ts LATENESS 2 us WITH (format = 'json', path = '.');
-CREATE STREAM B (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT, v BIGINT) TIMESTAMP BY ts LATENESS 2 us WITH (format = 'json', path = '.');
-CREATE STREAM C (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT, v BIGINT) TIMESTAMP BY ts LATENESS 2 us WITH (format = 'json', path = '.');
-CREATE STREAM D (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT, v BIGINT) TIMESTAMP BY ts LATENESS 2 us WITH (format = 'json', path = '.');
-"""
+{streams}"""
 NAMES = "ABCD"
+STREAM = (
+    "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT, v BIGINT) TIMESTAMP BY ts LATENESS 2 us "
+    "WITH (format = 'json', path = '.');\n"
+)
 SEEDS = range(int(os.environ.get("MUNTIN_TREES", "12")))
 
 
@@ -104,7 +104,9 @@ def _batches(rng: random.Random, rows: dict[str, list[dict]]) -> list[dict[str, 
 
 def _table(spec: JobSpec, name: str, rows: list[dict]) -> pa.Table:
     schema = stream_schema(spec.streams[name])
-    return pa.table({f.name: pa.array([r[f.name] for r in rows], pa.int64()).cast(f.type) for f in schema}, schema=schema)
+    return pa.table(
+        {f.name: pa.array([r[f.name] for r in rows], pa.int64()).cast(f.type) for f in schema}, schema=schema
+    )
 
 
 def _expected(asked: Asked, rows: dict[str, list[dict]]) -> Counter:
@@ -132,7 +134,7 @@ def _run(rng: random.Random, spec: JobSpec, batches, shards: int, restarts: bool
 
 
 def _spec(asked: list[Asked], strategy: str = "state-slice", ordering: str = "adaptive", more: str = "") -> JobSpec:
-    head = STREAMS.format(strategy=strategy, ordering=ordering)
+    head = STREAMS.format(strategy=strategy, ordering=ordering, streams="".join(map(STREAM.format, NAMES)))
     return parse_job(head + "".join(query.statement for query in asked) + more)
 
 
@@ -147,3 +149,103 @@ def test_three_and_four_streams_are_as_defined_for_any_cut_shards_neighbours_and
     found = _run(rng, spec, _batches(rng, rows), rng.choice([1, 2, 3]))
     for query in asked:
         assert found[query.name] == _expected(query, rows), query.statement
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_queries_that_come_and_go_have_all_rows_from_where_they_are_said_to_be_complete(seed):
+    rng = random.Random(1000 + seed)
+    shapes = ["ABC", "AAB", "AB", "ABC", "BCA", "ABD"]
+    pool = [_asked(rng, f"q{n}", rng.choice(shapes)) for n in range(6)]
+    present = {query.name: query for query in pool[: rng.choice([1, 2, 3])]}
+    since, complete, until = ({name: edge for name in present} for edge in (-(10**9), -(10**9), 10**9))
+    rows = _rows(rng, 16)
+    batches = _batches(rng, rows)
+    job, got = LocalJob(_spec([*present.values()]), rng.choice([1, 2]), checks=True), {q.name: [] for q in pool}
+    for number, batch in enumerate(batches):
+        tables = {name: _table(job.spec, name, mine) for name, mine in batch.items()}
+        for name, table in job.push(tables, ended=number == len(batches) - 1).items():
+            got[name].append(table)
+        if number < len(batches) - 1 and rng.random() < 0.7:
+            fresh = [q for q in pool if q.name not in since]
+            gone = [name for name in present if len(present) > 1 and rng.random() < 0.3]
+            present = {name: query for name, query in present.items() if name not in gone}
+            present |= {query.name: query for query in rng.sample(fresh, min(len(fresh), rng.choice([0, 1, 2])))}
+            done = job.change(_spec([*present.values()]))
+            for name in present:
+                if name not in since:
+                    since[name], complete[name] = done[name].applied_from, done[name].complete_from[name]
+                    until[name] = 10**9
+            for name in gone:
+                until[name] = job.shards[0][0].operator.release + 1
+        if rng.random() < 0.3:
+            job.restart()
+    for query in pool:
+        if query.name not in since or not got[query.name]:
+            continue
+        expected, found = _expected(query, rows), _got(got[query.name])
+        assert not found - expected, query.statement
+        if until[query.name] == 10**9:
+            lacking = [row for row in (expected - found) if row[-1] >= complete[query.name]]
+            assert not lacking, (query.statement, since[query.name], complete[query.name])
+
+
+def test_a_new_query_over_a_running_sub_join_is_complete_at_once():
+    text = "SELECT A.id AS a, A.v, C.id AS c FROM A, B, C WHERE A.k = B.k AND B.k = C.k WINDOW 8 us"
+    by_k = Asked("one", text, "ABC", (8,), None)
+    smaller = replace(by_k, name="two", text=by_k.text.replace("8 us", "4 us").replace("WHERE", "WHERE A.v > 1 AND"))
+    rng = random.Random(3)
+    rows = _rows(rng, 16)
+    early, late = ({n: [r for r in rows[n] if (r["ts"] < 20) is first] for n in rows} for first in (True, False))
+    job = LocalJob(_spec([by_k]), 2, checks=True)
+    job.push({name: _table(job.spec, name, mine) for name, mine in early.items()})
+    joins = [join.index for join in job.plan.joins]
+    done = job.change(_spec([by_k, smaller]))
+    assert [join.index for join in job.plan.joins] == joins, "it takes up both joins"
+    assert done["two"].complete_from["two"] == done["two"].applied_from
+    got = job.push({name: _table(job.spec, name, mine) for name, mine in late.items()}, ended=True)["two"]
+    assert got.num_rows
+    dropped = job.change(_spec([smaller]))
+    assert not dropped and [join.index for join in job.plan.joins] == joins
+
+
+def test_the_join_of_two_streams_is_done_once_for_ten_queries():
+    few = "SELECT A.id AS a, B.id AS b, C.id AS c FROM A, B, C WHERE A.k = B.k AND B.j = C.j AND A.v > {} WINDOW {} us"
+    asked = [Asked(f"q{n}", few.format(n % 3, 2 + n), "ABC", (2 + n,) * 3, None) for n in range(9)]
+    plain = Asked("ab", "SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 9 us", "AB", (9, 9), None)
+    rows = _rows(random.Random(4), 40)
+    work = {}
+    for name, queries in {"ten": [*asked, plain], "one": [plain]}.items():
+        job = LocalJob(_spec(queries), 1)
+        job.push({name: _table(job.spec, name, mine) for name, mine in rows.items()}, ended=True)
+        work[name] = job.counters(0)[0]
+        joins = len(job.plan.joins)
+        assert joins == (2 if name == "ten" else 1)
+    assert work["ten"].inserted == work["one"].inserted
+    assert work["ten"].probes == work["one"].probes
+
+
+ALONE = """
+CREATE QUERY kept AS SELECT A.id AS a, B.id AS b, C.id AS c
+  FROM A JOIN B ON A.k = B.k LEFT JOIN C ON B.k = C.k WINDOW 5 us;
+CREATE QUERY has AS SELECT A.id AS a, B.id AS b FROM A JOIN B ON A.k = B.k
+  WHERE EXISTS (SELECT 1 FROM C WHERE C.j = B.j) WINDOW 5 us;
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_left_join_and_exists_at_the_top_of_a_tree(seed):
+    rng = random.Random(seed)
+    rows = _rows(rng, 14)
+    found = _run(rng, _spec([], more=ALONE), _batches(rng, rows), rng.choice([1, 3]))
+    pairs = answer_of_many((5, 5), [rows["A"], rows["B"]], lambda a, b: a["k"] is not None and a["k"] == b["k"])
+    kept, has = Counter(), Counter()
+    for (a, b), ts in pairs:
+        until = min(a["ts"], b["ts"]) + 5
+        later = [(c, max(ts, c["ts"])) for c in rows["C"] if c["ts"] < until and ts - c["ts"] < 5]
+        mine = [(c["id"], at) for c, at in later if c["k"] == b["k"]]
+        kept.update((a["id"], b["id"], *row) for row in mine or [(None, until)])
+        first = min((at for c, at in later if c["j"] == b["j"]), default=None)
+        if first is not None:
+            has[a["id"], b["id"], first] += 1
+    assert found["has"] == has
+    assert found["kept"] == kept

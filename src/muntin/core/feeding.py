@@ -112,7 +112,9 @@ def told_by(join: SharedJoin, shard: int) -> list[Side]:
     return [side for side in Side if join.reads[side] is None and not (join.everywhere[side] and shard)]
 
 
-def begun_by(join: SharedJoin, below: Mapping[int, Operator], begun: tuple[list[int], list[int]]) -> tuple[list[int], list[int]]:
+def begun_by(
+    join: SharedJoin, below: Mapping[int, Operator], begun: tuple[list[int], list[int]]
+) -> tuple[list[int], list[int]]:
     """How far the streams of a new join have come, where some are what running joins put out."""
     max_ts, floors = list(begun[0]), list(begun[1])
     for side in Side:
@@ -122,9 +124,7 @@ def begun_by(join: SharedJoin, below: Mapping[int, Operator], begun: tuple[list[
     return max_ts, floors
 
 
-def completed_by(
-    outcome: ChangeOutcome, operator: Operator, below: Mapping[int, Operator]
-) -> ChangeOutcome:
+def completed_by(outcome: ChangeOutcome, operator: Operator, below: Mapping[int, Operator]) -> ChangeOutcome:
     """What a change did to a join, where its queries are complete only after those that they read."""
     later = dict(outcome.complete_from)
     for query in operator.join.queries:

@@ -1,7 +1,8 @@
 """What a correct answer is, in plain Python: slow, obvious, and the judge of everything else.
 
 `join` says which rows count and which pairs match, `outer` what a query makes of its matches and of rows without one,
-`punctuations` what promises do, `many` which rows of more than two streams belong together, `aggregates` what groups show. A row maps column names to values; its event time is in
+`many` which rows of more than two streams belong together, `punctuations` what promises do,
+`aggregates` what groups show. A row maps column names to values; its event time is in
 int microseconds, None for NULL. Keys, selections and conditions are callables, so nothing here needs the engine.
 Sections are those of docs/semantics.md.
 """

@@ -1,7 +1,7 @@
 """Where the rows of a join lie, and those of the joins that read its output: in one shard, without another exchange.
 
 A join that reads the output of another one lives in the shards of that one, its *home*. A row of the output is there in
-exactly one shard. Where the reading join has the key by which these rows lie, the other stream comes by that key as well.
+exactly one shard. Where the reading join has the key by which these rows lie, the other stream comes by that key, too.
 Otherwise each row stays where it was found, and the rows of the other stream go to every shard and are kept there: so
 each match is found once, for the price of a state that is held once for each shard.
 """

@@ -54,7 +54,9 @@ class _Binder:
     def query(self, name: str, select: exp.Expr, statement: str) -> Query:
         tree = self._check_form(plain_select(self.text, self.spec, select))
         if has_more_than_two(tree):
-            query = bind_tree(self.text, self.spec, tree, name, lambda spec, *part: _Binder(self.text, spec).bound(*part))
+            query = bind_tree(
+                self.text, self.spec, tree, name, lambda spec, *part: _Binder(self.text, spec).bound(*part)
+            )
             return replace(query, text=statement)
         return replace(self.bound(name, TreePart(tree)), text=statement)
 

@@ -1,12 +1,12 @@
-"""Queries over more than two streams: a SELECT over n streams becomes a tree of SELECTs over two (semantics, section 8).
+"""Queries over more than two streams: a SELECT over n of them becomes a tree of SELECTs over two (semantics, 8).
 
     SELECT ... FROM A, B, C WHERE A.k = B.k AND B.j = C.j WINDOW w
 
     _1     SELECT what is needed of A and B FROM A [RANGE w], B [RANGE w] WHERE A.k = B.k
            SELECT ... FROM _1 [RANGE w], C [RANGE w] WHERE _1.r_j = C.j, while A and B are in their windows
 
-Columns of `_1` are called after its sides: `l_id` is `id` of what is left in it. A pair of the tree lives until the first
-of its rows leaves its own window: that is a condition on the time of the later row. Each part is bound as any query.
+Columns of `_1` are called after its sides: `l_id` is `id` of what is left in it. A pair of the tree lives until the
+first of its rows leaves its own window: that is a condition on the time of the later row. Each part is bound as any query.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class _Condition:
     node: exp.Expr
     uses: frozenset[str]
     sinks: bool
+    of_top: bool = False
+    """Whether it stands in ON of a join that has to be the last one."""
     placed: bool = False
 
     @property
@@ -93,7 +95,9 @@ class _Tree:
     def _check_sources(self) -> None:
         if len(self.sources) > MAX_STREAMS:
             message = f"{len(self.sources)} streams in one query"
-            raise self.text.error(message, self.sources[MAX_STREAMS].node, f"at most {MAX_STREAMS}: join in two queries")
+            raise self.text.error(
+                message, self.sources[MAX_STREAMS].node, f"at most {MAX_STREAMS}: join in two queries"
+            )
         seen: set[str] = set()
         for source in self.sources:
             if source.alias.lower() in seen:
@@ -116,10 +120,8 @@ class _Tree:
         for column in list(self.select.find_all(exp.Column)):
             if column.args.get("table") or not isinstance(column.this, exp.Identifier):
                 continue
-            inner = column.find_ancestor(exp.Exists)
-            if inner is not None and isinstance(inner.this, exp.Select) and inner.this.args.get("from_"):
-                if read_source(self.text, self.spec, inner.this.args["from_"].this).stream.schema.find(column.name):
-                    continue
+            if self._is_inside(column):
+                continue
             found = [s for s in self.sources if s.stream.schema.find(column.name)]
             if len(found) > 1:
                 choices = " or ".join(f"{s.alias}.{column.name}" for s in found)
@@ -132,6 +134,14 @@ class _Tree:
             if source.stream.schema.find(column.name) is None:
                 hint = f"columns are {listing(source.stream.schema.names)}"
                 raise self.text.error(f"{source.stream.name} has no column {column.name}", column.this, hint)
+
+    def _is_inside(self, column: exp.Column) -> bool:
+        """Whether a column is one of the stream of the EXISTS around it."""
+        inner = column.find_ancestor(exp.Exists)
+        if inner is None or not isinstance(inner.this, exp.Select) or not inner.this.args.get("from_"):
+            return False
+        source = read_source(self.text, self.spec, inner.this.args["from_"].this)
+        return source.stream.schema.find(column.name) is not None
 
     def _read(self, joins: list[exp.Expr]) -> tuple[exp.Expr | None, list[_Condition]]:
         """The join at the top where it has to be the last one, and the conditions of all ONs and of WHERE."""
@@ -149,12 +159,13 @@ class _Tree:
             if not inner:
                 top, sinks = join, 1 not in form.preserved
             on = conjuncts([join.args["on"]] if join.args.get("on") else [])
-            found += [self._condition(node, inner) for node in on]
-        found += [self._condition(node, sinks and node not in asked) for node in where]
+            found += [self._condition(node, inner, not inner) for node in on]
+        found += [self._condition(node, sinks and exists_of(node) is None) for node in where]
         return top, found
 
-    def _condition(self, node: exp.Expr, sinks: bool) -> _Condition:
-        return _Condition(node, frozenset(source.alias for _, source in self._columns(node)), sinks)
+    def _condition(self, node: exp.Expr, sinks: bool, of_top: bool = False) -> _Condition:
+        root = exp.Tuple(expressions=[node.copy()])
+        return _Condition(node, frozenset(source.alias for _, source in self._columns(root)), sinks, of_top)
 
     # -- in which order -------------------------------------------------------------------------------------------
 
@@ -165,7 +176,9 @@ class _Tree:
         order = [rest.pop(0)]
         while rest:
             names = {source.alias for source in order}
-            linked = [s for s in rest if self._links(names, s, True)] or [s for s in rest if self._links(names, s, False)]
+            linked = [s for s in rest if self._links(names, s, True)] or [
+                s for s in rest if self._links(names, s, False)
+            ]
             if not linked:
                 before = " and ".join(source.alias for source in order)
                 message = f"a cross join is refused: no condition speaks of both {before} and {rest[0].alias}"
@@ -177,7 +190,7 @@ class _Tree:
 
     def _links(self, names: set[str], source: Source, by_equality: bool) -> bool:
         return any(
-            c.sinks and source.alias in c.uses and 1 < len(c.uses) and c.uses <= names | {source.alias}
+            c.sinks and source.alias in c.uses and len(c.uses) > 1 and c.uses <= names | {source.alias}
             for c in self.conditions
             if c.is_equality or not by_equality
         )
@@ -238,34 +251,35 @@ class _Tree:
         """The SELECT over the tree so far and the last stream, or the one of EXISTS."""
         select = self.select
         guard = tuple(self._moved(node, None) for node in self._guard)
-        self._name_items(select)
-        rest = [c.node for c in self.conditions if not c.placed]
-        is_join = isinstance(self.top, exp.Join)
+        self._name_items()
+        rest = [c.node for c in self.conditions if not c.placed and not c.of_top]
         if last is None:
-            inner = exists_of(self.top) if self.top is not None else None
-            assert inner is not None and isinstance(inner.this, exp.Select)
-            there = read_source(self.text, self.spec, inner.this.args["from_"].this)
-            both = [inner.this.args["where"].this] if inner.this.args.get("where") else []
-            inner.this.set("where", exp.Where(this=exp.and_(*both, self._ends(there), copy=False)))
-            inner.this.args["from_"].set("this", self._table(there))
-            inner.this.set("windows", None)
-            joins = []
+            self._bound_exists()
         else:
-            join = self.top.copy() if is_join and self.top is not None else exp.Join()
-            on = conjuncts([join.args["on"]] if join.args.get("on") else [])
-            rest = [node for node in rest if not is_join or node not in conjuncts([self.top.args["on"]])] \
-                if is_join and self.top is not None and self.top.args.get("on") else rest
+            join = self.top if isinstance(self.top, exp.Join) else exp.Join()
             join.set("this", self._table(last))
-            join.set("on", exp.and_(*on, self._ends(last), copy=False))
-            joins = [join]
-        select.set("from_", exp.From(this=self._reference()))
-        select.set("joins", joins)
+            own = [c.node for c in self.conditions if c.of_top]
+            join.set("on", exp.and_(*own, self._ends(last), copy=False))
+        tables = [self._reference()], [] if last is None else [join]
+        select.set("from_", exp.From(this=tables[0][0]))
+        select.set("joins", tables[1])
         select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
         select.set("windows", None)
         for column, source in self._columns(select):
             if (source.alias, column.name.lower()) in self._places and source is not last:
                 column.replace(self._column(source.alias, column.name, column))
         return TreePart(select, guard)
+
+    def _bound_exists(self) -> None:
+        """Let EXISTS look only at rows that come while the pair is in its windows."""
+        exists = exists_of(self.top) if self.top is not None else None
+        assert exists is not None and isinstance(exists.this, exp.Select)
+        inner = exists.this
+        there = read_source(self.text, self.spec, inner.args["from_"].this)
+        own = [inner.args["where"].this] if inner.args.get("where") else []
+        inner.args["from_"].set("this", self._table(there))
+        inner.set("where", exp.Where(this=exp.and_(*own, self._ends(there), copy=False)))
+        inner.set("windows", None)
 
     # -- columns, tables, times -----------------------------------------------------------------------------------
 
@@ -274,7 +288,9 @@ class _Tree:
         trees = [*self.select.expressions, *alone, *self._guard, *(c.node for c in self.conditions if not c.placed)]
         trees += [self.select.args[a] for a in ("group", "having", "order") if self.select.args.get(a) is not None]
         trees += [self._time(source) for source in self.sources]
-        found = {(s.alias, c.name.lower()) for tree in trees for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))}
+        found = {
+            (s.alias, c.name.lower()) for tree in trees for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))
+        }
         return [
             (source.alias, f.name)
             for source in self.sources
@@ -304,9 +320,9 @@ class _Tree:
         found: exp.Expr = root.expressions[0]
         return found
 
-    def _name_items(self, select: exp.Select) -> None:
+    def _name_items(self) -> None:
         """Let each item of the SELECT list keep the name that it would have over the streams themselves."""
-        for item in select.expressions:
+        for item in self.select.expressions:
             if isinstance(item, exp.Alias):
                 continue
             name = item.name if isinstance(item, exp.Column) else ""
@@ -332,10 +348,12 @@ class _Tree:
             hint = f"end the query with WINDOW 1 min, or write {source.stream.name} [RANGE 1 min] {source.alias}"
             raise self.text.error(f"no window for {source.alias}", source.node, hint)
         if given.args["us"] <= 0:
-            raise self.text.error("a window must be longer than zero", given, "write a positive duration, such as 1 min")
+            raise self.text.error(
+                "a window must be longer than zero", given, "write a positive duration, such as 1 min"
+            )
         return int(given.args["us"])
 
-    def _table(self, source: Source, window: int | None = None) -> StreamRef:
+    def _table(self, source: Source) -> StreamRef:
         made = StreamRef(
             this=exp.to_identifier(source.stream.name, quoted=True),
             alias=exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True)),

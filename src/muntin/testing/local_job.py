@@ -52,14 +52,16 @@ class Shard:
     log: dict[str, pa.Table] = field(default_factory=dict)
     checks: bool = False
     """Whether the state of the operator is checked after every step: that looks at every row."""
+    fed: dict[str, FedRows] = field(default_factory=dict)
+    """What the last micro-batch has found for the joins that read this one."""
 
-    def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch, dict[str, FedRows]]:
+    def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch]:
         before = self.operator.release
         step = self.operator.advance(arrivals)
-        fed = feed(self.operator, step, before)
+        self.fed = feed(self.operator, step, before)
         run = for_outputs(step, self.join).found.whole()
         self._keep(step)
-        return step, run, fed
+        return step, run
 
     def deliver(self, arrivals: Arrivals, run_length: int | None) -> tuple[Step, Tables]:
         """The same in the order of the scheduler: each query's rows as they are delivered."""
@@ -199,8 +201,8 @@ class LocalJob:
                     for name, table in delivered.items():
                         found[name].append(table)
                 else:
-                    step, run, found_here = shard.advance(arrivals)
-                    fed[n] |= found_here
+                    step, run = shard.advance(arrivals)
+                    fed[n] |= shard.fed
                     runs.append(run)
                 for group in step.values:
                     values[group.query].append(group)
@@ -218,8 +220,8 @@ class LocalJob:
                 found[query.name].append(table)
             for query in join.queries:
                 apart[query.name] = distinct_values_sent(join, query) if query.aggregation else {}
-        for name, told_by in values.items():
-            table, faults = finish(self.spec.queries[name], told_by, apart[name])
+        for name, told in values.items():
+            table, faults = finish(self.spec.queries[name], told, apart[name])
             found[name].append(table)
             self.faults[name].append(faults)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}

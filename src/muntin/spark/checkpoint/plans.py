@@ -225,7 +225,9 @@ def _join(
     keys = tuple(mine[0].keys[n] for n in stored.keys)
     parts = _partition(stored.parts[0], predicates), _partition(stored.parts[1], predicates)
     tree = stored.reads, stored.everywhere, stored.home, tuple(stored.feeds)
-    return SharedJoin(stored.index, (left, right), keys, mine, stored.reports, stored.cuts, stored.selects, parts, *tree)
+    return SharedJoin(
+        stored.index, (left, right), keys, mine, stored.reports, stored.cuts, stored.selects, parts, *tree
+    )
 
 
 def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]) -> Partition | None:

@@ -147,12 +147,13 @@ class QueryRouter:
         read = list(read_queries(change.query, self.spec.queries, self.spec.streams))
         if read and not reads:
             raise UsageError(
-                f"query {change.name} reads {' and '.join(read)}, and no part of the running job has all of its streams",
+                f"query {change.name} reads {' and '.join(read)}, and no running pipeline has all of its streams",
                 hint="put it into the job file, and start the job anew with an empty checkpoint",
             )
         if has is not None and has not in reads:
+            streams = " and ".join(sorted(_streams(change.query, self.spec)))
             raise UsageError(
-                f"query {change.name} cannot go over to {' and '.join(sorted(_streams(change.query, self.spec)))} in one step: "
+                f"query {change.name} cannot go over to {streams} in one step: "
                 "they are read beside the streams that it has now",
                 hint=f"DROP QUERY {change.name} first, then create it",
             )

@@ -20,7 +20,9 @@ from muntin.spark.exchange.partitions import group_id
 
 @dataclass(frozen=True)
 class Topology:
-    """One group per (join, shard), in which the joins that read that one live, too. `checkpoint_id` tells the jobs of one worker process apart.
+    """One group per (join, shard), in which the joins that read that one live, too.
+
+    `checkpoint_id` tells the jobs of one worker process apart.
 
     `plan` is that of epoch 0, `epochs` are later ones that a shard may be at; what comes while the streaming query
     runs is in the briefing of each micro-batch.

@@ -135,7 +135,7 @@ class Engines:
             if stored is not None and join.index == home:
                 small = stored["operator"]
             if stored is None or small is not None:
-                self.all[join.index] = self._opened(join, stored and stored["nonce"], small)
+                self.all[join.index] = self._opened(join, stored["nonce"] if stored else None, small)
         return self
 
     def _opened(self, join: SharedJoin, nonce: str | None, small: Any) -> Engine:

@@ -26,9 +26,9 @@ class JoinProcessor(StatefulProcessor):  # type: ignore[misc]
         self._meta = handle.getValueState("meta", "frame binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        from muntin.spark.shard import shard
+        from muntin.spark.shard import engines, shard
 
-        state = shard.ShardState(self._chunks, self._meta)
+        state = engines.ShardState(self._chunks, self._meta)
         for part, frame in shard.advance(self._topology, int(key[0]), [row["frame"] for row in rows], state):
             yield Row(part=partition_id(part, self._topology.shards), frame=frame)
 

@@ -101,6 +101,12 @@ def unite(frames: list[Any], chunks: Any, meta: Any) -> int:
     for name, table in tables.items():
         body = table_bytes(table.combine_chunks(), CHUNK_COMPRESSION)
         chunks.updateValue((name,), (encode(FrameKind.CHUNK, {"id": name}, body),))
-    header = {"format": STATE_FORMAT, "nonce": secrets.token_hex(16), "epoch": 0, "operator": to_json(small), "above": {}}
+    header = {
+        "format": STATE_FORMAT,
+        "nonce": secrets.token_hex(16),
+        "epoch": 0,
+        "operator": to_json(small),
+        "above": {},
+    }
     meta.update((encode(FrameKind.META, header),))
     return union.rows

@@ -22,7 +22,6 @@ from muntin.core.results import counted, unmatched
 from muntin.core.schedule import WorkLimit
 from muntin.core.step import Step
 from muntin.core.storage import Payload, table_bytes
-from muntin.model import Side
 from muntin.model.records import from_json, to_json
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.cost import Constants
@@ -42,8 +41,8 @@ Part = tuple[int, bytes]
 def advance(topology: Topology, group: int, received: Sequence[bytes], state: ShardState) -> Iterator[Part]:
     """One micro-batch of one shard: dead letters pass through, rows go through the operators, their state is stored.
 
-    A change of plan comes first: it is in force for all that the micro-batch brings. A join that reads another one comes
-    right after it, with what that has found.
+    A change of plan comes first: it is in force for all that the micro-batch brings. A join that reads another one
+    comes right after it, with what that has found.
     """
     home, shard = place_of(group, topology.shards)
     frames = [decode(data, f"a frame for join {home}, shard {shard}") for data in received]
