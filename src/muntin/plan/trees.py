@@ -1,8 +1,8 @@
 """Queries over more than two streams as queries over two: their inputs become hidden queries that all of them share.
 
 A sub-join that several queries have is done once. Of the inputs that differ in their windows, selections and columns
-only, there is one, with the largest windows, with all that one of them selects, and with all columns. A query that asked
-for less takes its own of it: the pairs that its own windows have, and those for which its `guard` holds.
+only, there is one, with the largest windows, with all that one of them selects, and with all columns. A query that
+asked for less takes its own of it: the pairs that its own windows have, and those for which its `guard` holds.
 
 A hidden query of a job that runs stays as it is: a new query takes it up where it has all that it asked for, and
 gets one of its own otherwise. So the rows that a stream of pairs has never change.

@@ -6,7 +6,7 @@
            SELECT ... FROM _1 [RANGE w], C [RANGE w] WHERE _1.r_j = C.j, while A and B are in their windows
 
 Columns of `_1` are called after its sides: `l_id` is `id` of what is left in it. A pair of the tree lives until the
-first of its rows leaves its own window: that is a condition on the time of the later row. Each part is bound as any query.
+first of its rows leaves its own window. Each part is bound as any query.
 """
 
 from __future__ import annotations
