@@ -3,7 +3,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-web benches cluster soak soak-brokers golden lint clean
+.PHONY: help setup demo quick test test-web benches cluster crash soak soak-brokers golden lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -38,6 +38,9 @@ cluster: setup    ## a cluster of which something dies again and again, and the 
 
 soak: setup    ## 20,000 random jobs over the whole way without Spark, about an hour (MUNTIN_JOBS=...)
 	MUNTIN_JOBS=$${MUNTIN_JOBS:-20000} $(PY) -m pytest tests/whole_way --numprocesses 2 -rP
+
+crash: setup    ## kill a job at one crash point after the other, 300 times, more than an hour (MUNTIN_CRASHES=...)
+	PYTHONPATH=src:tests $(PY) tests/crash/cycles.py
 
 soak-brokers: setup    ## Kafka to Delta and NATS to Parquet with kill -9, about twelve minutes (MUNTIN_MINUTES=...)
 	PYTHONPATH=tests $(PY) tests/broker_soak.py kafka --output delta --minutes $${MUNTIN_MINUTES:-5}

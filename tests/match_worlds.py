@@ -13,7 +13,7 @@ from muntin import oracle
 from muntin.model import Expr, JoinKind, Query, Side, Window
 from muntin.sql import parse_job
 from muntin.testing import LocalJob
-from worlds import RESIDUALS, ROW, SELECTIONS, STREAMS
+from worlds import RESIDUALS, ROW, SELECTIONS, STREAMS, UNTILS
 
 LEFT, RIGHT = Side.LEFT, Side.RIGHT
 KEYS = (oracle.columns("k"), oracle.columns("k"))
@@ -27,14 +27,15 @@ AFTERS = {
 class Asked:
     """A query, and the same in the oracle's terms."""
 
-    def __init__(self, query: Query, keeps: list[Any], holds: Any, after: Any):
-        self.query, self.keeps, self.holds, self.after = query, keeps, holds, after
+    def __init__(self, query: Query, keeps: list[Any], holds: Any, after: Any, untils: oracle.Untils = (None, None)):
+        self.query, self.keeps, self.holds, self.after, self.untils = query, keeps, holds, after, untils
 
     def delivered(self, rows: tuple[list[Any], list[Any]], promises: Any = ((), ())) -> list[oracle.Pair]:
         q = self.query
-        matches = oracle.answer(q.window, *rows, KEYS, tuple(self.keeps), holds=self.holds, promises=promises)
+        keeps, until = tuple(self.keeps), {"untils": self.untils}
+        matches = oracle.answer(q.window, *rows, KEYS, keeps, holds=self.holds, promises=promises, **until)
         return oracle.delivered(
-            q.window, matches, rows, q.kind, q.subject, q.preserved, tuple(self.keeps), after=self.after
+            q.window, matches, rows, q.kind, q.subject, q.preserved, keeps, after=self.after, **until
         )
 
     def answer(self, rows: tuple[list[Any], list[Any]], promises: Any = ((), ())) -> list[tuple[Any, ...]]:
@@ -90,7 +91,18 @@ def random_query(draw: random.Random, name: str) -> Asked:
         query, window=window, kind=kinds.get(kind, JoinKind.PAIRS), subject=subject, preserved=preserved, after=after
     )
     keeps = [SELECTIONS[w] for w in wheres]
-    return Asked(query, keeps, RESIDUALS[residual], check)
+    times = [draw.choice(["", "", "", *UNTILS]) for _ in "AB"]
+    query = replace(query, until=own_times(*times))
+    return Asked(query, keeps, RESIDUALS[residual], check, tuple(map(UNTILS.get, times)))
+
+
+@cache
+def own_times(left: str, right: str) -> tuple[Expr | None, Expr | None]:
+    """The times until when rows wait."""
+    until = ", ".join(time.replace("{}", alias) for time, alias in ((left, "A"), (right, "B")) if time)
+    select = "CREATE QUERY q AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW"
+    text = f"{select} UNTIL {until} AT MOST 1 s;" if until else f"{select} 1 s;"
+    return parse_job(STREAMS.format(late=3) + text).queries["q"].until
 
 
 def condition(text: str) -> Expr | None:

@@ -27,7 +27,7 @@ def times(pairs):
 
 def test_the_oracle_stays_short():
     pages = list(Path(oracle.__file__).parent.glob("*.py"))
-    assert len(pages) == 5
+    assert len(pages) == 6
     assert [page.name for page in pages if len(page.read_text().splitlines()) >= 140] == []
 
 
@@ -52,6 +52,45 @@ def test_the_earlier_row_is_measured_by_the_window_of_its_own_stream():
 def test_rows_of_the_same_instant_meet_in_the_smallest_window_of_either_side():
     assert meets(Window(1, 1), 5, 5)
     assert not meets(Window(1, 1), 5, 6)
+
+
+def meets_until(a, b, untils):
+    """Whether rows (time, time of its own) meet where both wait for ten."""
+    by = tuple((lambda r: r["x"]) if used else None for used in untils)
+    return len(answer(Window(10, 10), [row(a[0], x=a[1])], [row(b[0], x=b[1])], KEY, untils=by)) == 1
+
+
+def test_a_row_waits_until_a_time_of_its_own_and_at_most_for_its_window():
+    only_left = (True, False)
+    assert meets_until((0, 5), (4, None), only_left)
+    assert not meets_until((0, 5), (5, None), only_left), "what comes at that time comes too late"
+    assert meets_until((0, 50), (9, None), only_left)
+    assert not meets_until((0, 50), (10, None), only_left)
+    assert meets_until((0, None), (9, None), only_left), "NULL: the row waits for its window"
+    assert meets_until((9, 0), (0, None), only_left), "the time of the later row does not matter"
+    assert not meets_until((9, 0), (0, 5), (False, True))
+
+
+def test_rows_of_one_time_meet_if_either_of_them_waits():
+    assert meets_until((5, 2), (5, 2), (True, False))
+    assert meets_until((5, 2), (5, 2), (False, True))
+    assert meets_until((5, 2), (5, 6), (True, True))
+    assert meets_until((5, None), (5, 2), (True, True))
+    assert not meets_until((5, 5), (5, 2), (True, True))
+
+
+def test_a_row_without_a_match_goes_out_at_its_own_end():
+    lefts = [row(0, x=x) for x in (-3, 0, 1, 7, 50, None)]
+    alone = delivered(Window(10, 10), [], (lefts, []), preserved=[Side.LEFT], untils=(lambda r: r["x"], None))
+    assert [(p.left["x"], p.ts) for p in alone] == [(-3, 1), (0, 1), (1, 1), (7, 7), (50, 10), (None, 10)]
+
+
+def test_a_pair_is_live_until_the_first_of_its_ends():
+    lefts, rights = [row(0, x=4)], [row(1, x=50), row(2, x=3)]
+    untils = (lambda r: r["x"], lambda r: r["x"])
+    pairs = answer(Window(10, 10), lefts, rights, KEY, untils=untils)
+    changes = oracle.aggregate(Window(10, 10), pairs, lambda p: 1, len, untils=untils)
+    assert [(t, count) for t, _, count in changes] == [(1, 1), (2, 2), (3, 1), (4, 0)]
 
 
 def test_a_worked_join_gives_pairs_in_order_of_the_later_row():

@@ -36,6 +36,11 @@ RESIDUALS = {
     "(A.g = 'x' OR B.v IS NULL)": lambda a, b: a["g"] == "x" or b["v"] is None,
     "A.v + B.v > 100": lambda a, b: False,
 }
+UNTILS = {
+    "{}.ts + INTERVAL 1 MICROSECOND * ({}.v - 1)": lambda r: None if r["v"] is None else r["ts"] + r["v"] - 1,
+    "timestamp_micros({}.v * 4)": lambda r: None if r["v"] is None else 4 * r["v"],
+}
+"""Times until when a row may wait: near its own, and any."""
 KEYS = {"TRUE": None, "A.k = B.k": ("k",), "A.k = B.k AND A.g = B.g": ("k", "g"), "B.g = A.g": ("g",)}
 
 
@@ -53,10 +58,13 @@ def queries(draw: st.DrawFn, name: str, alike: bool = False) -> dict:
     sql = (
         f"CREATE QUERY {name} AS SELECT A.id AS a, B.id AS b, A.v + B.v AS s "
         f"FROM A [{left}] A, B [{right}] B "
-        f"WHERE {key} AND {selection} AND {residual};"
+        f"WHERE {key} AND {selection} AND {residual}"
     )
     keeps = [SELECTIONS[w] for w in wheres]
-    return {"name": name, "sql": sql, "window": window, "key": KEYS[key], "keeps": keeps, "pairs": RESIDUALS[residual]}
+    times = [draw(st.sampled_from(["", "", *UNTILS])) if axis is Axis.TIME else "" for axis in axes]
+    until = ", ".join(time.replace("{}", alias) for time, alias in zip(times, "AB", strict=True) if time)
+    terms = {"key": KEYS[key], "keeps": keeps, "pairs": RESIDUALS[residual], "untils": tuple(map(UNTILS.get, times))}
+    return {"name": name, "sql": f"{sql} WINDOW UNTIL {until};" if until else f"{sql};", "window": window, **terms}
 
 
 ORDERINGS = ("sync-filter", "filter-order", "adaptive")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 import sys
 
 import pytest
 
-from muntin.cli import generate, main
+from muntin.cli import generate, main, screen
 from muntin.model import MuntinError, Place, SqlError
 
 
@@ -75,6 +77,20 @@ def test_only_verbose_shows_a_traceback(capsys, monkeypatch, error):
 def test_an_interrupt_is_quiet(capsys, monkeypatch):
     failing(monkeypatch, KeyboardInterrupt())
     assert call(capsys, "generate", "sensors", "d") == (130, "", "")
+
+
+@pytest.mark.parametrize("stderr", [False, True])
+def test_where_nobody_reads_any_more_an_answer_ends_and_progress_goes_on_in_silence(monkeypatch, stderr: bool):
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as gone:
+        monkeypatch.setattr(sys, "stderr" if stderr else "stdout", gone)
+        out = screen.console(stderr)
+        with contextlib.nullcontext() if stderr else pytest.raises(BrokenPipeError):
+            out.print("what nobody reads")
+        out.print("nor this")
+        gone.close = lambda: None  # what is left in its buffer is nobody's
+    os.close(writes)
 
 
 def test_a_reader_that_leaves_early_is_no_failure():

@@ -125,7 +125,7 @@ def test_every_query_gets_its_rows_for_the_time_it_was_there(story):
     for asked in told:
         q = asked.terms
         keys = (oracle.columns(*q["key"]), oracle.columns(*q["key"])) if q["key"] else None
-        pairs = oracle.answer(q["window"], *admitted, keys, tuple(q["keeps"]), holds=q["pairs"])
+        pairs = oracle.answer(q["window"], *admitted, keys, tuple(q["keeps"]), holds=q["pairs"], untils=q["untils"])
         every = [(p.left["id"], p.right["id"], summed(p.left["v"], p.right["v"]), p.ts) for p in pairs]
         # Of the rows at the very release point of a change, some came before it and some after.
         want = [row for row in every if asked.since - 1 <= row[-1] < asked.until]

@@ -92,7 +92,8 @@ def expected(scenario: dict) -> tuple[dict, list[list]]:
     want = {}
     for q in scenario["queries"]:
         keys = (oracle.columns(*q["key"]), oracle.columns(*q["key"])) if q["key"] else None
-        pairs = oracle.answer(q["window"], *(a for a, _ in admitted), keys, tuple(q["keeps"]), holds=q["pairs"])
+        terms = {"holds": q["pairs"], "untils": q["untils"]}
+        pairs = oracle.answer(q["window"], *(a for a, _ in admitted), keys, tuple(q["keeps"]), **terms)
         want[q["name"]] = [(p.left["id"], p.right["id"], summed(p.left["v"], p.right["v"]), p.ts) for p in pairs]
     return want, [[letter.row for letter in letters] for _, letters in admitted]
 

@@ -325,7 +325,7 @@ def covered(lives: list[Life]) -> Counter[str]:
         found.update({"band" for q in text.queries if q.window.starts != (0, 0)})
         found.update({"empty band" for q in text.queries if q.bounds[0] > q.bounds[1]})
         found.update([f"promises {p}" for p in {*text.promises} if p])
-        found.update({f"killed at {s.kill}" for s in life.steps if s.kill})
+        found.update({f"killed {s.kill}" for s in life.steps if s.kill})
         found.update({"added" for s in life.steps if s.adds} | {"dropped" for s in life.steps if s.drops})
         found.update({"changed online" for s in life.steps[:-1] if life.online and (s.adds or s.drops)})
         found.update({"tasks tried again"} if life.fault_rate else ())

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from muntin.model import JobSpec, MuntinError
 from muntin.plan.orderings import ordering_in_force
-from muntin.spark.checkpoint import FileKind, commit_log, from_line, pipeline_folder, pipeline_numbers, write_json
+from muntin.spark.checkpoint import FileKind, from_line, pipeline_folder, pipeline_numbers
 from muntin.spark.checkpoint.commit_log import last_manifest, read_manifests
 from muntin.spark.checkpoint.plans import PlanLog
 from muntin.spark.checkpoint.publisher import STAGING
@@ -96,9 +96,8 @@ def spec_of(text: str) -> JobSpec:
 
 def live(life: Life, root: Path) -> Outcome:
     """Live one job in a folder of its own."""
-    with kept_apart(root), contextlib.ExitStack() as stack:
+    with kept_apart(root):
         driver = Driver(life, root)
-        stack.enter_context(mock.patch.object(commit_log, "write_json", driver.write_json))
         if life.online:
             driver.run_on()
         else:
@@ -132,14 +131,6 @@ class Driver:
     @property
     def faults(self) -> Faults:
         return self.session.faults
-
-    def write_json(self, file: Path, kind: FileKind, content: Any, job: str | None = None) -> None:
-        """The manifest is the commit point, before which and after which a process may die."""
-        if kind is FileKind.MANIFEST:
-            self.faults.reach("publish")
-        write_json(file, kind, content, job)
-        if kind is FileKind.MANIFEST:
-            self.faults.reach("rename")
 
     # -- what happens -------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from muntin.plan.strategies import STRATEGIES
 from whole_way.asked import FINAL, Asked, random_query, with_other_window
+from whole_way.tasks import DEATHS
 from worlds import ORDERINGS
 
 Row = dict[str, Any]
@@ -155,7 +156,7 @@ def random_life(text: Text, number: int) -> Life:
         if n and not online and dice.random() < 0.5:
             step.changes = _other_job(dice, text)
         if wild and dice.random() < 0.6:
-            step.kill, step.keeps_hot = dice.choice(["task", "publish", "rename", "commit"]), dice.random() < 0.5
+            step.kill, step.keeps_hot = dice.choice(DEATHS), dice.random() < 0.5
         steps.append(step)
     return Life(text, number, steps, online, 0.15 if wild else 0.0)
 

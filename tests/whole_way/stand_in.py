@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.spark.store import crash_points
 from whole_way.tasks import Exchanged, Faults, Files, Lines, Mapped, MicroBatch, State, Stateful, Tables, Union, Work
 
 ONE_TASK = threading.Lock()
@@ -231,22 +232,22 @@ class StreamingQuery:
 
     def step(self) -> bool:
         """Run the next micro-batch; False where there is nothing for one, or it failed."""
-        batch = self._next()
-        if batch is None:
-            return False
         session, checkpoint = self._frame.session, self._checkpoint
-        work = Work(session, batch, checkpoint.state)
         try:
+            batch = self._next()
+            if batch is None:
+                return False
+            work = Work(session, batch, checkpoint.state)
             with ONE_TASK:
                 self._write(DataFrame(session, self._frame.plan, work), batch.number)
-            session.faults.reach("commit")
+            with crash_points.durable("commit"):
+                checkpoint.state = {**checkpoint.state, **work.after}
+                checkpoint.committed = batch.number
+                self._log("commits", batch.number)
         except Exception as error:
             self._error = error
             self.stop()
             return False
-        checkpoint.state = {**checkpoint.state, **work.after}
-        checkpoint.committed = batch.number
-        self._log("commits", batch.number)
         rows = [self._rows(source, batch) for source in self._frame.plan.sources()]
         sources = [{"numInputRows": count} for count in rows]
         done = {"runId": self._id, "batchId": batch.number, "durationMs": {"addBatch": 1}, "sources": sources}
@@ -268,8 +269,9 @@ class StreamingQuery:
             files[source.name] = list(range(first, min(source.count(), first + source.most)))
         if not any(files.values()):
             return None
-        log.offsets.append(MicroBatch(len(log.offsets), files, self._frame.session.dice.randrange(1 << 30)))
-        self._log("offsets", log.offsets[-1].number)
+        with crash_points.durable("offset"):
+            log.offsets.append(MicroBatch(len(log.offsets), files, self._frame.session.dice.randrange(1 << 30)))
+            self._log("offsets", log.offsets[-1].number)
         return log.offsets[-1]
 
     def _log(self, name: str, number: int) -> None:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from muntin.spark.exchange.partitions import partition_of
+from muntin.spark.store import crash_points
 
 if TYPE_CHECKING:
     from whole_way.stand_in import Session
@@ -46,6 +47,13 @@ def _forbid(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_forbid)
 
 
+DEATHS = [
+    *("before offset", "after offset", "before state", "after hand-over", "before manifest", "after manifest"),
+    *("before last published", "after last published", "after rename", "before commit", "after commit"),
+]
+"""The crash points of one micro-batch, in order. Here a death is an exception: what is raised ends the run."""
+
+
 class Killed(RuntimeError):
     """The process dies here."""
 
@@ -64,13 +72,21 @@ class Faults:
 
     def __init__(self, dice: random.Random, rate: float = 0.0):
         self.dice, self.rate = dice, rate
-        self.kill: str | None = None
-        """Where the next micro-batch dies: "task", "publish", "rename" or "commit"."""
+        self.kill = None
 
-    def reach(self, point: str) -> None:
-        if self.kill == point:
-            self.kill = None
-            raise Killed(f"killed at {point}")
+    @property
+    def kill(self) -> str | None:
+        """The crash point at which the process dies next, one of `DEATHS`; None once it has."""
+        return self._kill
+
+    @kill.setter
+    def kill(self, point: str | None) -> None:
+        self._kill = point
+        crash_points.arm(point, self._die)
+
+    def _die(self, point: str) -> None:
+        self.kill = None
+        raise Killed(f"killed {point}")
 
     def fails(self, attempt: int) -> bool:
         return attempt < ATTEMPTS and self.dice.random() < self.rate
@@ -222,7 +238,7 @@ class Stateful:
             if found:
                 out.append(pa.RecordBatch.from_pylist(found, FRAMES))
         processor.close()
-        work.session.faults.reach("task")
+        crash_points.before("state")
         work.after |= handle.written
         return out
 

@@ -66,7 +66,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(tmp_path)
 
 
-@pytest.mark.parametrize("kill", [None, "task", "commit"])
+@pytest.mark.parametrize("kill", [None, "before state", "before commit"])
 def test_a_column_more_is_null_in_the_rows_of_before(place: Place, kill: str | None):
     place.come(10, 12)
     place.session.faults.kill = kill
@@ -124,7 +124,7 @@ def test_other_options_of_a_source_are_taken_up_and_said(place: Place):
     assert len(place.rows("q")) == 9
 
 
-@pytest.mark.parametrize("kill", ["task", "commit"])
+@pytest.mark.parametrize("kill", ["before state", "before commit"])
 def test_other_rules_do_not_count_for_a_micro_batch_that_is_in_the_output(place: Place, kill: str):
     place.come(10, 12)
     place.run(STREAMS + Q)
@@ -133,7 +133,7 @@ def test_other_rules_do_not_count_for_a_micro_batch_that_is_in_the_output(place:
     with pytest.raises(MuntinError):
         place.run(STREAMS + Q)
     limited = "SET max_ahead = '1 hour';" + STREAMS
-    if kill == "commit":
+    if kill == "before commit":
         with pytest.raises(UsageError, match="micro-batch 1 is in the output, and Spark has not noted it") as refused:
             place.start(limited + Q)
         assert "max_ahead: was not set, is 1 h" in refused.value.message

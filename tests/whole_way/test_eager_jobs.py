@@ -15,19 +15,15 @@ import pytest
 
 from muntin.model import JobSpec, MuntinError, UsageError
 from muntin.plan import granularity
-from muntin.spark.checkpoint import commit_log as publishing
-from muntin.spark.checkpoint import write_json
 from muntin.spark.checkpoint.commit_log import last_manifest
-from muntin.spark.checkpoint.durable import FileKind
 from muntin.spark.run import Job, Run
 from muntin.sql import parse_job
 from muntin.testing import LocalJob
 from whole_way.drive import kept_apart
 from whole_way.stand_in import Session
-from whole_way.tasks import Killed
+from whole_way.tasks import DEATHS, Killed
 
 WINDOWS = {"small": 3, "middle": 20, "large": 400}
-PLACES = ["task", "publish", "rename", "commit"]
 
 
 def spec_of(*queries: str, shards: int = 2, delivery: str = "eager", work: str = "500 microseconds") -> JobSpec:
@@ -100,16 +96,8 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path, request: Any) -> Iterator[Place]:
     place = Place(tmp_path, getattr(request, "param", 0))
-
-    def reaches(file: Path, kind: FileKind, content: Any, job: str | None = None) -> None:
-        if kind is FileKind.MANIFEST:
-            place.session.faults.reach("publish")
-        write_json(file, kind, content, job)
-        if kind is FileKind.MANIFEST:
-            place.session.faults.reach("rename")
-
     fine = mock.patch.object(granularity, "SHARE", 1e6)  # runs of one row, and each window a level
-    with kept_apart(tmp_path), fine, mock.patch.object(publishing, "write_json", reaches):
+    with kept_apart(tmp_path), fine:
         yield place
 
 
@@ -120,7 +108,7 @@ def test_work_that_spans_micro_batches_is_delivered_once_and_in_order_whoever_di
     run, deaths, spanned = place.start(), 0, 0
     for _ in range(5):
         place.come()
-        for kill in [None, place.rng.choice(PLACES)]:
+        for kill in [None, place.rng.choice(DEATHS)]:
             place.session.faults.kill = kill
             if not place.tick(place.rng.randrange(1, 4)):
                 with pytest.raises(MuntinError) as died:

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import FileKind, commit_log, publisher, read_manifests
+from muntin.spark.checkpoint import publisher, read_manifests
 from muntin.spark.run import Job, Run, quiet_moments
 from muntin.spark.sink import compaction
 from muntin.spark.sink.delta import OpenDeltaTable
@@ -67,48 +67,15 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
         yield Lake(tmp_path)
 
 
-class Died(Exception):
-    """The process ends here."""
-
-
-def at_manifest(patch: pytest.MonkeyPatch, after: bool) -> None:
-    write = commit_log.write_json
-
-    def dies(file: Path, kind: Any, *rest: Any) -> None:
-        if kind is not FileKind.MANIFEST or after:
-            write(file, kind, *rest)
-        if kind is FileKind.MANIFEST:
-            raise Died
-
-    patch.setattr(commit_log, "write_json", dies)
-
-
-def at_table(patch: pytest.MonkeyPatch, after: bool) -> None:
-    adopt = OpenDeltaTable.adopt
-
-    def dies(self: Any, *rest: Any) -> None:
-        if after:
-            adopt(self, *rest)
-        raise Died
-
-    patch.setattr(OpenDeltaTable, "adopt", dies)
-
-
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("kill", [None, at_manifest, at_table])
-def test_each_row_is_in_its_table_once_wherever_the_process_dies(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, kill: Any, after: bool
-):
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("action", ["offset", "hand-over", "manifest", "table commit", "commit"])
+def test_each_row_is_in_its_table_once_wherever_the_process_dies(lake: Lake, action: str, when: str):
     lake.come(10, 12)
     lake.run()
     lake.come(20, DAY + 1)
-    with monkeypatch.context() as patch:
-        if kill is not None:
-            kill(patch, after)
-        else:
-            lake.session.faults.kill = "commit" if after else "task"
-        with pytest.raises(MuntinError):
-            lake.run()
+    lake.session.faults.kill = f"{when} {action}"
+    with pytest.raises(MuntinError, match=f"killed {when} {action}"):
+        lake.run()
     lake.come(DAY + 5, 2 * DAY)
     lake.run("bounded")
     assert lake.rows() == lake.files() and len(lake.rows()) == 36

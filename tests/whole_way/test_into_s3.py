@@ -62,7 +62,7 @@ def test_tables_in_an_object_store_have_each_row_once(endpoint: str, tmp_path: P
 
     with kept_apart(tmp_path):
         run(10, 12)
-        session.faults.kill = "commit"
+        session.faults.kill = "before commit"
         with pytest.raises(MuntinError):
             run(20, 22)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")

@@ -142,7 +142,7 @@ def test_a_job_may_follow_the_cores_that_there_are(place: Place):
     with stands_still(place.session):
         assert place.run(auto).warnings == ["shards: were 2, are 4, one for each core; 4 rows were moved"]
         place.come(16)
-        place.session.faults.kill = "commit"
+        place.session.faults.kill = "before commit"
         with pytest.raises(MuntinError):
             place.run(auto)
         place.session.defaultParallelism = 3
@@ -160,7 +160,7 @@ def test_what_cannot_be_rescaled_is_refused(place: Place):
     with pytest.raises(UsageError, match="0 shards"):
         rescaled(place.session, checkpoint, 0)
     place.come(14)
-    place.session.faults.kill = "commit"
+    place.session.faults.kill = "before commit"
     with pytest.raises(MuntinError):
         place.run(TWO)
     with pytest.raises(UsageError, match="is in the output, and Spark has not noted it"):

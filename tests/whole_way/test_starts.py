@@ -17,6 +17,7 @@ from muntin.model import JobSpec, MuntinError, UsageError
 from muntin.spark.checkpoint import Answer, requests
 from muntin.spark.control import control_stream
 from muntin.spark.run import Job, Run
+from muntin.spark.run import run as running
 from muntin.sql import parse_job
 from whole_way.drive import kept_apart
 from whole_way.stand_in import Session
@@ -75,13 +76,31 @@ def test_a_checkpoint_that_a_bounded_run_has_ended_takes_no_more_rows(place: Pla
     assert not list((place.root / "out" / "_dead_letters").glob("b*"))
 
 
+@pytest.mark.parametrize("error", [SystemExit(1), ValueError("no screen")])
+def test_a_report_of_progress_that_fails_between_micro_batches_ends_the_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch, error: BaseException
+):
+    """It is called by the thread that listens, which would end alone: the job would go on and hear nobody."""
+
+    def report(_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(running, "LISTEN_S", 0.01)
+    job = Job(place.session, parse_job(STREAMS + Q))  # type: ignore[arg-type]
+    run = job.start(output=place.root / "out", checkpoint=place.checkpoint, mode="endless", progress=report)
+    assert place.session.queries[-1].step()
+    with pytest.raises(MuntinError, match="no screen" if isinstance(error, ValueError) else "1"):
+        run.await_termination()
+    assert run.status()["state"] == "failed"
+
+
 def test_a_run_over_what_is_there_can_go_on(place: Place):
     place.run("available-now")
     place.come(20, 22)
     assert place.run("bounded")["queries"]["q"]["total_rows"] == 8
 
 
-@pytest.mark.parametrize("kill", ["task", "commit"])
+@pytest.mark.parametrize("kill", ["before state", "before commit"])
 def test_a_bounded_run_that_dies_while_it_ends_the_streams_is_brought_to_its_end(place: Place, kill: str):
     place.run("available-now")
     control_stream.send(place.checkpoint, control_stream.EndMessage(["A", "B"]))

@@ -29,6 +29,7 @@ from whole_way.judge import Judge
 from whole_way.net import LIVES, cast
 from whole_way.random_jobs import random_life, random_text
 from whole_way.stand_in import Session
+from whole_way.tasks import DEATHS
 
 JOBS = int(os.environ.get("MUNTIN_JOBS", "240"))
 FIRST = int(os.environ.get("MUNTIN_FIRST", "0"))
@@ -38,8 +39,8 @@ SEED = os.environ.get("MUNTIN_SEED")
 KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", "push-down", "isolated", "mem-opt",
          "cpu-opt", "sync-filter", "filter-order", "adaptive", "order key", "order global", "output files",
          "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
-         "promises unique", "promises both", "killed at task", "killed at publish", "killed at rename",
-         "killed at commit", "tasks tried again", "added", "dropped", "changed online", "idle", "band", "empty band",
+         "promises unique", "promises both", *(f"killed {point}" for point in DEATHS),
+         "tasks tried again", "added", "dropped", "changed online", "idle", "band", "empty band",
          "another lateness", "another strategy", "another column", "another shards", "JOIN", *JOINS,
          "final JOIN", *(f"final {join}" for join in JOINS))  # fmt: skip
 """What some hundred jobs meet, if the random ones are as they should be."""

@@ -22,10 +22,19 @@ MANY_LATE, MUCH_LATE = 100, 0.01
 """Late rows, and their share of all, from which on somebody should look."""
 
 
+class Screen(Console):
+    """Where the reader of a pipe has gone, progress goes on in silence, and a command that answers ends (`main`)."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        if not self.stderr:
+            raise BrokenPipeError
+
+
 def console(stderr: bool = False) -> Console:
     """A console that neither guesses colours for numbers nor folds lines for a pipe that has no width."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPED_WIDTH)
+    return Screen(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPED_WIDTH)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:

@@ -15,7 +15,7 @@ from muntin.core.arrivals import key_columns
 from muntin.core.batch import TS
 from muntin.core.join import JoinState
 from muntin.core.operator_parts import Milestones, OperatorParts
-from muntin.core.storage import RANGE_BITS, ChunkKind, ChunkLog
+from muntin.core.storage import RANGE_BITS, ChunkKind, ChunkLog, distinct
 from muntin.kernels.arrays import Bools, Int64s
 from muntin.kernels.hashing import hash_keys
 from muntin.kernels.index import CLASS_BITS, CLASS_MASK, FILL, H1, H2, HEAD, KEYS, LIVE, OFF, SIZE_BITS, SIZE_MASK
@@ -165,7 +165,7 @@ def _joined_rows(parts: OperatorParts, rows: SideRows) -> Found:
         yield f"{name}: a row of the index is stored with another time"
     if (rows.stored_ts[at] > parts.joined[side]).any():
         yield f"{name}: a row of the index lies beyond where rows have been joined"
-    retention = parts.selections[side].retention[rows.cls]
+    retention = parts.selections[side].stays(rows.cls, _times(parts, side, rows.number))
     now = parts.progress.now(side) - parts.changed  # a change may leave rows of that age to the next step
     if (now - rows.place >= retention).any():
         yield f"{name}: the index has a row that no query can want any more"
@@ -188,7 +188,7 @@ def _missing_rows(parts: OperatorParts, rows: SideRows) -> Found:
     side = rows.side
     if parts.changed or parts.join.axes[side] is Axis.ROWS:
         return
-    retention = parts.selections[side].retention[rows.stored_class]
+    retention = parts.selections[side].stays(rows.stored_class, parts.payload[side].times_of(rows.stored))
     wanted = (retention > 0) & (rows.stored_ts <= parts.joined[side])
     wanted &= _reached(parts, side) - rows.stored_ts < retention
     wanted &= _covered(parts.chunks, side, rows.stored, (ChunkKind.ROWS,))
@@ -208,7 +208,6 @@ def _chunks(parts: OperatorParts, rows: SideRows) -> Found:
     following = np.array(parts.intake.next_rows[side], np.int64)
     if len(rows.stored) and (rows.stored >= following[rows.stored >> RANGE_BITS]).any():
         yield f"{name}: a row has a number that has not been given"
-    retentions = parts.selections[side].retention
     for kind, s, first, chunk_name in parts.chunks:
         if s is not side or not kind.has_rows:
             continue
@@ -216,10 +215,19 @@ def _chunks(parts: OperatorParts, rows: SideRows) -> Found:
         at, there = rows.look_up(np.arange(first, first + chunk.rows))
         if not there.all():
             yield f"chunk {chunk_name}: {int((~there).sum())} of its rows are not stored"
-        elif rows.stored_ts[at].max() != chunk.last_ts:
+            continue
+        if rows.stored_ts[at].max() != chunk.last_ts:
             yield f"chunk {chunk_name}: its last time is {rows.stored_ts[at].max()}, not {chunk.last_ts}"
-        elif retentions[rows.stored_class[at]].max() != chunk.retention:
+            continue
+        stays = parts.selections[side].stays(rows.stored_class[at], parts.payload[side].times_of(rows.stored[at]))
+        if stays.max() != chunk.retention:
             yield f"chunk {chunk_name}: its last row does not leave at the age of {chunk.retention}"
+
+
+def _times(parts: OperatorParts, side: Side, numbers: Int64s) -> Int64s:
+    """The times until when queries let rows wait, by their numbers."""
+    rows, places = distinct(numbers)
+    return parts.payload[side].times_of(rows)[places]
 
 
 def _covered(chunks: ChunkLog, side: Side, numbers: Int64s, kinds: Sequence[ChunkKind]) -> Bools:
@@ -263,7 +271,7 @@ def _expiry_lists(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
     side_of = (np.arange(len(ends)) >= len(parts.state.expiry.ends[0])).astype(int)
     of_no_row = entries[have > need]
     live = np.array(reached)[side_of[of_no_row[:, 0]]] - of_no_row[:, 1] < ends[of_no_row[:, 0]]
-    if not parts.promises.frees_rows and live.any():
+    if not parts.rows_leave_early and live.any():
         yield f"{int(live.sum())} entries of the expiry lists are of no row"
 
 
@@ -300,5 +308,6 @@ def _rows_to_tell(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
         if (ts[1:] < ts[:-1]).any():
             yield f"{rows.side.name}: the rows that may have to go out alone are out of order"
         asked = parts.release - ts < last
-        if not rows.look_up(numbers[asked])[1].all():
+        own = parts.matches.waiting_for_own_ends(rows.side)
+        if not rows.look_up(numbers[asked])[1].all() or not rows.look_up(own)[1].all():
             yield f"{rows.side.name}: a row that may have to go out alone is not stored"

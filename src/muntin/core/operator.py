@@ -8,7 +8,8 @@ of the two frontiers, and J[side] how far the rows of a side have been joined, R
     held pairs    matches of joined rows whose later row has  ts > R: the other stream may still bring earlier results
 
 How long a row can be wanted follows from its class (wang2006 6.1): the largest window of the queries whose selections
-it satisfies, up to the end of the slice that this window lies in.
+it satisfies, up to the end of the slice that this window lies in. Where all of them let it wait until a time of its
+own, it leaves then.
 
 Results leave in timestamp order, when R has passed them. One rule says what is joined before that (hammad2005): under
 Sync-Filter a row waits until R has passed it, so that J is R and no pair is held; under Filter-Order it is joined when
@@ -109,7 +110,7 @@ class Operator(OperatorWork):
         self.chunks.expire(self.progress.stale_before, self.progress.settled)
         ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
         punctuations = self.promises.tell(self.view, before, self.counters)
-        if self.promises.frees_rows:
+        if self.rows_leave_early:
             self.state.relist(self.progress.places, self.counters)
         self._check_state_limit()
         self._note_levels()
@@ -209,7 +210,7 @@ class Operator(OperatorWork):
         scan = Scan(WHOLE.ages, bool(early), True, np.array(self.progress.passed)) if ahead else WHOLE
         try:
             pairs = self.state.insert(rows, counters, self._judge, scan)
-            self.matches.joined(rows, self.selections)
+            self.matches.joined(rows, self.selections, self.payload)
         except LimitError as error:
             raise self.too_many_pairs(error) from None
         return in_order(pairs) if early else pairs
@@ -287,7 +288,8 @@ class Operator(OperatorWork):
                 self.state.reclass(side, by_number)
         self.promises.change(join)
         moved = ahead or any(by_number is not None for by_number in classes)
-        self.state.change(join, self.selections, moved, self.progress.places, self.counters)
+        stays = self.requirements.stays(self.payload)
+        self.state.change(join, self.selections, moved, self.progress.places, self.counters, stays)
         self.intake.update_retentions()
         self.matches.relist(self.selections, self.payload, self.release)
         lacking = self.promises.lacking
@@ -328,8 +330,9 @@ class Operator(OperatorWork):
         joined = self._take(bounds, self.progress.recount(self.chunks, chunks))
         self.intake.leave(self.progress.settled)
         now, (left, right) = np.array(self.progress.places), self.selections
-        retentions = per_class(left.retention, right.retention)
-        live = joined.kept & (now[joined.side] - joined.at < retentions[joined.side, joined.cls])
+        retentions, stays = per_class(left.retention, right.retention), self.requirements.stays(self.payload)
+        leave = retentions[joined.side, joined.cls] if stays is None else stays(joined)
+        live = joined.kept & (now[joined.side] - joined.at < leave)
         self.promises.restore(self.view, self.chunks, chunks)
         for side in Side:
             live &= (joined.side != side) | ~np.isin(joined.row, self.promises.dead_rows(side))

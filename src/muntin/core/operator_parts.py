@@ -61,10 +61,11 @@ class OperatorParts:
         self.requirements = QueryRequirements(join, meta.classes, image.classes if image else ())
         numberings = image.row_numberings if image else (None, None)
         self.progress = JoinProgress(join, policy.max_ahead_us, memory, meta.progress, numberings)
-        self.matches = Matches(join, memory, meta.matches, image.matches if image else ())
+        self.matches = Matches(join, memory, meta.matches, image.matches if image else None)
         words, arrived = self.matches.words, image.intake if image else None
         self.intake = Intake(join, self.selections, self.chunks, memory, meta.intake, arrived, words)
-        self.state = JoinState(join, self.selections, policy, memory, image.state if image else None)
+        stays = self.requirements.stays(self.payload)
+        self.state = JoinState(join, self.selections, policy, memory, image.state if image else None, stays)
         held_pairs = image.held_pairs if image else ()
         self.held_pairs = HoldBuffer(memory, self.requirements.judges, meta.early_release, held_pairs)
         self.aggregates = Aggregates(join, memory, image.aggregates if image else None, policy.every_rows)
@@ -113,8 +114,13 @@ class OperatorParts:
     def slice_rows(self, side: Side) -> list[int]:
         """Live rows per slice of one side, from young to old, as of the release point."""
         now = min(self.progress.now(side), max(self.progress.streams.max_ts))
-        rows = self.state.rows_by_age if self.promises.frees_rows else self.state.expiry.rows_by_age
+        rows = self.state.rows_by_age if self.rows_leave_early else self.state.expiry.rows_by_age
         return rows(side, now)
+
+    @property
+    def rows_leave_early(self) -> bool:
+        """Whether rows leave before others of their class: promises free them, or they have windows of their own."""
+        return self.promises.frees_rows or any(selections.has_own_windows for selections in self.selections)
 
     def fullest_key(self, side: Side) -> limits.FullestKey | None:
         """The key with the most rows of a side; None where it has no rows."""

@@ -12,7 +12,7 @@ from muntin.core.aggregates import FinalsImage, FinalsMeta, GroupStateImage
 from muntin.core.arrivals import IntakeImage, IntakeMeta, ProgressMeta, RowNumberingImage
 from muntin.core.batch import Counters
 from muntin.core.join import StateImage
-from muntin.core.matches import DeparturesImage, MatchesMeta
+from muntin.core.matches import MatchesImage, MatchesMeta
 from muntin.core.order import EarlyRelease
 from muntin.core.punctuations import PromisesImage, PromisesMeta
 from muntin.core.schedule import LeftWorkMeta, MeasuredRows, WorkLimit
@@ -51,7 +51,7 @@ class OperatorImage:
     classes: list[list[str]]
     held_pairs: list[QueueImage]
     left_pairs: QueueImage | None
-    matches: list[DeparturesImage]
+    matches: MatchesImage
     row_numberings: list[RowNumberingImage | None]
     promises: PromisesImage | None
     aggregates: list[GroupStateImage]

@@ -9,7 +9,7 @@ import numpy as np
 
 from muntin.kernels.compiled import kernel
 from muntin.kernels.hash_table import find_place
-from muntin.kernels.index import CLASS_MASK, HEAD, OFF, count_of, mask_of
+from muntin.kernels.index import CLASS_BITS, CLASS_MASK, HEAD, OFF, count_of, mask_of
 
 
 @kernel
@@ -63,8 +63,8 @@ def last_rows(index, side, h1s, h2s, until, wanted, lasts):
 
 
 @kernel
-def last_before(h1s, h2s, times, k1s, k2s, until, lasts):
-    """The same of rows in order of time: `times` of rows by key, for each of the other keys."""
+def last_before(h1s, h2s, times, values, k1s, k2s, until, lasts):
+    """The same of rows by key: for each of the other keys, the largest of the `values` of rows not after `until`."""
     size = 64
     while size < 2 * len(k1s):
         size *= 2
@@ -78,5 +78,23 @@ def last_before(h1s, h2s, times, k1s, k2s, until, lasts):
         named = table[find_place(table, keys, h1s[row], h2s[row])]
         while named >= 0:
             if times[row] <= until[named]:
-                lasts[named] = max(lasts[named], times[row])
+                lasts[named] = max(lasts[named], values[row])
             named = same[named]
+
+
+@kernel
+def list_rows(index, side, h1s, h2s, until, wanted, numbers, times, by):
+    """The rows of a side with these keys that are not after `until` and of a `wanted` class; how many there are.
+
+    `numbers` and `times` are of the rows, `by` says which of the keys each has. There is room for all rows of the keys.
+    """
+    _, table, slots, slab = index
+    found = 0
+    for n in range(len(h1s)):
+        slot = np.int64(table[find_place(table, slots, h1s[n], h2s[n])])
+        for i in range(count_of(slots, slot, side) if slot >= 0 else 0):
+            entry = slots[slot, OFF + side] + ((slots[slot, HEAD + side] + i) & mask_of(slots, slot, side))
+            if slab[entry, 0] <= until[n] and wanted[slab[entry, 1] & CLASS_MASK]:
+                numbers[found], times[found], by[found] = slab[entry, 1] >> CLASS_BITS, slab[entry, 0], n
+                found += 1
+    return found

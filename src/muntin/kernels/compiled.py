@@ -57,11 +57,19 @@ def code_folder(sources: Path, roots: Iterable[Path]) -> Path | None:
             tempfile.TemporaryFile(dir=folder).close()
         except OSError:
             continue
+        if not is_trusted(folder):
+            continue
         for old in root.iterdir() if is_new else ():
             if old != folder:
                 shutil.rmtree(old, ignore_errors=True)
         return folder
     return None
+
+
+def is_trusted(folder: Path) -> bool:
+    """Whether nobody but this user and the one who installs programs can write to a folder: what lies there is run."""
+    found = os.lstat(folder)
+    return found.st_uid in (0, os.getuid()) and not found.st_mode & 0o002
 
 
 FOLDER = code_folder(SOURCES, possible_roots(SOURCES))

@@ -26,7 +26,7 @@ class Side(IntEnum):
 
     @property
     def other(self) -> Side:
-        return Side(1 - self)
+        return Side.LEFT if self else Side.RIGHT
 
     @property
     def prefix(self) -> str:
@@ -284,6 +284,8 @@ class Query:
     """Where its rows go; None for the output of the job."""
     from_beginning: bool = False
     """Whether it has rows of all that its streams have brought, also where it comes while a job runs."""
+    until: tuple[Expr | None, Expr | None] = (None, None)
+    """For each side a time of each of its rows, until when the row waits; at most for the window. NULL: for that."""
     inputs: tuple[Query, ...] = ()
     """The joins below, where it is one of more than two streams: each reads the one before it (`model/derived.py`)."""
     guard: Expr | None = None
@@ -317,6 +319,10 @@ class Query:
     def told_after(self, side: Side) -> int:
         """How long after its own time a row of a preserved side goes out that has no match."""
         return 0 if self.kind is JoinKind.ASOF else self.window.side(side)
+
+    def told_at_own_end(self, side: Side) -> bool:
+        """Whether a row of a preserved side that has no match goes out at the end of a window of its own."""
+        return side in self.preserved and self.until[side] is not None and self.told_after(side) > 0
 
     @property
     def told_at_its_time(self) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import muntin.model as model
 from muntin.model import job, types
 
 CLASS, VALUE = "is", "value"
+_AS_IT_IS = frozenset([int, float, str, bool, type(None)])
 CLASSES = {
     name: value
     for module in (model, job, types)
@@ -22,9 +24,12 @@ CLASSES = {
 
 def to_plain(value: Any) -> Any:
     """A value made of the model's classes, tuples, mappings by name and plain values, as JSON has it."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {CLASS: type(value).__name__, **fields}
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    fields = _fields(kind)
+    if fields is not None:
+        return {CLASS: kind.__name__, **{name: to_plain(getattr(value, name)) for name in fields}}
     if isinstance(value, Enum):
         return {CLASS: type(value).__name__, VALUE: value.value}
     if isinstance(value, Mapping):
@@ -32,6 +37,12 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [to_plain(item) for item in value]
     return value
+
+
+@cache
+def _fields(kind: type) -> list[str] | None:
+    """The fields of a dataclass; None for other classes."""
+    return [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else None
 
 
 def from_plain(plain: Any) -> Any:

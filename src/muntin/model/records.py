@@ -19,7 +19,8 @@ Record = TypeVar("Record")
 LEFT_OUT = {"left out": True}
 """Metadata of a field that JSON lacks where it is None."""
 Reader = Callable[[Any], Any]
-_PLAIN = (int, float, str, bool, Any)
+_PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
+"""What JSON may have where a field is of a type."""
 _AS_IT_IS = frozenset([int, float, str, bool, type(None)])
 _UNIONS = (typing.Union, type(int | None))
 
@@ -33,8 +34,12 @@ def to_json(value: Any) -> Any:
         return [item if type(item) in _AS_IT_IS else to_json(item) for item in value]
     fields = _written(kind)
     if fields is not None:
-        found = ((name, getattr(value, name), left_out) for name, left_out in fields)
-        return {name: to_json(item) for name, item, left_out in found if item is not None or not left_out}
+        found: dict[str, Any] = {}
+        for name, left_out in fields:
+            item = getattr(value, name)
+            if item is not None or not left_out:
+                found[name] = item if type(item) in _AS_IT_IS else to_json(item)
+        return found
     if isinstance(value, Mapping):
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -51,7 +56,8 @@ def _written(kind: type) -> list[tuple[str, bool]] | None:
 
 
 def from_json(kind: type[Record], plain: Any) -> Record:
-    """The record of a class that `to_json` was given; raises `TypeError` where a field without a default is missing."""
+    """The record of a class that `to_json` was given; raises `TypeError` where a field without a default is missing, or
+    a value is not of the type of its field: what a file says is not believed."""
     made: Any = kind
     found: Record = _read(_reader(made), plain)
     return found
@@ -59,18 +65,21 @@ def from_json(kind: type[Record], plain: Any) -> Record:
 
 @cache
 def _reader(kind: Any) -> Reader | None:
-    """What reads values of a type, worked out once; None where they are what JSON has."""
+    """What reads values of a type, worked out once; None where they are whatever JSON has."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if kind in _PLAIN or origin is typing.Literal:
+    if kind is Any:
         return None
+    if kind in _PLAIN:
+        return _plain_reader(kind)
+    if origin is typing.Literal:
+        return lambda plain: plain if plain in args else _refuse(plain, kind)
     if kind is datetime:
         return datetime.fromisoformat
     if origin in _UNIONS:
         (inner,) = (_reader(arg) for arg in args if arg is not type(None))
         return inner and (lambda plain: None if plain is None else inner(plain))
     if origin is list or (origin is tuple and args[-1] is Ellipsis):
-        item = _reader(args[0])
-        return origin if item is None else lambda plain: origin(map(item, plain))
+        return _list_reader(origin, args[0])
     if origin is tuple:
         readers = [_reader(arg) for arg in args]
         return lambda plain: tuple(_read(reader, item) for reader, item in zip(readers, plain, strict=True))
@@ -80,12 +89,43 @@ def _reader(kind: Any) -> Reader | None:
     return _record_reader(kind)
 
 
+def _refuse(plain: Any, kind: Any) -> typing.NoReturn:
+    raise TypeError(f"{str(plain)[:60]!r} is not {getattr(kind, '__name__', kind)}")
+
+
+def _plain_reader(kind: Any) -> Reader:
+    fits = _PLAIN[kind]
+    return lambda plain: plain if type(plain) in fits else _refuse(plain, kind)
+
+
+def _list_reader(origin: Any, kind: Any) -> Reader:
+    """Lists of many numbers are read in one piece."""
+    if kind in _PLAIN:
+        fits = frozenset(_PLAIN[kind])
+        return lambda plain: (
+            origin(plain) if type(plain) is list and fits.issuperset(map(type, plain)) else _refuse(plain, f"[{kind}]")
+        )
+    item = _reader(kind)
+
+    def read(plain: Any) -> Any:
+        if not isinstance(plain, list | tuple):
+            _refuse(plain, f"[{kind}]")
+        return origin(plain if item is None else map(item, plain))
+
+    return read
+
+
 def _record_reader(kind: Any) -> Reader:
     """What reads records of a class."""
     fields = {name: _reader(hint) for name, hint in typing.get_type_hints(kind).items()}
     if issubclass(kind, tuple):
         return lambda plain: kind(*(_read(reader, item) for reader, item in zip(fields.values(), plain, strict=True)))
-    return lambda plain: kind(**{name: _read(fields[name], item) for name, item in plain.items() if name in fields})
+    read = {name: reader for name, reader in fields.items() if reader is not None}
+
+    def record(plain: Any) -> Any:
+        return kind(**{n: read[n](item) if n in read else item for n, item in plain.items() if n in fields})
+
+    return record
 
 
 def _read(reader: Reader | None, plain: Any) -> Any:

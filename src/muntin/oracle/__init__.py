@@ -1,8 +1,8 @@
 """What a correct answer is, in plain Python: slow, obvious, and the judge of everything else.
 
-`join` says which rows count and which pairs match, `outer` what a query makes of its matches and of rows without one,
-`many` which rows of more than two streams belong together, `punctuations` what promises do,
-`aggregates` what groups show. A row maps column names to values; its event time is in
+`join` says which rows count and which pairs match, `own_windows` until when a row waits, `outer` what a query makes of
+its matches and of rows without one, `many` which rows of more than two streams belong together,
+`punctuations` what promises do, `aggregates` what groups show. A row maps column names to values; its event time is in
 int microseconds, None for NULL. Keys, selections and conditions are callables, so nothing here needs the engine.
 Sections are those of docs/semantics.md.
 """
@@ -11,6 +11,7 @@ from muntin.oracle.aggregates import By, aggregate, final, first
 from muntin.oracle.join import DeadLetter, Key, Pair, Promise, Row, admit, answer, columns, same_key
 from muntin.oracle.many import answer_of_many
 from muntin.oracle.outer import NULLS, delivered
+from muntin.oracle.own_windows import Untils
 from muntin.oracle.punctuations import admit_both, ends, promised
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Pair",
     "Promise",
     "Row",
+    "Untils",
     "admit",
     "admit_both",
     "aggregate",

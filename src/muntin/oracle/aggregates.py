@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from muntin.model import Window
+from muntin.model import Side, Window
 from muntin.oracle.join import Pair
+from muntin.oracle.own_windows import Untils, end
 
 
 def aggregate(
@@ -17,13 +18,18 @@ def aggregate(
     shows: Callable[[Any], bool] = lambda values: True,
     every: int | None = None,
     times: tuple[str, str] = ("ts", "ts"),
+    untils: Untils = (None, None),
 ) -> list[tuple[int, Any, Any]]:
     """(instant, group, values) wherever a group's values change, or for each group with live pairs at each `every`.
 
     `values` makes of a group's live pairs, perhaps none, what the query selects; `shows` is its HAVING.
     """
-    spans = [(p, p.ts, min(p.left[times[0]] + window.left, p.right[times[1]] + window.right)) for p in pairs]
-    instants, found = sorted({t for _, *ends in spans for t in ends}), []
+    ends = [
+        [min(p.side(side)[times[side]] + window.side(side), end(side, p.side(side), untils)) for side in Side]
+        for p in pairs
+    ]
+    spans = [(p, p.ts, int(min(both))) for p, both in zip(pairs, ends, strict=True)]
+    instants, found = sorted({t for _, *both in spans for t in both}), []
     if every and instants:
         instants = list(range(-(-instants[0] // every) * every, instants[-1], every))
     for t in instants:

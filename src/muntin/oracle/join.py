@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from muntin.model import Axis, Side, Window
 from muntin.model.event_time import EARLIEST_US, LATEST_US
+from muntin.oracle.own_windows import Untils, end
 
 Row = Mapping[str, Any]
 Key = Callable[[Row], Sequence[Any]]
@@ -93,6 +94,7 @@ def answer(
     times: tuple[str, str] = ("ts", "ts"),
     holds: Condition | None = None,
     promises: tuple[Sequence[Promise], Sequence[Promise]] = ((), ()),
+    untils: Untils = (None, None),
 ) -> list[Pair]:
     """The pairs of one query over *all* accepted rows, in output order; without `keys` there is no equality.
 
@@ -111,6 +113,7 @@ def answer(
             pair = Pair(row, earlier, ts) if side == Side.LEFT else Pair(earlier, row, ts)
             if (
                 window.starts[side.other] <= age < window.side(side.other)
+                and (ts < end(side.other, earlier, untils) or (ts == earlier_ts and ts < end(side, row, untils)))
                 and _match(pair, keys, keeps, holds)
                 and not _was_given_up(row, ts, earlier_ts, keys and keys[side], promises[side])
             ):

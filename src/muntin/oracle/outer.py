@@ -7,6 +7,7 @@ from typing import Any
 
 from muntin.model import JoinKind, Side, Window
 from muntin.oracle.join import Condition, Pair, Row, Selection
+from muntin.oracle.own_windows import Untils, end
 
 
 class _Nulls(dict[str, Any]):
@@ -28,6 +29,7 @@ def delivered(
     keeps: tuple[Selection | None, Selection | None] = (None, None),
     times: tuple[str, str] = ("ts", "ts"),
     after: Condition | None = None,
+    untils: Untils = (None, None),
 ) -> list[Pair]:
     """The output of a query with these matches (`answer`) among *all* accepted rows, in output order.
 
@@ -43,7 +45,8 @@ def delivered(
             elif mine and side is subject and kind is JoinKind.ASOF:
                 found.append(_latest(mine, side.other, rows[side.other], times[side.other]))
             elif not mine and side in preserved and (keep is None or keep(row) is True):
-                found.append(_alone(row, side, given_up(row[times[side]], window, side, kind)))
+                at = given_up(row[times[side]], window, side, kind, end(side, row, untils))
+                found.append(_alone(row, side, at))
     return sorted((p for p in found if after is None or after(p.left, p.right) is True), key=lambda pair: pair.ts)
 
 
@@ -57,6 +60,9 @@ def _latest(pairs: Sequence[Pair], side: Side, rows: Sequence[Row], time: str) -
     return max(pairs, key=lambda pair: (pair.side(side)[time], arrival[id(pair.side(side))]))
 
 
-def given_up(ts: int, window: Window, side: Side, kind: JoinKind) -> int:
-    """When a row without a match goes out: no match can come from then on. An as-of join speaks of its own time."""
-    return ts if kind is JoinKind.ASOF else ts + window.side(side)
+def given_up(ts: int, window: Window, side: Side, kind: JoinKind, until: float = float("inf")) -> int:
+    """When a row without a match goes out: no match can come from then on. An as-of join speaks of its own time.
+
+    A row that waits until a time of its own still meets those of its own time.
+    """
+    return ts if kind is JoinKind.ASOF else ts + int(min(window.side(side), max(1, until - ts)))

@@ -8,6 +8,7 @@ from typing import Any
 from muntin.model import JoinKind, Side, Window
 from muntin.oracle.join import Key, Promise, Row, Selection, same_key
 from muntin.oracle.outer import given_up
+from muntin.oracle.own_windows import Untils, end
 
 FOREVER = 1 << 62
 """Later than any event time."""
@@ -89,6 +90,7 @@ def ends(
     times: tuple[str, str] = ("ts", "ts"),
     kind: JoinKind = JoinKind.PAIRS,
     preserved: Sequence[Side] = (),
+    untils: Untils = (None, None),
 ) -> list[int]:
     """The times at which a query's output is over for a key.
 
@@ -109,7 +111,8 @@ def ends(
                 found += [max(told, given_up(p.ts, window, side.other, kind)) for p in held]
             elif not held:
                 wanted = [r for r in rows[side] if same_key(keys[side](r), key) and (keep is None or keep(r) is True)]
-                last = [r[times[side]] + window.side(side) - 1 for r in wanted if r[times[side]] <= promise.ts]
+                before = [(r[times[side]], end(side, r, untils)) for r in wanted if r[times[side]] <= promise.ts]
+                last = [given_up(ts, window, side, JoinKind.PAIRS, until) - 1 for ts, until in before]
                 both = [p.ts for p in others if promise.ts <= p.ts <= promise.until]
                 found.append(min([max([promise.ts, *last]), *both]))
     return sorted(found)

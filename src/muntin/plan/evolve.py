@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -85,15 +86,13 @@ def _covers(join: SharedJoin, query: Query, side: Side) -> bool:
     window = query.window.side(side)  # where it is 0, rows are wanted only as long as they wait to be joined
     if join.reach(side) < window:
         return False
+    retentions = [_stay(join, q, query, side) for q in join.queries]
     if not join.selects or join.partitions[side] is not None:
-        return True
+        return max(retentions) >= window
     wheres = [q.where[side] for q in join.queries]
     wanted_where = query.where[side]
     distinct = list({w.sql: w for w in (*wheres, wanted_where) if w is not None}.values())
     predicates = Predicates(distinct, join.streams[side].schema)
-    ends = np.array(join.cuts[side])
-    sizes = [q.window.side(side) for q in join.queries]
-    retentions = [int(ends[np.searchsorted(ends, size)]) if size else 0 for size in sizes]
     if predicates.combinations > MOST_COMBINATIONS:
         same = (None, None if wanted_where is None else wanted_where.sql)
         return any(r >= window and (w is None or w.sql in same) for w, r in zip(wheres, retentions, strict=True))
@@ -105,3 +104,13 @@ def _covers(join: SharedJoin, query: Query, side: Side) -> bool:
         chosen = np.ones(len(holds), bool) if where is None else holds[:, number[where.sql]]
         kept[chosen] = np.maximum(kept[chosen], retention)
     return bool((kept[wanted] >= window).all())
+
+
+def _stay(join: SharedJoin, before: Query, query: Query, side: Side) -> int:
+    """For how long a query before has kept the rows of a side for certain, or for as long as the new one asks, where
+    both let them wait until the same time of their own."""
+    until, asked = before.until[side], query.until[side]
+    size, ends = before.window.side(side), join.cuts[side]
+    if not size or (until is not None and (asked is None or asked.sql != until.sql)):
+        return 0
+    return ends[bisect_left(ends, size)]

@@ -13,6 +13,9 @@ so all windows of a family, one for each W_B, see the same pairs come and let th
 window when its age, `max(a.ts, b.ts) - anchor`, is less than the window's size: windows are slices of age, as those of
 the join (wang2006 4).
 
+Where rows wait until a time of their own, a pair goes with the first of these times if that comes before. The anchor is
+then the time so much before its end, and the window is alone in its family, also where totals are final.
+
 Where rows go out only every `d`, what happens between two such instants cannot be seen, and time is counted in
 panes of the greatest common divisor of d and the windows.
 """
@@ -73,6 +76,11 @@ class Family:
         return aggregation_of(self.first).groups
 
     @property
+    def until(self) -> tuple[Expr | None, Expr | None]:
+        """The times of its own until when a row of each side waits."""
+        return self.first.until
+
+    @property
     def top(self) -> Top | None:
         """What the first pairs are, where queries ask for these; how many, their windows say."""
         return aggregation_of(self.first).top
@@ -99,7 +107,8 @@ def families(join: SharedJoin) -> tuple[Family, ...]:
         if query.looks_at_live_pairs:
             own = aggregation_of(query)
             delta = query.window.left - query.window.right
-            alike.setdefault((*_signature(query), delta, own.every_us), []).append(query)
+            size = query.window.right if any(query.until) else None
+            alike.setdefault((*_signature(query), delta, own.every_us, size), []).append(query)
     return tuple(_family(same) for same in alike.values())
 
 
@@ -111,7 +120,9 @@ def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
     """
     found: dict[tuple[object, ...], list[list[Query]]] = {}
     for query in sorted(queries, key=_sizes):
-        joins = (query.window, *_join_of(query)) if _is_routed(query) else ()
+        joins: tuple[object, ...] = (query.window,) if any(query.until) else ()
+        if _is_routed(query):
+            joins = query.window, *_join_of(query)
         alike = found.setdefault((*_signature(query), joins), [])
         home = next((same for same in alike if same[-1].window.right <= query.window.right), None)
         if home is None:
@@ -125,7 +136,7 @@ def final_families(queries: Iterable[Query]) -> tuple[Family, ...]:
 
 
 def _signature(query: Query) -> tuple[object, ...]:
-    wheres = tuple(w and w.sql for w in (*query.where, query.residual))
+    wheres = tuple(w and w.sql for w in (*query.where, query.residual, *query.until))
     own = aggregation_of(query)
     return wheres, tuple(g.sql for g in own.groups), own.top and _ranks(own.top)
 

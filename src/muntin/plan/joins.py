@@ -22,6 +22,7 @@ import numpy as np
 
 from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Side, Stream, relation
 from muntin.model.plain import to_plain
+from muntin.plan.own_windows import OwnWindows
 from muntin.plan.regions import Predicates
 
 Cuts = tuple[int, ...]
@@ -85,6 +86,11 @@ class SharedJoin:
     @property
     def axes(self) -> tuple[Axis, Axis]:
         return self.queries[0].window.axes
+
+    @cached_property
+    def own_windows(self) -> OwnWindows:
+        """The queries that let rows wait until a time of their own."""
+        return OwnWindows.of(self.queries)
 
     @cached_property
     def windows(self) -> tuple[Cuts, Cuts]:

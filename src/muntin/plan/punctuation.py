@@ -37,6 +37,16 @@ def promising(join: SharedJoin, side: Side) -> Promising | None:
     return Promising(marked, unique, max(join.streams[side].binding_us or 0, _longest(join)))
 
 
+def leave_at_own_ends(join: SharedJoin, side: Side) -> bool:
+    """Whether rows that wait until times of their own leave the state then.
+
+    Not where the stream sends punctuations: one asks for the last row before it that the longest window still holds,
+    whichever rows have come to an end of their own meanwhile.
+    """
+    said = promising(join, side)
+    return bool(join.own_windows.untils[side]) and not (said and said.marked)
+
+
 def has_promises(join: SharedJoin) -> bool:
     """Whether some stream of a join promises something about its key."""
     return any(promising(join, side) for side in Side)

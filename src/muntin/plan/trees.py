@@ -128,13 +128,14 @@ class _Lowering:
         """Whether a smaller window can be told by the event times of a pair."""
         sides = [self._spec.streams.get(part.stream(side)) for side in Side]
         timed = all(stream is not None and stream.time_expr is None for stream in sides)
-        return timed and part.window.spans_zero and part.residual is None
+        return timed and part.window.spans_zero and part.until == (None, None)
 
     def _shape(self, part: Query) -> object:
         """What inputs must have in common to be one."""
         keys = tuple(sorted((k.left.sql, k.right.sql, k.type) for k in part.keys))
         window = None if self._may_widen(part) else part.window
-        return part.left, part.right, keys, _sql(part.residual), window
+        untils = tuple(map(_sql, part.until))
+        return part.left, part.right, keys, _sql(part.residual), untils, window
 
     def _has(self, known: Query, part: Query) -> bool:
         """Whether a hidden query that runs has all that an input asks for."""

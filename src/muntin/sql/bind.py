@@ -21,7 +21,7 @@ from muntin.sql.places import Span, SqlText, span_of
 from muntin.sql.plain import plain_select
 from muntin.sql.sources import Names
 from muntin.sql.trees import TreePart, bind_tree, has_more_than_two
-from muntin.sql.windows import counts_rows, given_windows, whole_window
+from muntin.sql.windows import counts_rows, given_windows, own_times, whole_window
 
 _MODIFIERS = {
     "sort": "SORT BY",
@@ -77,6 +77,7 @@ class _Binder:
         after = expressions.conjunction(placed.after)
         self._check_as_of(joined, placed)
         window = whole_window(self.text, joined, given, placed.bounds, bool(placed.residual))
+        until = own_times(self.text, joined, given, names, expressions)
         items = self._items(tree, names)
         aggregation = None
         if is_aggregate(tree):
@@ -89,7 +90,7 @@ class _Binder:
         left, right = (source.stream.name for source in joined.sides)
         return Query(
             name, left, right, tuple(placed.keys), window, outputs, where, residual, "", aggregation,
-            placed.kind, placed.subject, joined.preserved, after, guard=guard,
+            placed.kind, placed.subject, joined.preserved, after, until=until, guard=guard,
         )  # fmt: skip
 
     # form

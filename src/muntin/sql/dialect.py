@@ -10,7 +10,7 @@
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
       FROM item, item | item join item ON condition | item join item USING (column, ...) | item
       [WHERE condition | exists | range] [GROUP BY expression | name | position, ...] [HAVING condition]
-      [WINDOW d | WINDOW n ROWS] [ORDER BY expression [DESC], ... LIMIT n]
+      [WINDOW d | WINDOW n ROWS | WINDOW UNTIL expression, ... [AT MOST d]] [ORDER BY expression [DESC], ... LIMIT n]
       [EMIT CHANGES | EMIT FINAL | EVERY d]
     DROP QUERY name
 
@@ -56,6 +56,7 @@ from muntin.sql.tree import (
     SetOption,
     StreamRef,
     Unique,
+    Until,
     ValueFormatClause,
 )
 from muntin.sql.values import ValueParser
@@ -63,6 +64,7 @@ from muntin.sql.values import ValueParser
 _STATEMENTS = ("SELECT", "WITH", "CREATE", "DROP", "SET")
 _LATER = "leave it out for now"
 WINDOW_HINT = "write WINDOW 1 min or WINDOW 100 ROWS"
+UNTIL_HINT = "write WINDOW UNTIL A.expires AT MOST 12 hours"
 
 
 class UnknownStatement(GrammarError):
@@ -306,7 +308,10 @@ class MuntinParser(ValueParser):
     # windows
 
     def _parse_window_clause(self) -> list[exp.Expr] | None:
-        """`WINDOW d`, `WINDOW n ROWS`; `WINDOW w AS (...)` stays sqlglot's and is refused when the query is bound."""
+        """`WINDOW d`, `WINDOW n ROWS`, `WINDOW UNTIL x`; `WINDOW w AS (...)` stays sqlglot's and is refused when the
+        query is bound."""
+        if self._next and self._next.text.upper() == "UNTIL":
+            return [self._parse_until()]
         named = self._next and self._next.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
         if named and not self._next.text[:1].isdigit():
             return super()._parse_window_clause()
@@ -316,6 +321,22 @@ class MuntinParser(ValueParser):
         if is_row_count(text):
             return [self._marked(start, RowCount(rows=self._read(start, parse_rows, text)))]
         return [self._marked(start, Duration(us=self._read(start, parse_duration_us, text)))]
+
+    def _parse_until(self) -> Until:
+        """The times until when rows wait, and how long that is at most."""
+        self._advance()
+        start = self._curr
+        self._advance()
+        nothing = self._is_word("AT") and self._next and self._next.text.upper() == "MOST"
+        times = [] if nothing else self._parse_csv(self._parse_disjunction)
+        if not times:
+            self._fail("expected a time after UNTIL", UNTIL_HINT)
+        at_most = None
+        if self._match_text_seq("AT"):
+            if not self._match_text_seq("MOST"):
+                self._fail("expected MOST after AT", UNTIL_HINT)
+            at_most = self._parse_duration()
+        return self._marked(start, Until(expressions=times, at_most=at_most))
 
     def _parse_join(
         self,

@@ -107,7 +107,7 @@ def read_join(text: SqlText, spec: JobSpec, select: exp.Select) -> Joined:
         form, called = (_ANTI, "NOT EXISTS") if isinstance(node.unnest(), exp.Not) else (_SEMI, "EXISTS")
         second = read_source(text, spec, inner.args["from_"].this)
         on = conjuncts([inner.args["where"].this] if inner.args.get("where") else [])
-        qualify([*on, *inner.expressions], second)
+        qualify([*on, *inner.expressions, *(inner.args.get("windows") or ())], second)
         for item in inner.expressions:
             Names(text, (first, second)).used(item)
         where = [condition for condition in where if condition is not node]
@@ -130,7 +130,7 @@ def _joined(
     if form.kind in (JoinKind.SEMI, JoinKind.ANTI):
         shown = (first,)
         seen = [*select.expressions, *where]
-        qualify(seen, first)
+        qualify([*seen, *windows], first)
         _check_visible(text, seen, second, called)
     return Joined(
         (left, right), shown, called, node, tuple(on), tuple(where), windows, form.kind,

@@ -33,6 +33,10 @@ FROM has one item where WHERE has an `exists`, else two. A `range` compares the 
 ON or, of an inner join, in WHERE; with both ends it takes the place of WINDOW. An as-of join takes
 no USING, and its ON has to say `A.ts >= B.ts` or `A.ts > B.ts`. AND joins several of them.
 
+UNTIL takes a timestamp of one stream, or of each: rows wait until that time of their own. AT MOST
+is the window of both streams. It may be left out where the stream has a RANGE, or a `range` bounds
+it.
+
 Where TIMESTAMP BY is an expression, queries write it with the alias: `timestamp_millis(B.t) <
 timestamp_millis(A.t) + INTERVAL 1 HOUR`. Of `timestamp_seconds`, `timestamp_millis` and
 `timestamp_micros` of a column of whole numbers, the numbers do, too: `B.t < A.t + 3600000`."""

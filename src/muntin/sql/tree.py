@@ -77,6 +77,12 @@ class PunctuationClause(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "columns": False, "pattern": False, "expressions": False}
 
 
+class Until(exp.Expression):
+    """`WINDOW UNTIL expressions AT MOST at_most`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True, "at_most": False}
+
+
 class CreateStream(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,

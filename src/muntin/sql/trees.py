@@ -23,7 +23,7 @@ from muntin.sql.nested import unfold_fields
 from muntin.sql.parsing import event_time_of
 from muntin.sql.places import SqlText, listing
 from muntin.sql.sources import Source, position, read_source
-from muntin.sql.tree import Duration, RowCount, StreamRef
+from muntin.sql.tree import Duration, RowCount, StreamRef, Until
 
 MAX_STREAMS = 8
 """How many streams a query may join."""
@@ -81,6 +81,8 @@ class _Tree:
         unfold_fields(select, aliases, [f.name for s in self.sources for f in s.stream.schema])
         self._qualify()
         self.top, self.conditions = self._read(joins)
+        self._clause = self._read_clause()
+        """What stands after WINDOW."""
         self.inputs: list[Query] = []
         self._guard: list[exp.Expr] = []
         self._below: list[Source] = []
@@ -232,13 +234,13 @@ class _Tree:
             node = self._at(alias, column, source)
             places[alias, column.lower()] = (own if is_new else prefix) + node.name
             items.append(exp.Alias(this=node, alias=exp.to_identifier(places[alias, column.lower()], quoted=True)))
-        ends = [] if first else [self._ends(source)]
-        conditions = [self._moved(c.node, source) for c in mine] + ends
+        conditions = [self._moved(c.node, source) for c in mine]
         guard = tuple(self._moved(node, None) for node in self._guard)
         select = exp.Select(expressions=items)
         select.set("from_", exp.From(this=self._reference()))
         select.set("joins", [exp.Join(this=self._table(source))])
         select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+        select.set("windows", self._untils(source))
         select.meta.update(self.select.meta)
         local = f"_{len(self.inputs) + 1}"
         part = self._bind(spec, local, TreePart(select, guard))
@@ -254,32 +256,36 @@ class _Tree:
         self._name_items()
         rest = [c.node for c in self.conditions if not c.placed and not c.of_top]
         if last is None:
-            self._bound_exists()
+            self._bind_exists()
         else:
             join = self.top if isinstance(self.top, exp.Join) else exp.Join()
             join.set("this", self._table(last))
             own = [c.node for c in self.conditions if c.of_top]
-            join.set("on", exp.and_(*own, self._ends(last), copy=False))
-        tables = [self._reference()], [] if last is None else [join]
-        select.set("from_", exp.From(this=tables[0][0]))
+            join.set("on", exp.and_(*own, copy=False) if own else None)
+        tables = self._reference(), [] if last is None else [join]
+        untils = self._untils(self._inner if last is None else last)
+        select.set("from_", exp.From(this=tables[0]))
         select.set("joins", tables[1])
         select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-        select.set("windows", None)
+        select.set("windows", untils)
         for column, source in self._columns(select):
             if (source.alias, column.name.lower()) in self._places and source is not last:
                 column.replace(self._column(source.alias, column.name, column))
         return TreePart(select, guard)
 
-    def _bound_exists(self) -> None:
-        """Let EXISTS look only at rows that come while the pair is in its windows."""
+    @property
+    def _inner(self) -> Source:
+        """The stream of EXISTS."""
         exists = exists_of(self.top) if self.top is not None else None
         assert exists is not None and isinstance(exists.this, exp.Select)
-        inner = exists.this
-        there = read_source(self.text, self.spec, inner.args["from_"].this)
-        own = [inner.args["where"].this] if inner.args.get("where") else []
-        inner.args["from_"].set("this", self._table(there))
-        inner.set("where", exp.Where(this=exp.and_(*own, self._ends(there), copy=False)))
-        inner.set("windows", None)
+        return read_source(self.text, self.spec, exists.this.args["from_"].this)
+
+    def _bind_exists(self) -> None:
+        """Give the stream of EXISTS its window."""
+        exists = exists_of(self.top) if self.top is not None else None
+        assert exists is not None
+        exists.this.args["from_"].set("this", self._table(self._inner))
+        exists.this.set("windows", None)
 
     # -- columns, tables, times -----------------------------------------------------------------------------------
 
@@ -288,6 +294,7 @@ class _Tree:
         trees = [*self.select.expressions, *alone, *self._guard, *(c.node for c in self.conditions if not c.placed)]
         trees += [self.select.args[a] for a in ("group", "having", "order") if self.select.args.get(a) is not None]
         trees += [self._time(source) for source in self.sources]
+        trees += [self._clause] if isinstance(self._clause, Until) else []
         found = {
             (s.alias, c.name.lower()) for tree in trees for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))
         }
@@ -331,12 +338,19 @@ class _Tree:
             named.meta.update(item.meta)
             item.replace(named)
 
+    def _read_clause(self) -> exp.Expr | None:
+        exists = exists_of(self.top) if self.top is not None and not isinstance(self.top, exp.Join) else None
+        trees = [self.select, *([exists.this] if exists is not None else [])]
+        found = [window for tree in trees for window in tree.args.get("windows") or []]
+        if len(found) > 1:
+            raise self.text.error("WINDOW is given twice", found[1], "keep one of them")
+        return found[0].copy() if found else None
+
     def _window(self, source: Source) -> int:
         """How long the rows of a stream wait."""
-        shared = next(iter(self.select.args.get("windows") or []), None)
-        exists = exists_of(self.top) if self.top is not None and not isinstance(self.top, exp.Join) else None
-        if shared is None and exists is not None:
-            shared = next(iter(exists.this.args.get("windows") or []), None)
+        shared = self._clause
+        if isinstance(shared, Until):
+            shared = shared.args.get("at_most")
         if shared is not None and source.range is not None:
             message = f"{source.alias} has a window of its own, and WINDOW sets all"
             raise self.text.error(message, source.range, "keep one of them")
@@ -389,14 +403,27 @@ class _Tree:
         made: exp.Expr = root.expressions[0]
         return exp.Cast(this=made, to=exp.DataType.build("TIMESTAMPTZ"))
 
-    def _ends(self, source: Source) -> exp.Expr:
-        """That a stream's row comes before the first row of the tree so far leaves its window."""
+    def _untils(self, source: Source) -> list[exp.Expr]:
+        """Until when rows of the tree so far, and of one more stream, wait: to the end of the first window of theirs."""
         ends = []
-        for below in self._below:
+        for below in self._below if len(self._below) > 1 else ():
             us = exp.Interval(this=exp.Literal.number(self._window(below)), unit=exp.Var(this="microseconds"))
             ends.append(exp.Add(this=self._moved(self._time(below), None), expression=us))
-        until = exp.Anonymous(this="least", expressions=ends) if len(ends) > 1 else ends[0]
-        made = exp.LT(this=self._time(source), expression=until)
-        names = " and ".join(below.alias for below in self._below)
-        made.meta["written"] = f"{names} still in their windows"
-        return made
+        ends += [self._moved(node, None) for below in self._below for node in self._own_times(below)]
+        left = exp.Anonymous(this="least", expressions=ends) if len(ends) > 1 else ends[0] if ends else None
+        if left is not None and len(self._below) > 1:
+            left.meta["written"] = f"the end of the first window of {' and '.join(below.alias for below in self._below)}"
+        times = [*([left] if left is not None else []), *self._own_times(source)]
+        return [Until(expressions=times)] if times else []
+
+    def _own_times(self, source: Source) -> list[exp.Expr]:
+        """What WINDOW UNTIL says of a stream."""
+        clause = self._clause
+        found = []
+        for node in clause.expressions if isinstance(clause, Until) else ():
+            uses = {of.alias for _, of in self._columns(exp.Tuple(expressions=[node.copy()]))}
+            if len(uses) != 1:
+                hint = "name a time of one stream, and those of others with commas between them: UNTIL A.x, B.y"
+                raise self.text.error("a row waits until a time of its own, and this is none", node, hint)
+            found += [node] if uses == {source.alias} else []
+        return found

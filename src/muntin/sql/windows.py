@@ -1,23 +1,31 @@
-"""The window of a query: what WINDOW and the ranges of streams give, and what intervals of event times leave of it."""
+"""The window of a query: what WINDOW and the ranges of streams give, what intervals of event times leave of it, and the
+times of their own until when rows wait."""
 
 from __future__ import annotations
 
-from muntin.model import Axis, Side, Window
+from sqlglot import exp
+
+from muntin.model import Axis, Expr, Side, Window
+from muntin.model.types import INTEGERS
 from muntin.sql.dialect import WINDOW_HINT
 from muntin.sql.duration import LIMIT_US
+from muntin.sql.expressions import Expressions
 from muntin.sql.joins import Joined
 from muntin.sql.places import SqlText
-from muntin.sql.sources import Source
+from muntin.sql.sources import Names, Source
 from muntin.sql.time_bounds import Bounds
-from muntin.sql.tree import Duration, RowCount
+from muntin.sql.tree import Duration, RowCount, Until
 
 Given = tuple[Duration | RowCount | None, Duration | RowCount | None]
 """What is written for the rows of each side."""
+NUMBERS = (*INTEGERS, "float", "double")
 
 
 def given_windows(text: SqlText, joined: Joined) -> Given:
     """The windows of both sides as they are written; None where only intervals can make one."""
     shared = joined.windows[0] if joined.windows else None
+    if isinstance(shared, Until):
+        shared = shared.args.get("at_most")
     if shared is not None and not isinstance(shared, Duration | RowCount):
         raise text.refuse("a named window", shared, f"the window of the join has no name: {WINDOW_HINT}")
     if len(joined.windows) > 1:
@@ -34,6 +42,40 @@ def _given(text: SqlText, shared: Duration | RowCount | None, source: Source) ->
     if isinstance(given, Duration) and given.args["us"] <= 0:
         raise text.error("a window must be longer than zero", given, "write a positive duration, such as 1 min")
     return given
+
+
+def own_times(
+    text: SqlText, joined: Joined, given: Given, names: Names, expressions: Expressions
+) -> tuple[Expr | None, Expr | None]:
+    """The times of UNTIL, each with the side whose rows wait until then."""
+    found: dict[Side, Expr] = {}
+    clause = joined.windows[0] if joined.windows else None
+    for node in clause.expressions if isinstance(clause, Until) else ():
+        used = names.used(node)
+        aliases = " or ".join(source.alias for source in joined.sides)
+        if len(used) != 1:
+            what = "both streams" if used else "no stream"
+            hint = f"name a time of {aliases}, and both with a comma between them: UNTIL A.x, B.y"
+            raise text.error(f"a row waits until a time of its own, and this speaks of {what}", node, hint)
+        (side,) = used
+        source = joined.sides[side]
+        if side in found:
+            raise text.error(f"UNTIL names two times of {source.alias}", node, "keep one, or write least(x, y)")
+        if isinstance(given[side], RowCount):
+            message = f"rows of {source.alias} wait for a number of rows, which is no time"
+            hint = f"write {source.stream.name} [RANGE 1 hour] {source.alias}, or leave UNTIL out"
+            raise text.error(message, node, hint)
+        found[side] = _time(text, expressions.expression(node), node)
+    return found.get(Side.LEFT), found.get(Side.RIGHT)
+
+
+def _time(text: SqlText, until: Expr, node: exp.Expr) -> Expr:
+    if until.type in ("timestamp", "timestamp_ntz"):
+        return until
+    hint = f"write CAST({until.text} AS TIMESTAMP)"
+    if until.type in NUMBERS:
+        hint = f"if it counts from 1970 on, write timestamp_millis({until.text}) or timestamp_seconds({until.text})"
+    raise text.error(f"{until.text} is {until.type}, not a timestamp", node, hint)
 
 
 def counts_rows(given: Given) -> bool:
@@ -80,6 +122,11 @@ def _with_rows(text: SqlText, joined: Joined, given: Given) -> Window:
 def _no_window(text: SqlText, joined: Joined, side: Side, half: bool, others: bool) -> Exception:
     """Nothing says how long the rows of a side wait for a later row of the other one."""
     source, other = joined.sides[side], joined.sides[side.other]
+    if joined.windows and isinstance(joined.windows[0], Until):
+        message = f"UNTIL has no AT MOST, and nothing else says how long rows of {source.alias} wait at most"
+        own = f"{source.stream.name} [RANGE 12 hours] {source.alias}"
+        hint = f"add AT MOST 12 hours, which holds for both streams, or write {own}"
+        return text.error(message, joined.windows[0], hint)
     message = f"no window for {source.alias}"
     bound = f"{other.time} <= {source.time} + INTERVAL 1 HOUR"
     if half:

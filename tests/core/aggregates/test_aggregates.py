@@ -26,7 +26,7 @@ from muntin.plan import share
 from muntin.plan.strategies import STRATEGIES
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
-from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, order_of, rows
+from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, UNTILS, order_of, rows
 
 
 def drawn(draw: st.DrawFn, name: str, groups: dict, when: str) -> dict:
@@ -39,11 +39,15 @@ def drawn(draw: st.DrawFn, name: str, groups: dict, when: str) -> dict:
     calls = draw(st.lists(st.sampled_from(list(CALLS)), min_size=1, max_size=3, unique=True))
     selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(wheres, "AB", strict=True))
     columns = [f"{call} AS c{n}" for n, call in enumerate(calls)]
+    times = [draw(st.sampled_from(["", "", *UNTILS])) for _ in "AB"]
+    until = ", ".join(time.replace("{}", alias) for time, alias in zip(times, "AB", strict=True) if time)
+    until = f"WINDOW UNTIL {until}" if until else ""
     columns = [f"{g.strip()} AS g{n}" for n, g in enumerate(group.split(",")) if g] + columns
     sql = (
         f"CREATE QUERY {name} AS SELECT {', '.join(columns)} "
         f"FROM A [RANGE {window.left} microseconds] A, B [RANGE {window.right} microseconds] B "
-        f"WHERE A.k = B.k AND {selection} AND {residual} {f'GROUP BY {group}' if group else ''} {having} {when};"
+        f"WHERE A.k = B.k AND {selection} AND {residual} {f'GROUP BY {group}' if group else ''} "
+        f"{having} {until} {when};"
     )
 
     def values(pairs: list) -> Answer:
@@ -51,7 +55,8 @@ def drawn(draw: st.DrawFn, name: str, groups: dict, when: str) -> dict:
         found.shown = HAVING[having](len(pairs))
         return found
 
-    shape = {"window": window, "keeps": [SELECTIONS[w] for w in wheres], "holds": RESIDUALS[residual]}
+    shape: dict = {"untils": tuple(map(UNTILS.get, times))}
+    shape |= {"window": window, "keeps": [SELECTIONS[w] for w in wheres], "holds": RESIDUALS[residual]}
     return {"name": name, "sql": sql, "group": groups[group], "values": values, **shape}
 
 
@@ -63,8 +68,9 @@ def queries(draw: st.DrawFn, name: str) -> dict:
 
     def answer(pairs: list) -> list:
         told = oracle.aggregate(
-            query["window"], pairs, query["group"], query["values"], lambda found: found.shown, every
-        )
+            query["window"], pairs, query["group"], query["values"], lambda found: found.shown, every,
+            untils=query["untils"],
+        )  # fmt: skip
         return [(*group, *found, t) for t, group, found in told]
 
     return {**query, "answer": answer}
@@ -118,7 +124,8 @@ def pairs_of(scenario: dict, query: dict) -> list:
     sides = [[batch[side] for batch in scenario["batches"]] for side in (0, 1)]
     admitted = [oracle.admit(side, scenario["lateness"])[0] for side in sides]
     key = oracle.columns("k")
-    return oracle.answer(query["window"], *admitted, (key, key), tuple(query["keeps"]), holds=query["holds"])
+    terms = {"holds": query["holds"], "untils": query["untils"]}
+    return oracle.answer(query["window"], *admitted, (key, key), tuple(query["keeps"]), **terms)
 
 
 @pytest.mark.slow

@@ -65,10 +65,11 @@ def answers(scene: dict, counts=lambda pair: True) -> dict[str, list]:
         kept, eras = judge.kept[group], tuple(judge.eras[group])
         for q in (q for q in queries if "values" in q):
             keeps = tuple(q["keeps"])
-            pairs = oracle.answer(q["window"], *kept, (key, key), keeps, holds=q["pairs"], promises=eras)
+            pairs = oracle.answer(q["window"], *kept, (key, key), keeps, holds=q["pairs"], promises=eras,
+                                  untils=q["untils"])  # fmt: skip
 
             def ends(pair, q=q, kept=kept, eras=eras, keeps=keeps):
-                return oracle.ends(q["window"], (pair.left["k"],), kept, (key, key), eras, keeps)
+                return oracle.ends(q["window"], (pair.left["k"],), kept, (key, key), eras, keeps, untils=q["untils"])
 
             pairs = [pair for pair in pairs if counts(pair)]
             told = oracle.final(pairs, q["group"], q["values"], ends, max(times, default=0), lambda v: v.shown)
@@ -104,7 +105,7 @@ def test_a_key_that_comes_again_begins_a_new_group_whatever_the_cuts(scene, bind
     for q in scene["finals"]:
         assert sorted(got[q["name"]], key=order_of) == sorted(uncut[q["name"]], key=order_of)
         rows_ = oracle.answer(q["window"], *judge.kept[group], (key, key), tuple(q["keeps"]), holds=q["pairs"],
-                              promises=tuple(judge.eras[group]))  # fmt: skip
+                              promises=tuple(judge.eras[group]), untils=q["untils"])  # fmt: skip
         if "COUNT(*) AS c0" in q["sql"] and "HAVING" not in q["sql"]:
             first = q["sql"].split(" FROM ")[0].count(" AS g")
             assert sum(row[first] for row in got[q["name"]]) == len(rows_), "each pair is in one group"
@@ -127,7 +128,7 @@ def test_queries_that_come_and_go_leave_the_totals_of_the_others_alone(scene, da
     longest = max(max(q["window"].left, q["window"].right) for q in scene["finals"])
     keep = {"name": "all", "sql": f"CREATE QUERY all AS SELECT A.id AS a FROM A, B WHERE A.k = B.k "
             f"WINDOW {longest} microseconds;", "key": ("k",), "window": Window(longest, longest)}  # fmt: skip
-    keep |= {"keeps": [SELECTIONS["TRUE"]] * 2, "pairs": RESIDUALS["TRUE"]}
+    keep |= {"keeps": [SELECTIONS["TRUE"]] * 2, "pairs": RESIDUALS["TRUE"], "untils": (None, None)}
 
     def spec(n: int) -> JobSpec:
         return promising({**scene, "queries": [keep, *(q for q in scene["finals"] if stays[q["name"]][n])]})
@@ -179,6 +180,25 @@ def test_each_auction_is_final_the_moment_that_it_is_certain():
     got = local.push({"Auction": rows((200, 5)), "Bid": rows((109, 2), (110, 2), (200, 5))})
     assert tuples(got["bids_100"]) == [(2, 3, 3, 4, 109), (3, 1, 1, 5, 139)]
     assert tuples(local.push({}, ended=True)["bids_100"]) == [(5, 1, 1, 2, 200)], "the streams are over"
+
+
+AFTER_A = """CREATE QUERY later AS SELECT Bid.k, COUNT(*) AS n FROM Auction, Bid
+WHERE Auction.k = Bid.k AND Auction.ts BETWEEN Bid.ts + INTERVAL 2 MICROSECONDS AND Bid.ts + INTERVAL 8 MICROSECONDS
+GROUP BY Bid.k EMIT FINAL;"""
+
+
+@pytest.mark.parametrize("how", ["goes on", "restart", "change"])
+def test_a_key_that_ends_at_the_release_point_is_told_at_that_time_whatever_comes_between(how):
+    """A row that can only be the later one of a pair is not kept; its key ends with it all the same."""
+    spec = parse_job(AUCTIONS.format(marks="") + AFTER_A)
+    local = LocalJob(spec)
+    assert not local.push({"Bid": rows((1, 2), (4, 3)), "Auction": rows((4, 2), (8, 1))})["later"].num_rows
+    if how == "restart":
+        local.restart()
+    if how == "change":
+        local.change(parse_job(AUCTIONS.format(marks="") + AFTER_A + BIDS.format(n=6)))
+    got = local.push({"Bid": rows((20, 9)), "Auction": rows((20, 9))})
+    assert tuples(got["later"]) == [(2, 1, 4)]
 
 
 def test_without_promises_all_is_told_at_the_end():

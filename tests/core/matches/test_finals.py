@@ -65,7 +65,7 @@ class Totals:
 
     @property
     def as_asked(self) -> Asked:
-        return Asked(self.query, self.asked.keeps, self.asked.holds, self.asked.after)
+        return Asked(self.query, self.asked.keeps, self.asked.holds, self.asked.after, self.asked.untils)
 
     def answer(self, story: PromisedStory) -> list[tuple[Any, ...]]:
         return self.tell(story, self.asked.delivered(tuple(story.kept), tuple(story.promises)))
@@ -77,7 +77,8 @@ class Totals:
 
         def ends(pair: oracle.Pair) -> list[int]:
             key, keeps = (self.group_of(pair)[0],), tuple(self.asked.keeps)
-            return oracle.ends(q.window, key, rows, KEYS, known, keeps, kind=q.kind, preserved=q.preserved)
+            terms = {"kind": q.kind, "preserved": q.preserved, "untils": self.asked.untils}
+            return oracle.ends(q.window, key, rows, KEYS, known, keeps, **terms)
 
         end = max((row["ts"] for side in story.rows for row in side), default=0)
         told = oracle.final(pairs, self.group_of, self.values, ends, end)

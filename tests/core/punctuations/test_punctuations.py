@@ -161,7 +161,7 @@ class Judge:
             for q in many:
                 keys = (oracle.columns(*q["key"]), oracle.columns(*q["key"])) if q["key"] else None
                 pairs = oracle.answer(q["window"], *self.kept[group], keys, tuple(q["keeps"]), holds=q["pairs"],
-                                      promises=tuple(self.eras[group]))  # fmt: skip
+                                      promises=tuple(self.eras[group]), untils=q["untils"])  # fmt: skip
                 want[q["name"]] = [
                     (p.left["id"], p.right["id"], summed(p.left["v"], p.right["v"]), p.ts) for p in pairs
                 ]

@@ -20,7 +20,7 @@ from muntin.core.arrivals import FOREVER
 from muntin.core.batch import CLASS, Counters
 from muntin.core.policy import EVERY_ROWS, LimitError
 from muntin.core.results import OutputColumns, ResultBatch
-from muntin.core.selections import wanted_by
+from muntin.core.selections import microseconds, wanted_by
 from muntin.core.storage import Memory, Slotted, first_to_merge, pack, read_table, table_bytes, unpack
 from muntin.kernels.arrays import AnyArray, Int32s, Int64s
 from muntin.kernels.evaluate import arrow_type
@@ -176,7 +176,7 @@ class GroupState(ABC):
         family, batch = self.family, columns.batch
         left, right = (batch.ts(side)[batch.pairs[side][chosen]] for side in Side)
         time = _panes(np.maximum(left, right), family.pane)
-        anchor = _panes(np.minimum(left + family.delta, right), family.pane)
+        anchor = _panes(self._anchors(columns, chosen, np.minimum(left + family.delta, right)), family.pane)
         window = np.searchsorted(self.main.shape.windows, time - anchor, side="right").astype(np.int32)
         inside = np.flatnonzero(window < len(family.windows))
         if not len(inside):
@@ -187,6 +187,14 @@ class GroupState(ABC):
         if family.groups:
             self.main.slots.rows[slot[born]] = self._groups.add(columns, rows, born)
         return PlacedPairs(rows, slot, time[inside], anchor[inside], window[inside], h1, h2)
+
+    def _anchors(self, columns: OutputColumns, chosen: Int64s, anchors: Int64s) -> Int64s:
+        """The anchors of pairs; where rows wait until times of their own, a window before the first of these."""
+        for side, until in zip(Side, self.family.until, strict=True):
+            if until is not None:
+                ends = microseconds(columns.per_row(until, side))[columns.batch.pairs[side][chosen]]
+                anchors = np.minimum(anchors, ends - self.family.first.window.right)
+        return anchors
 
     def _forget(self, until: int) -> None:
         """Let go of what is over at an instant."""

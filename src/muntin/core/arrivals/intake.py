@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow as pa
 from muntin.core.arrivals.arrival_times import ArrivalTimes, ChunkArrival
 from muntin.core.arrivals.row_numbers import NumberedRows
 from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Counters, own_columns, stored_schema
-from muntin.core.selections import Selections
+from muntin.core.selections import Selections, own_times, times_width
 from muntin.core.storage import (
     RANGE_BITS,
     ChunkKind,
@@ -84,7 +85,10 @@ class Intake:
         self._chunks = chunks
         self._memory = memory
         self._next = [list(numbers) for numbers in meta.next_rows]
-        self.payload = tuple(StoredRows(stored_schema(join, side), memory, image.payload[side], words) for side in Side)
+        self.payload = tuple(
+            StoredRows(stored_schema(join, side), memory, image.payload[side], words, times_width(join, side))
+            for side in Side
+        )
         self.arrival_times = ArrivalTimes(meta.arrivals)
         self._waiting = tuple(
             [TimeQueue.open(memory, queue, COLUMNS) for queue in image.waiting[side]] for side in Side
@@ -124,41 +128,46 @@ class Intake:
     def _keep(self, side: Side, table: pa.Table, classes: Int32s) -> None:
         """Number rows in time order and hold them back, in chunks of those that leave at about the same age."""
         selections = self._selections[side]
-        ranges = _groups(self._join, side)[selections.last_slices[classes]]
+        times = own_times(self._join, side, table, TS)
+        stays = selections.stays(classes, times)
+        ranges = _groups(self._join, side, selections, classes, stays)
         if KEPT in table.column_names:
             ranges = np.where(np.asarray(table[KEPT]), ranges, VISITORS)
         ranges = np.where(selections.wanted[classes], ranges, VISITORS)
         for number in np.unique(ranges):
             chosen = ranges == number
-            part, own = (table, classes) if chosen.all() else (table.filter(pa.array(chosen)), classes[chosen])
-            part = part.combine_chunks()
-            base = self._log(side, int(number), part, own)
+            part = (table if chosen.all() else table.filter(pa.array(chosen))).combine_chunks()
+            base = self._log(side, int(number), part, stays[chosen])
             self.arrival_times.add(side, base)
-            self.hold(ChunkKind.VISITORS if number == VISITORS else ChunkKind.ROWS, side, base, part, own)
+            kind = ChunkKind.VISITORS if number == VISITORS else ChunkKind.ROWS
+            self._hold(kind, side, base, part, classes[chosen], times[chosen])
 
     @staticmethod
     def only_visit(numbers: Int64s) -> Bools:
         """Which rows are gone once they have been joined: nobody wanted to keep them when they came."""
         return numbers >> RANGE_BITS == VISITORS
 
-    def _log(self, side: Side, number: int, part: pa.Table, classes: Int32s) -> int:
+    def _log(self, side: Side, number: int, part: pa.Table, stays: Int64s) -> int:
         """Give rows in time order the next numbers of a range, and the log a chunk of them; returns the first."""
         base = self._next[side][number]
         self._next[side][number] += part.num_rows
         kind = ChunkKind.VISITORS if number == VISITORS else ChunkKind.ROWS
-        retention = int(self._selections[side].retention[classes].max())
-        self._chunks.write(kind, side, base, part, int(part[TS][-1].as_py()), retention)
+        self._chunks.write(kind, side, base, part, int(part[TS][-1].as_py()), int(stays.max()))
         return base
 
     def move(self, side: Side, part: pa.Table, classes: Int32s) -> int:
         """Give rows in time order that were joined long ago new numbers and a chunk of their own; returns the first."""
-        base = self._log(side, MOVED, part, classes)
-        self.payload[side].add(base, self._without_own(side, part), classes)
+        times = own_times(self._join, side, part, TS)
+        base = self._log(side, MOVED, part, self._selections[side].stays(classes, times))
+        self.payload[side].add(base, self._without_own(side, part), classes, times)
         return base
 
     def hold(self, kind: ChunkKind, side: Side, base: int, table: pa.Table, classes: Int32s) -> None:
         """Take the rows of a chunk into memory, and let them wait."""
-        self.payload[side].add(base, self._without_own(side, table), classes)
+        self._hold(kind, side, base, table, classes, own_times(self._join, side, table, TS))
+
+    def _hold(self, kind: ChunkKind, side: Side, base: int, table: pa.Table, classes: Int32s, times: Int64s) -> None:
+        self.payload[side].add(base, self._without_own(side, table), classes, times)
         numbers = np.arange(base, base + table.num_rows, dtype=np.int64)
         ts, h1, h2 = (np.asarray(table[c]) for c in (TS, H1, H2))
         arrivals = np.asarray(table[ARRIVAL]) if ARRIVAL in table.column_names else numbers
@@ -232,6 +241,9 @@ class Intake:
         for side in Side:
             self.payload[side].widen(stored_schema(join, side))
         found = [self._adopt(side, selections[side]) for side in Side]
+        if join.own_windows.untils != self._join.own_windows.untils:
+            for side in Side:
+                self.payload[side].change_times(times_width(join, side), partial(own_times, join, side, ts=TS))
         self._join = join
         self._selections = selections
         return found
@@ -257,7 +269,8 @@ class Intake:
             return self._join.reach(side)
         if not kind.has_rows:
             return self._join.cuts[side][-1]
-        return int(self._selections[side].retention[self.payload[side].classes_of(base, rows)].max())
+        payload = self.payload[side]
+        return int(self._selections[side].stays(payload.classes_of(base, rows), payload.times_from(base, rows)).max())
 
     def tidy(self, needed: Sequence[Mapping[int, int]]) -> None:
         """Give back the rows that no chunk needs, given by the first number needed in each range of each side."""
@@ -266,15 +279,21 @@ class Intake:
             self.payload[side].forget(needed[side])
 
 
-def _groups(join: SharedJoin, side: Side) -> Int64s:
-    """The range of row numbers of each slice: its own, or with many slices one shared by ends of the same magnitude.
+def _groups(join: SharedJoin, side: Side, selections: Selections, classes: Int32s, stays: Int64s) -> Int64s:
+    """The range of row numbers of each row: that of its slice, or with many slices one shared by ends of the same
+    magnitude; where rows stay for times of their own, that of the magnitude of these.
 
     Where an as-of join looks for the latest row, all have one: of rows with equal times the last to arrive counts.
     """
     cuts = join.cuts[side]
     if any(q.kind is JoinKind.ASOF and q.subject is side.other for q in join.queries):
-        return np.zeros(len(cuts), np.int64)
+        return np.zeros(len(classes), np.int64)
+    if selections.has_own_windows:
+        halvings = np.log2(cuts[-1] / np.maximum(stays, 1))
+        return GROUPS - 1 - np.clip(halvings, 0, GROUPS - 1).astype(np.int64)
+    slices = selections.last_slices[classes]
     if len(cuts) <= GROUPS:
-        return np.arange(len(cuts))
+        return slices
     sizes = np.log(np.array(cuts, float))
-    return np.minimum(((sizes - sizes[0]) / (sizes[-1] - sizes[0]) * GROUPS).astype(np.int64), GROUPS - 1)
+    groups = ((sizes - sizes[0]) / (sizes[-1] - sizes[0]) * GROUPS).astype(np.int64)
+    return np.minimum(groups, GROUPS - 1)[slices]

@@ -201,7 +201,8 @@ def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> li
 
 
 def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
-    contents = [rows[f.name] for f in join.streams[side].schema]
+    columns = [rows[f.name] for f in join.streams[side].schema]
+    contents = [c for c in columns if not pa.types.is_nested(c.type)]
     homes = shard_of(*hash_keys([rows[TS], *contents])[:2], shards)
     zero = pa.array(np.zeros(rows.num_rows, np.int64))
     return [_dressed(join, side, rows, {H1: zero, H2: zero, KEPT: pa.array(homes == n)}) for n in range(shards)]

@@ -155,9 +155,12 @@ class Retentions:
         self.shortest = [int(a[0]) if len(a) else 1 << 62 for a in ages]
         self.mixed = [len(a) > 1 for a in ages]
 
-    def rows_between_sweeps(self, rows: Rows) -> int:
-        """Rows to join before stale ones are looked for: all, unless rows stay for different times."""
+    def rows_between_sweeps(self, rows: Rows, own: bool) -> int:
+        """Rows to join before stale ones are looked for: all, unless rows stay for different times.
+
+        Of rows that stay for times of their `own` nobody knows how soon they leave.
+        """
         if not any(self.mixed) or not len(rows.ts):
-            return max(1, len(rows.ts))
+            return SWEEP_AFTER[1] if own else max(1, len(rows.ts))
         span = max(1, int(max(rows.at[-1], rows.now[-1]) - min(rows.at[0], rows.now[0])))
         return int(np.clip(len(rows.ts) * min(self.shortest) / PROMPTLY / span, *SWEEP_AFTER))

@@ -10,9 +10,11 @@ import numpy as np
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import Counters
 from muntin.core.join.expiry_lists import ExpiryImage, ExpiryLists, Retentions
+from muntin.core.join.own_ends import OwnEnds, Stays
+from muntin.core.join.scratch import fresh_scratch, scratch
 from muntin.core.policy import LimitError, Policy
 from muntin.core.selections import Selections, slicing
-from muntin.core.storage import Heap, Memory
+from muntin.core.storage import Heap, Memory, QueueImage
 from muntin.kernels.arrays import Int32s, Int64s
 from muntin.kernels.index import (
     CLASS_BITS,
@@ -53,7 +55,6 @@ from muntin.kernels.join import (
     Rows,
     Scan,
     Slicing,
-    empty_pairs,
     expire,
     probe_insert,
     together,
@@ -70,15 +71,6 @@ AGAIN = 1 << 15
 FEW = 4096
 """Entries of rows that left early which the expiry lists may have in any case."""
 
-_SCRATCH: list[Pairs] = []
-
-
-def scratch(room: int) -> Pairs:
-    """Room for pairs, used again and again: fresh memory costs a page fault for each page. One user at a time."""
-    if not _SCRATCH or len(_SCRATCH[0].ts) < room:
-        _SCRATCH[:] = [empty_pairs(room)]
-    return _SCRATCH[0]
-
 
 @dataclass(frozen=True)
 class StateImage:
@@ -88,6 +80,7 @@ class StateImage:
     slots: int
     entries: int
     expiry: ExpiryImage
+    own_ends: list[list[QueueImage]]
 
 
 class JoinState:
@@ -100,9 +93,12 @@ class JoinState:
         policy: Policy,
         memory: Memory,
         image: StateImage | None = None,
+        stays: Stays | None = None,
     ):
+        """`stays`: for how long rows stay, where that does not follow from their classes."""
         self.join = join
         self.selections = selections
+        self._stays = stays
         self.strategy = INVALIDATION_CODES[policy.invalidation.all_buckets, policy.invalidation.both_sides]
         self.fan_out = policy.fan_out
         self._memory = memory
@@ -115,10 +111,11 @@ class JoinState:
         else:
             self.index = self._allocate(16, 64)
         self.expiry = ExpiryLists(join, memory, image.expiry if image else None)
+        self._own_ends = OwnEnds(memory, image.own_ends if image else ((), ()))
 
     @property
     def image(self) -> StateImage:
-        return StateImage(self._name, *self._room, self.expiry.image)
+        return StateImage(self._name, *self._room, self.expiry.image, self._own_ends.image)
 
     def _allocate(self, slots: int, entries: int) -> Index:
         self._name = self._memory.name("index")
@@ -152,7 +149,7 @@ class JoinState:
         total = len(rows.ts)
         slots = np.zeros(total, np.int32)
         cuts, list_of_class, retentions = self._read()
-        sweep_after = retentions.rows_between_sweeps(rows) if probing else max(1, total)
+        sweep_after = retentions.rows_between_sweeps(rows, self._stays is not None) if probing else max(1, total)
         out = scratch(block or max(1024, total, self._expected))
         cursor, counts = np.zeros(2, np.int64), np.zeros(COUNTS, np.int64)
         stop, listed, everything = min(sweep_after, total), 0, 0
@@ -166,6 +163,7 @@ class JoinState:
             if need == DONE:
                 if scan.stored:
                     stored = self.expiry.append(rows, slots, list_of_class, listed, stop)
+                    self._own_ends.append(rows, slots, listed, stop, self._stays, retentions.by_class)
                     for side in Side:
                         counters.inserted[side] += int(stored[side])
                 last, listed, stop = stop - 1, stop, min(stop + sweep_after, total)
@@ -181,8 +179,7 @@ class JoinState:
             if need == DONE:
                 break
             # nothing found: one row alone has more partners than there is room for
-            out = empty_pairs(len(out.ts) if found and block else 2 * len(out.ts))
-            _SCRATCH[:] = [out]
+            out = fresh_scratch(len(out.ts) if found and block else 2 * len(out.ts))
         self._expected = everything + everything // 4
         for side in Side:
             counters.expired[side] += int(counts[REMOVED + side])
@@ -215,7 +212,7 @@ class JoinState:
         return at, homes
 
     def stored(self) -> Rows:
-        """The rows of both sides as they came; for time axes."""
+        """The rows of both sides as they came; where rows are counted, their places stand for their times."""
         sides = []
         for side in Side:
             at, homes = self.entries(side)
@@ -253,6 +250,7 @@ class JoinState:
         moved: bool,
         now: Sequence[int],
         counters: Counters,
+        stays: Stays | None = None,
     ) -> None:
         """Go on with other queries: slices are split and merged, rows that nobody wants leave at once.
 
@@ -269,8 +267,15 @@ class JoinState:
         else:
             self.expiry = self._listed(now, counters)
         old.discard()
+        self._stays = stays
+        self.list_own_ends()
         for side in Side:
             self.forget(side, now[side], counters)
+
+    def list_own_ends(self) -> None:
+        """Note anew which rows leave before others of their class."""
+        rows = self.stored() if self._stays else None
+        self._own_ends.begin_again(rows, self._stays, Retentions(self.selections).by_class)
 
     def _relabelling(self, join: SharedJoin, selections: tuple[Selections, Selections]) -> dict[int, int] | None:
         """Where each list goes; None where its rows part, or meet others."""
@@ -321,6 +326,7 @@ class JoinState:
         self._expire(side, now, Retentions(self.selections), counters)
 
     def _expire(self, side: Side, now: int, retentions: Retentions, counters: Counters) -> None:
+        counters.expired[side] += self._own_ends.expire(self.index, side, now)
         counters.expired[side] += expire(
             self.index,
             self.expiry.times,
@@ -334,11 +340,8 @@ class JoinState:
         )
 
     def purge(self, side: Side, h1: Int64s, h2: Int64s, until: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """Take out the rows of a side that have one of these keys, up to a place for each.
-
-        Returns their numbers, classes, places, and which of the keys they have. Their entries in the expiry lists stay
-        (`relist`).
-        """
+        """Take out the rows of a side that have one of these keys, up to a place for each: their numbers, classes,
+        places, and which of the keys they have. Their entries in the expiry lists stay (`relist`)."""
         rows = count_rows(self.index, int(side), h1, h2)
         gone, places, by = (np.zeros(rows, np.int64) for _ in range(3))
         count = purge_keys(self.index, int(side), h1, h2, until, gone, places, by) if rows else 0
@@ -361,7 +364,7 @@ class JoinState:
     @property
     def nbytes(self) -> int:
         """Bytes of index and time lists as allocated."""
-        return sum(a.nbytes for a in self.index) + self.expiry.nbytes
+        return sum(a.nbytes for a in self.index) + self.expiry.nbytes + self._own_ends.nbytes
 
     @property
     def matches(self) -> int:

@@ -7,7 +7,7 @@ row without a partner travels as a pair with nobody: its other row has the numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,7 @@ from muntin.core.arrivals import FOREVER, Intake
 from muntin.core.batch import TS, Counters
 from muntin.core.matches.departures import Departures, DeparturesImage
 from muntin.core.matches.needs import MatchNeeds
+from muntin.core.matches.own_departures import OwnDepartures, OwnDeparturesImage
 from muntin.core.results import NOBODY, FoundPairs
 from muntin.core.selections import Selections, everybody, wanted_by
 from muntin.core.storage import ChunkKind, ChunkLog, Memory, StoredRows, distinct
@@ -39,30 +40,45 @@ class MatchesMeta:
     """Chunks that have been written."""
 
 
+@dataclass(frozen=True)
+class MatchesImage:
+    """What another process needs, beside `MatchesMeta` and the memory, to go on."""
+
+    departures: list[DeparturesImage]
+    own: list[OwnDeparturesImage]
+
+
 class Matches:
-    def __init__(self, join: SharedJoin, memory: Memory, meta: MatchesMeta, image: Sequence[DeparturesImage] = ()):
+    def __init__(self, join: SharedJoin, memory: Memory, meta: MatchesMeta, image: MatchesImage | None = None):
         self._join = join
         self._since = dict(meta.since)
         self._logged = meta.logged
         self._needs = MatchNeeds(join)
-        self._departures = [Departures(memory, image[side] if image else None) for side in Side]
+        self._departures = [Departures(memory, image.departures[side] if image else None) for side in Side]
+        self._own = [
+            OwnDepartures(memory, self._needs.told_at_own_ends[side], image.own[side] if image else None)
+            for side in Side
+        ]
 
     @property
     def meta(self) -> MatchesMeta:
         return MatchesMeta(self._since, self._logged)
 
     @property
-    def image(self) -> list[DeparturesImage]:
-        """What another process needs, beside `meta` and the memory, to go on."""
-        return [departures.image for departures in self._departures]
+    def image(self) -> MatchesImage:
+        return MatchesImage([rows.image for rows in self._departures], [rows.image for rows in self._own])
 
     @property
     def nbytes(self) -> int:
-        return sum(departures.nbytes for departures in self._departures)
+        return sum(rows.nbytes for rows in self._departures) + sum(rows.nbytes for rows in self._own)
 
     def waiting(self, side: Side) -> list[Int64s]:
         """Times, numbers and last ages of the rows of a side that may still have to go out alone."""
         return self._departures[side].rows
+
+    def waiting_for_own_ends(self, side: Side) -> Int64s:
+        """The numbers of those that do at times of their own."""
+        return self._own[side].waiting[1]
 
     @property
     def words(self) -> int:
@@ -71,18 +87,35 @@ class Matches:
 
     def preserves(self, side: Side) -> bool:
         """Whether rows of a side go out that have no match."""
-        return bool(self._needs.told[side])
+        return bool(self._needs.told[side] or self._needs.told_at_own_ends[side])
 
     # -- rows are joined ------------------------------------------------------------------------------------------
 
-    def joined(self, rows: Rows, selections: Sequence[Selections]) -> None:
-        """Rows in time order have just been joined: those that may have to go out alone will be looked at again."""
+    def joined(
+        self,
+        rows: Rows,
+        selections: Sequence[Selections],
+        payload: Sequence[StoredRows],
+        told_until: int | None = None,
+    ) -> None:
+        """Rows in time order have just been joined: those that may have to go out alone will be looked at again.
+
+        `told_until`: they had been joined before, and what had to be told up to this time has been.
+        """
         for side in Side:
-            if self.preserves(side):
-                mine = np.flatnonzero((rows.side == side) & ~Intake.only_visit(rows.row))
-                last = self._needs.last_ages(side, selections[side].wants)[rows.cls[mine]]
-                mine, last = mine[last >= 0], last[last >= 0]
-                self._departures[side].append(rows.ts[mine], rows.row[mine], last)
+            if not self.preserves(side):
+                continue
+            wants, needs = selections[side].wants, self._needs
+            mine = np.flatnonzero((rows.side == side) & ~Intake.only_visit(rows.row))
+            if needs.told_at_own_ends[side]:
+                numbers, places = distinct(rows.row[mine])
+                times = payload[side].times_of(numbers)[places]
+                self._own[side].joined(rows.row[mine], rows.cls[mine], times, wants, told_until)
+            if told_until is not None:
+                mine = mine[rows.ts[mine] > told_until - needs.longest(side)]
+            last = needs.last_ages(side, wants)[rows.cls[mine]]
+            mine, last = mine[last >= 0], last[last >= 0]
+            self._departures[side].append(rows.ts[mine], rows.row[mine], last)
 
     def settle(self, found: FoundPairs, before: int, release: int, chunks: ChunkLog, counters: Counters) -> FoundPairs:
         """What goes out of the pairs that were found, with the rows that have turned out to have no match."""
@@ -112,7 +145,10 @@ class Matches:
         waiting = waiting[np.argsort(numbers[waiting])]
         classes, met = payload.known_of(numbers[waiting])
         waiting = waiting[(wants[classes] & self._needs.preserved[side] & ~met).any(axis=1)]
-        return ts[waiting], numbers[waiting]
+        own_ts, own = self._own[side].waiting
+        classes, met = payload.known_of(own)
+        still = (wants[classes] & self._needs.preserved[side] & ~met).any(axis=1) & ~np.isin(own, numbers[waiting])
+        return np.concatenate([ts[waiting], own_ts[still]]), np.concatenate([numbers[waiting], own[still]])
 
     def _note(self, found: FoundPairs, release: int, chunks: ChunkLog) -> UInt64s:
         """Note who has met whom; for each pair the queries to which it goes."""
@@ -161,16 +197,15 @@ class Matches:
     def _alone(self, found: FoundPairs, side: Side, before: int, release: int) -> tuple[Pairs, UInt64s]:
         """The rows of a side that have left a query's window without a match, and the queries to which they go."""
         parts: list[tuple[Int64s, Int64s, UInt64s]] = []
-        for age, queries in self._needs.told[side]:
-            ts, numbers = self._departures[side].reaching(age, before, release)
+        for queries, at, ts, numbers in self._leaving(side, before, release):
             order = np.argsort(numbers)
-            ts, numbers = ts[order], numbers[order]
+            at, ts, numbers = at[order], ts[order], numbers[order]
             classes, met = found.payload[side].known_of(numbers)
             bits = found.wants[side][classes] & queries & ~met
             if self._since:
                 bits &= ~self._too_late(ts)
             some = bits.any(axis=1)
-            parts.append((numbers[some], ts[some] + age, bits[some]))
+            parts.append((numbers[some], at[some], bits[some]))
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, self._needs.words), np.uint64)
         numbers, ts, bits = (np.concatenate(each) for each in zip(none, *parts, strict=True))
         rows = np.full((2, len(numbers)), NOBODY, np.int64)
@@ -180,6 +215,13 @@ class Matches:
         if self._needs.after.predicates:
             bits &= self._allowed(found, rows)
         return pairs, bits
+
+    def _leaving(self, side: Side, before: int, release: int) -> Iterator[tuple[UInt64s, Int64s, Int64s, Int64s]]:
+        """Queries, and the rows of a side that leave their windows: when, their own times, and numbers."""
+        for age, queries in self._needs.told[side]:
+            ts, numbers = self._departures[side].reaching(age, before, release)
+            yield queries, ts + age, ts, numbers
+        yield from self._own[side].due(release)
 
     # -- what is durable ------------------------------------------------------------------------------------------
 
@@ -221,6 +263,7 @@ class Matches:
         """Go on with the rows that have some numbers, ascending, under new ones, which are stored already."""
         if self._needs.words and len(old):
             self._departures[side].renumber(old, new)
+            self._own[side].renumber(old, new)
             _, met = payload.known_of(old)
             some = np.flatnonzero(met.any(axis=1))
             some = some[np.argsort(new[some])]
@@ -232,6 +275,7 @@ class Matches:
         """Tell the rows no more that have certain numbers."""
         _, numbers, last = self._departures[side].rows
         last[which(numbers)] = -1
+        self._own[side].forget(which)
 
     def restore(
         self,
@@ -243,9 +287,7 @@ class Matches:
         tables: Mapping[str, pa.Table],
     ) -> None:
         """Go on from the chunks; `rows` are those that have been joined, in time order."""
-        longest = np.array([self._needs.longest(side) for side in Side])
-        recent = rows.ts > release - longest[rows.side]
-        self.joined(Rows._make(column[recent] for column in rows), selections)
+        self.joined(rows, selections, payload, release)
         for kind, side, _, name in chunks:
             if kind is ChunkKind.MET and self._needs.words:
                 table = tables[name]
@@ -278,6 +320,7 @@ class Matches:
                 self._write(side, rows, met, release, chunks)
             if not needs.told[side]:
                 self._departures[side].leave(FOREVER)
+            self._own[side].change(needs.told_at_own_ends[side])
 
     def relist(self, selections: Sequence[Selections], payload: Sequence[StoredRows], release: int) -> None:
         """Once the rows have their classes by the new queries: say anew until when each may be told."""
@@ -288,6 +331,7 @@ class Matches:
             classes, _ = payload[side].known_of(numbers[there])
             last[:] = np.minimum(last, 0)
             last[there] = self._needs.last_ages(side, selections[side].wants)[classes]
+            self._own[side].relist(selections[side].wants, payload[side])
 
     def begin(self, complete: Mapping[str, int | None]) -> dict[str, int | None]:
         """New queries get all pairs from these times on: from when on they get all their rows."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from muntin.core.matches.own_departures import OwnTelling
 from muntin.core.selections import Classes, query_bits
 from muntin.kernels.arrays import Int64s, UInt64s
-from muntin.model import JoinKind, Side
+from muntin.model import JoinKind, Query, Side
 from muntin.plan import SharedJoin
 
 
@@ -18,22 +21,44 @@ class MatchNeeds:
         queries, self._count = join.queries, len(join.queries)
         self.anti = self._bits([q.kind is JoinKind.ANTI for q in queries])
         self.once, self.latest, self.preserved, self.told = [], [], [], []
+        self.told_at_own_ends: list[list[OwnTelling]] = []
         for side in Side:
             self.once.append(self._bits([q.kind is JoinKind.SEMI and q.subject is side for q in queries]))
             self.latest.append(self._bits([q.kind is JoinKind.ASOF and q.subject is side for q in queries]))
             self.preserved.append(self._bits([side in q.preserved for q in queries]))
-            ages = {q.told_after(side) for q in queries if side in q.preserved}
-            self.told.append(
-                [
-                    (age, self._bits([side in q.preserved and q.told_after(side) == age for q in queries]))
-                    for age in sorted(ages)
-                ]
-            )
+            own = [q.told_at_own_end(side) for q in queries]
+            by_age = [
+                None if mine or side not in q.preserved else q.told_after(side)
+                for q, mine in zip(queries, own, strict=True)
+            ]
+            ages = sorted({age for age in by_age if age is not None})
+            self.told.append([(age, self._bits([mine == age for mine in by_age])) for age in ages])
+            self.told_at_own_ends.append(self._own_tellings(join, side))
         self.tracked = [self.once[side] | self.preserved[side] for side in Side]
         self.reach = max((q.window.side(side) for q in queries if not q.is_inner for side in Side), default=0)
         """How long something may be asked of a row at most."""
         self.after = Classes([q.after for q in queries], len(queries))
         """What queries ask of the rows that would go out."""
+
+    def _own_tellings(self, join: SharedJoin, side: Side) -> list[OwnTelling]:
+        """The queries that tell rows of a side at the ends of windows of their own, those alike together."""
+        numbers = [pair[side] if q.told_at_own_end(side) else -1 for q, pair in self._with_times(join)]
+        alike = dict.fromkeys((n, q.window.side(side)) for n, q in zip(numbers, join.queries, strict=True) if n >= 0)
+        return [
+            OwnTelling(
+                join.own_windows.untils[side][number].sql,
+                number,
+                window,
+                self._bits(
+                    [n == number and q.window.side(side) == window for n, q in zip(numbers, join.queries, strict=True)]
+                ),
+            )
+            for number, window in alike
+        ]
+
+    @staticmethod
+    def _with_times(join: SharedJoin) -> Iterable[tuple[Query, tuple[int, int]]]:
+        return zip(join.queries, join.own_windows.of_query, strict=True)
 
     def _bits(self, flags: list[bool]) -> UInt64s:
         return query_bits(np.array([flags], bool).reshape(1, self._count))[0]

@@ -120,6 +120,7 @@ def compact(view: JoinView, side: Side, dead: DeadRows, intake: Intake, chunks: 
         by_number = np.argsort(numbers[piece])
         known = numbers[piece[by_number]], moved[by_number]
         view.matches.renumber(side, *known, view.payload[side], view.release, chunks)
+    view.state.list_own_ends()
     view.matches.forget(side, lambda rows: _within(rows, bases, ends))
     left = dead.numbers(side)
     left = left[~_within(left, bases, ends)]

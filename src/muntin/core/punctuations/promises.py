@@ -302,7 +302,7 @@ class Promises(NoPromises):
     # -- durability -----------------------------------------------------------------------------------------------
 
     def find_last_rows(self, view: JoinView) -> None:
-        self._pending.find_last_rows(view.last_rows)
+        self._pending.find_last_rows(view.last_rows, view.release)
 
     def restore(self, view: JoinView, chunks: ChunkLog, tables: Mapping[str, pa.Table]) -> None:
         logged = self._log.restore(chunks, tables, view.release)

@@ -237,16 +237,18 @@ class PendingPunctuations:
                 due = np.flatnonzero(heard & (ends >= before) & (ends < release))
                 yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), window)
 
-    def find_last_rows(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s]) -> None:
+    def find_last_rows(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s], release: int) -> None:
         """Ask anew for the last rows of families: by side, both halves of the key, and time.
 
         Where there is none any more, the output has been punctuated for the key, or a promise of the other side has
-        freed it and will punctuate.
+        freed it and will punctuate. Only at the release point itself it is still to be punctuated: a row that can only
+        be the later one of a pair is not kept, and a promise of its own time ends its key there.
         """
         for side in Side:
             rows = self._rows[side][:FIELDS]
             lasts = last(side, rows[KEY1], rows[KEY2], rows[AT])
-            self._rows[side] = np.concatenate([rows, np.where(lasts == NONE, FOREVER, lasts)])
+            over = (lasts == NONE) & (rows[AT] < release)
+            self._rows[side] = np.concatenate([rows, np.where(over, FOREVER, lasts)])
 
     def settle(self, join: SharedJoin, tables: Sequence[Table], release: int) -> None:
         """Let go of promises that every query's output has been punctuated for.

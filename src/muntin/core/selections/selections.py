@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.core.selections.classes import Classes, named
+from muntin.core.selections.own_windows import own_windows
 from muntin.kernels.arrays import Bools, Int32s, Int64s
 from muntin.model import Side
 from muntin.plan import SharedJoin
+from muntin.plan.own_windows import NONE
+from muntin.plan.punctuation import leave_at_own_ends
 
 TALLIED = 256
 """Classes whose rows are remembered over a restart, the most frequent ones: they are for estimates only."""
@@ -34,6 +37,9 @@ class Selections(Classes):
         self._theirs = np.array([q.window.side(side.other) for q in join.queries], np.int64)
         self._begins = np.array([q.window.starts[side.other] for q in join.queries], np.int64)
         self._ends = np.array(join.cuts[side], np.int64)
+        leave = leave_at_own_ends(join, side)
+        self._untils = np.array([n[side] if leave else NONE for n in join.own_windows.of_query], np.int64)
+        self._times = len(join.own_windows.untils[side]) if leave else 0
         partition = join.partitions[side]
         self._truths = None if partition is None else np.array(partition.truths, bool)
         self.wanted: Bools = np.zeros(0, bool)
@@ -44,6 +50,9 @@ class Selections(Classes):
         """Per class: the age of a partner on the other side up to which no query wants the pair."""
         self.retention: Int64s = np.zeros(0, np.int64)
         """Per class: the age at which its rows leave the state, the end of a slice; 0 where they do not enter it."""
+        self._longest: Int64s = np.zeros((0, 1 + self._times), np.int64)
+        """Per class: the largest window of the queries that want its rows and name no time of their own, and of those
+        that name each of these times."""
         self.rows: Int64s = np.zeros(0, np.int64)
         """Per class: how many rows have arrived."""
         self._schema = join.streams[side].schema
@@ -86,6 +95,7 @@ class Selections(Classes):
         self.wanted = self.wanted[:0]
         self.reach = self.reach[:0]
         self.begin = self.begin[:0]
+        self._longest = self._longest[:0]
         self.rows = self.rows[:0]
         self._append(known[:, columns])
         self.rows[:] = old.rows
@@ -107,6 +117,25 @@ class Selections(Classes):
         return becomes
 
     @property
+    def has_own_windows(self) -> bool:
+        """Whether rows may leave before others of their class, at times of their own."""
+        return self._times > 0
+
+    def stays(self, classes: Int32s | Int64s, times: Int64s) -> Int64s:
+        """The ages at which rows leave the state: as their class says, or before, where all that want one let it go.
+
+        `times` are those of the rows (core/selections/own_windows.py).
+        """
+        retention = self.retention[classes]
+        if not self._times:
+            return retention
+        longest = self._longest[classes]
+        stays = longest[:, 0]
+        for number in range(self._times):
+            stays = np.maximum(stays, own_windows(longest[:, 1 + number], times, number))
+        return np.where(stays < longest.max(axis=1), stays, retention)
+
+    @property
     def last_slices(self) -> Int64s:
         """Per class: the slice with whose end its rows leave."""
         return np.searchsorted(self._ends, self.retention)
@@ -126,4 +155,6 @@ class Selections(Classes):
         self.reach = np.concatenate([self.reach, np.where(stored, self._theirs, 0).max(axis=1)])
         begin = np.where(stored & (self._begins < self._theirs), self._begins, np.iinfo(np.int64).max).min(axis=1)
         self.begin = np.concatenate([self.begin, np.minimum(begin, self.reach[-len(flags) :])])
+        by = [np.where(stored & (self._untils == n), self._own, 0).max(axis=1) for n in range(-1, self._times)]
+        self._longest = np.concatenate([self._longest, np.stack(by, axis=1)])
         self.rows = np.concatenate([self.rows, np.zeros(len(flags), np.int64)])

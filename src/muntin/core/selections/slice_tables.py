@@ -80,7 +80,8 @@ def _newest(join: SharedJoin, selections: Sequence[Selections]) -> Bools:
     """
     found = []
     for side in Side:
-        alike = [q.kind is JoinKind.ASOF and q.subject is side and q.residual is None for q in join.queries]
+        conditions = zip(join.queries, join.own_windows.conditions(join.queries), strict=True)
+        alike = [q.kind is JoinKind.ASOF and q.subject is side and asked is None for q, asked in conditions]
         others = query_bits(~np.array([alike]))
         wants = selections[side].wants
         found.append(((wants & others == 0).all(axis=1) & (wants.shape[1] == 1)).astype(np.int64))

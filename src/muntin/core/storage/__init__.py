@@ -13,6 +13,7 @@ from muntin.core.storage.merging import first_to_merge
 from muntin.core.storage.slots import Slotted, slot_layout
 from muntin.core.storage.stored_rows import RANGE_BITS, RANGES, StoredRows, TableImage, distinct, with_columns
 from muntin.core.storage.time_queues import QueueImage, TimeQueue, leave_all, pass_all, take_all
+from muntin.core.storage.time_runs import TimeRuns
 
 __all__ = [
     "RANGES",
@@ -32,6 +33,7 @@ __all__ = [
     "StoredRows",
     "TableImage",
     "TimeQueue",
+    "TimeRuns",
     "distinct",
     "first_to_merge",
     "flat",

@@ -35,25 +35,30 @@ class TableImage(NamedTuple):
 
 
 class StoredRows:
-    """Rows by number: what never changes as tables; and of each row its class, which does when queries come and go, and
-    the queries for which it has met a partner, as `words` of bits."""
+    """Rows by number: what never changes as tables; and of each row its class, which does when queries come and go,
+    the queries for which it has met a partner, as `words` of bits, and as many `times` as some queries ask for."""
 
-    def __init__(self, schema: pa.Schema, memory: Memory, image: Sequence[TableImage] = (), words: int = 0):
+    def __init__(
+        self, schema: pa.Schema, memory: Memory, image: Sequence[TableImage] = (), words: int = 0, times: int = 0
+    ):
         self.schema = schema
         self._memory = memory
         self._words = words
+        self._width = times
         self._bases = [kept.first for kept in image]
         self._names = [(kept.table, kept.classes) for kept in image]
         self._tables = [memory.table(name) for name, _ in self._names]
         self._classes: list[Int32s] = []
         self._met: list[UInt64s] = []
+        self._times: list[Int64s] = []
         for (_, name), table in zip(self._names, self._tables, strict=True):
-            classes, met = memory.arrays(name, self._layout(table.num_rows))
+            classes, met, own = memory.arrays(name, self._layout(table.num_rows))
             self._classes.append(classes)
             self._met.append(met)
+            self._times.append(own)
 
     def _layout(self, rows: int) -> Layout:
-        return [((rows,), "int32"), ((rows, self._words), "uint64")]
+        return [((rows,), "int32"), ((rows, self._words), "uint64"), ((rows, self._width), "int64")]
 
     @property
     def image(self) -> list[TableImage]:
@@ -65,11 +70,10 @@ class StoredRows:
 
     @property
     def nbytes(self) -> int:
-        return sum(t.nbytes for t in self._tables) + sum(
-            c.nbytes + m.nbytes for c, m in zip(self._classes, self._met, strict=True)
-        )
+        beside = zip(self._classes, self._met, self._times, strict=True)
+        return sum(t.nbytes for t in self._tables) + sum(c.nbytes + m.nbytes + t.nbytes for c, m, t in beside)
 
-    def add(self, base: int, table: pa.Table, classes: Int32s) -> None:
+    def add(self, base: int, table: pa.Table, classes: Int32s, times: Int64s | None = None) -> None:
         """Take in rows numbered from `base`."""
         if table.num_rows == 0:
             return
@@ -80,14 +84,17 @@ class StoredRows:
         before = [self._remove(at) for _ in range(at, end)]
         names = self._memory.name("payload"), self._memory.name("classes")
         merged = pa.concat_tables([*(t for t, *_ in before), table]).combine_chunks() if before else table
-        kept, met = self._memory.allocate(names[1], self._layout(merged.num_rows))
-        kept[:] = np.concatenate([*(c for _, c, _ in before), classes])
-        met[: len(kept) - len(classes)] = np.concatenate([met[:0], *(m for *_, m in before)])
+        kept, met, own = self._memory.allocate(names[1], self._layout(merged.num_rows))
+        kept[:] = np.concatenate([*(c for _, c, *_ in before), classes])
+        met[: len(kept) - len(classes)] = np.concatenate([met[:0], *(m for *_, m, _ in before)])
+        if times is not None:
+            own[:] = np.concatenate([*(t for *_, t in before), times])
         self._bases.insert(at, base)
         self._names.insert(at, names)
         self._tables.insert(at, self._memory.keep(names[0], merged))
         self._classes.insert(at, kept)
         self._met.insert(at, met)
+        self._times.insert(at, own)
 
     def _adjacent(self, end: int, base: int) -> int:
         """The first of the tables before `end` from which on the numbers go up to `base` without a gap."""
@@ -96,11 +103,11 @@ class StoredRows:
             base = self._bases[end]
         return end
 
-    def _remove(self, at: int) -> tuple[pa.Table, Int32s, UInt64s]:
+    def _remove(self, at: int) -> tuple[pa.Table, Int32s, UInt64s, Int64s]:
         for name in self._names.pop(at):
             self._memory.discard(name)
         self._bases.pop(at)
-        return self._tables.pop(at), self._classes.pop(at), self._met.pop(at)
+        return self._tables.pop(at), self._classes.pop(at), self._met.pop(at), self._times.pop(at)
 
     def widen(self, schema: pa.Schema) -> None:
         """Go on with more columns, which are NULL in the rows that are there."""
@@ -191,13 +198,35 @@ class StoredRows:
     def change_met(self, words: int, becomes: Callable[[UInt64s], UInt64s]) -> None:
         """Go on with other queries: with so many words, and for each row the bits that follow from those it had."""
         self._words = words
-        for n, (table, old, met) in enumerate(zip(self._tables, self._classes, self._met, strict=True)):
-            name = self._memory.name("classes")
-            self._classes[n], self._met[n] = self._memory.allocate(name, self._layout(table.num_rows))
-            self._classes[n][:] = old
-            self._met[n][:] = becomes(met)
-            self._memory.discard(self._names[n][1])
-            self._names[n] = self._names[n][0], name
+        for n, met in enumerate(self._met):
+            self._replace_beside(n, becomes(met), self._times[n])
+
+    def change_times(self, width: int, of: Callable[[pa.Table], Int64s]) -> None:
+        """Go on with other times: with so many, and for each row those that follow from its columns."""
+        self._width = width
+        for n, table in enumerate(self._tables):
+            self._replace_beside(n, self._met[n], of(table))
+
+    def _replace_beside(self, n: int, met: UInt64s, times: Int64s) -> None:
+        """Keep something else beside the rows of a table."""
+        name, classes = self._memory.name("classes"), self._classes[n]
+        kept = self._memory.allocate(name, self._layout(len(classes)))
+        for target, values in zip(kept, (classes, met, times), strict=True):
+            target[:] = values
+        self._classes[n], self._met[n], self._times[n] = kept
+        self._memory.discard(self._names[n][1])
+        self._names[n] = self._names[n][0], name
+
+    def times_of(self, rows: Int64s) -> Int64s:
+        """The times of rows by their ascending numbers."""
+        parts = [self._times[n][places] for n, places in self._places(rows)]
+        return np.concatenate([np.zeros((0, self._width), np.int64), *parts])
+
+    def times_from(self, first: int, rows: int) -> Int64s:
+        """The times of rows that came together, and so lie in one table."""
+        at = bisect.bisect_right(self._bases, first) - 1
+        start = first - self._bases[at]
+        return self._times[at][start : start + rows]
 
     @property
     def have_met(self) -> tuple[Int64s, UInt64s]:

@@ -16,19 +16,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from muntin.model import MuntinError
-from muntin.model.records import from_json, to_json
+from muntin.model.records import to_json
 from muntin.spark.checkpoint.durable import (
     WHAT_TO_DO,
     FileKind,
     MissingError,
+    as_record,
     from_line,
     kind_of,
-    to_line,
+    put_new_json,
     write_json,
 )
 from muntin.spark.checkpoint.identity import FOLDER, id_if_claimed
 from muntin.spark.checkpoint.manifests import Manifest
-from muntin.spark.store import Location, store_of
+from muntin.spark.store import Location, crash_points, store_of
 
 _SLOT = re.compile(r"(\d{10})(?:-(\d+))?")
 
@@ -79,7 +80,8 @@ class CommitLog:
             raise MissingError(f"{file} is missing", hint=WHAT_TO_DO[FileKind.MANIFEST]) from None
         if batch == max(self._slots) and not isinstance(file, Path) and _is_fence(data, file):
             return None
-        return from_json(Manifest, from_line(data, FileKind.MANIFEST, file.stem, self.job, str(file)))
+        content = from_line(data, FileKind.MANIFEST, file.stem, self.job, str(file))
+        return as_record(content, FileKind.MANIFEST, Manifest, str(file))
 
     def append(self, manifest: Manifest) -> None:
         """Commit a micro-batch, or raise `FencedError`."""
@@ -103,7 +105,7 @@ class CommitLog:
                 return
 
     def _put_new(self, file: Location, kind: FileKind, content: object) -> bool:
-        return store_of(file).put_new(file, f"{to_line(kind, file.stem, content, self.job)}\n".encode())
+        return put_new_json(file, kind, content, self.job)
 
     def forget(self, kept: int) -> None:
         """Remove all but the last manifests; from an object store many at once, now and then."""
@@ -111,7 +113,8 @@ class CommitLog:
             return
         old = sorted(self._slots)[:-kept]
         files = [self._file(batch, slot) for batch in old for slot in range(self._slots.pop(batch) + 1)]
-        store_of(self.folder).remove_files(files)
+        with crash_points.durable("old manifests removed"):
+            store_of(self.folder).remove_files(files)
 
 
 def write_manifest(checkpoint: Location, manifest: Manifest, job: str) -> None:

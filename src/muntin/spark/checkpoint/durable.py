@@ -16,11 +16,14 @@ from typing import Any
 
 from muntin.model import MuntinError
 from muntin.model.records import Record, from_json, to_json
-from muntin.spark.store import Location, store_of
+from muntin.spark.store import Location, crash_points, store_of
 
 FORMAT = 2
 _BEGIN, _MIDDLE, _END = b'{"checksum": "', b'", "file": ', b"}"
 _BODY = len(_BEGIN) + 8 + len(_MIDDLE)
+_HEAD = {"kind", "format", "job", "name", "content"}
+UNFIT = TypeError, ValueError, AttributeError, KeyError, IndexError, OverflowError, RecursionError
+"""What is raised where a whole file has other contents than its kind."""
 OTHER_FORMAT = "finish it with the Muntin that wrote it, or start with another `checkpoint=` and `output=`"
 _RESTORE = "restore checkpoint and output from one back-up, or begin anew with another `checkpoint=` and `output=`"
 
@@ -78,7 +81,8 @@ class MissingError(DamageError):
 
 def write_json(file: Location, kind: FileKind, content: Any, job: str | None = None) -> None:
     """Write a file whole. `job` is the id of the checkpoint that it belongs to, None for one that fits any."""
-    store_of(file).put(file, f"{to_line(kind, file.stem, content, job)}\n".encode())
+    with crash_points.durable(kind):
+        store_of(file).put(file, f"{to_line(kind, file.stem, content, job)}\n".encode())
 
 
 def read_json(file: Location, kind: FileKind, job: str | None = None) -> Any:
@@ -88,6 +92,12 @@ def read_json(file: Location, kind: FileKind, job: str | None = None) -> Any:
     except FileNotFoundError:
         raise MissingError(f"{file} is missing", hint=WHAT_TO_DO[kind]) from None
     return from_line(data.removesuffix(b"\n"), kind, file.stem, job, str(file))
+
+
+def put_new_json(file: Location, kind: FileKind, content: Any, job: str | None = None) -> bool:
+    """Write a file whole unless there is one; whether it was written."""
+    with crash_points.durable(kind):
+        return store_of(file).put_new(file, f"{to_line(kind, file.stem, content, job)}\n".encode())
 
 
 def write_record(file: Location, kind: FileKind, record: Any, job: str | None = None) -> None:
@@ -104,8 +114,13 @@ def as_record(content: Any, kind: FileKind, made: type[Record], where: str) -> R
     """The content of a file as a dataclass; `where` says in the message which file it was."""
     try:
         return from_json(made, content)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise _damaged(where, kind, f"it does not have the fields of a {kind} ({error})") from None
+    except UNFIT as error:
+        raise unfit(where, kind, error) from None
+
+
+def unfit(where: object, kind: FileKind, error: Exception) -> DamageError:
+    """What is wrong with a whole file whose contents are not those of its kind."""
+    return _damaged(str(where), kind, f"it does not have the fields of a {kind} ({error})")
 
 
 def job_of(file: Location, kind: FileKind) -> str | None:
@@ -152,7 +167,13 @@ def _checked(data: bytes, kind: FileKind, where: str) -> dict[str, Any]:
         raise _damaged(where, kind, "it does not begin as one of Muntin's files, or is from before these had checksums")
     if data[-len(_END) :] != _END or data[len(_BEGIN) : len(_BEGIN) + 8] != b"%08x" % zlib.crc32(body):
         raise _damaged(where, kind, "its checksum does not match")
-    found: dict[str, Any] = json.loads(body)
+    try:
+        found: dict[str, Any] = dict(json.loads(body))
+        missing = _HEAD - found.keys()
+    except UNFIT:
+        missing = _HEAD
+    if missing:
+        raise _damaged(where, kind, "its checksum is right, but it does not say what it is")
     if found["format"] != FORMAT:
         message = f"{where} is a file of format {found['format']}, this Muntin reads format {FORMAT}"
         raise DamageError(message, hint=OTHER_FORMAT)

@@ -20,7 +20,7 @@ from muntin.spark.checkpoint.durable import (
     write_json,
     write_record,
 )
-from muntin.spark.store import Location, spark_half, store_of
+from muntin.spark.store import Location, private_folder, spark_half, store_of
 
 STATE_FORMAT = 10
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
@@ -138,6 +138,8 @@ def claim_checkpoint(checkpoint: Location, job: JobIdentity) -> str:
             raise MissingError(f"{file} is missing", hint="restore it from a back-up of this checkpoint")
         if _holds(place := spark_half(checkpoint) / "offsets"):
             raise UsageError(f"{place.parent} is the checkpoint of something else", hint="name another `checkpoint=`")
+        if isinstance(checkpoint, Path) and not checkpoint.exists():
+            private_folder(checkpoint)  # rows of all streams lie there
         write_record(file, FileKind.JOB, job, uuid.uuid4().hex)
     stored = _read_job(file)
     if refused := refusals(stored, job):
@@ -163,7 +165,8 @@ def note_start(checkpoint: Location, job: JobIdentity) -> None:
 def _read_job(file: Location) -> JobIdentity:
     """The identity in a file; refuses one of another format by its number."""
     content = read_json(file, FileKind.JOB)
-    written = content.get("state_format", content.get("state format"))  # up to format 5 the key had a space
+    said = content if isinstance(content, dict) else {}
+    written = said.get("state_format", said.get("state format"))  # up to format 5 the key had a space
     if written != STATE_FORMAT:
         raise UsageError(
             f"{file.parent.parent} is a checkpoint of format {written}, this Muntin reads format {STATE_FORMAT}",

@@ -27,7 +27,7 @@ from typing import Any
 
 from muntin.model import MuntinError, UsageError
 from muntin.spark.checkpoint.commit_log import CommitLog, FencedError
-from muntin.spark.checkpoint.durable import DamageError, FileKind, read_record, to_line, write_json
+from muntin.spark.checkpoint.durable import DamageError, FileKind, put_new_json, read_record, write_json
 from muntin.spark.checkpoint.identity import FOLDER, pipeline_folder, pipeline_numbers
 from muntin.spark.checkpoint.processes import await_end, started
 from muntin.spark.store import ObjectPath, spark_half, store_of
@@ -116,8 +116,7 @@ class Lease:
         released = last == 0 or self._is_released(last)
         if not released:
             self._await_death(last)
-        line = to_line(FileKind.LEASE, f"{last + 1:010d}", vars(self._driver))
-        if not self._store.put_new(self._file(last + 1), f"{line}\n".encode()):
+        if not put_new_json(self._file(last + 1), FileKind.LEASE, vars(self._driver)):
             raise self._held(last + 1)
         if last > 1:
             self._store.remove_files([self._file(last - 1), self._file(last - 1, "-beat")])

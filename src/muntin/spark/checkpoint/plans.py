@@ -23,9 +23,9 @@ from typing import Any
 from muntin.model import Expr, Field, JobSpec, Query, Schema, Side, Stream, derived_stream
 from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
-from muntin.spark.checkpoint.durable import FileKind, read_record, write_record
+from muntin.spark.checkpoint.durable import UNFIT, FileKind, read_record, unfit, write_record
 from muntin.spark.checkpoint.identity import FOLDER, id_if_claimed
-from muntin.spark.store import Location, store_of
+from muntin.spark.store import Location, crash_points, store_of
 
 
 @dataclass(frozen=True)
@@ -185,13 +185,18 @@ class PlanLog:
         for number in self.numbers():
             if 0 < number < before:
                 self._read.pop(number, None)
-                store_of(self.folder).remove(self.file(number))
+                with crash_points.durable("old plans removed"):
+                    store_of(self.folder).remove(self.file(number))
                 self._numbers.remove(number)
 
     def read(self, number: int) -> Epoch:
         """An epoch; each is read once, and each query made once, in a process."""
         if number not in self._read:
-            self._read[number] = self._epoch(number, self.stored(number))
+            stored = self.stored(number)
+            try:
+                self._read[number] = self._epoch(number, stored)
+            except UNFIT as error:
+                raise unfit(self.file(number), FileKind.PLAN, error) from None
         return self._read[number]
 
     def stored(self, number: int) -> StoredPlan:

@@ -24,7 +24,7 @@ from pathlib import Path
 from muntin.spark.checkpoint.commit_log import CommitLog
 from muntin.spark.checkpoint.durable import FileKind, read_json, write_json
 from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged
-from muntin.spark.store import Location
+from muntin.spark.store import Location, crash_points
 
 STAGING = "_staging"
 KEPT_MANIFESTS = 20
@@ -96,7 +96,8 @@ class Publisher:
         for source, target in manifest.renames:
             if (self.output / source).exists():
                 os.makedirs((self.output / target).parent, exist_ok=True)
-                os.replace(self.output / source, self.output / target)
+                with crash_points.durable("rename"):
+                    os.replace(self.output / source, self.output / target)
 
 
 def mark_file(output: Path, prefix: str) -> Path:

@@ -21,7 +21,7 @@ from typing import Literal
 from muntin.model import MuntinError
 from muntin.spark.checkpoint.durable import DamageError, FileKind, MissingError, read_record, write_record
 from muntin.spark.checkpoint.identity import FOLDER
-from muntin.spark.store import Location, store_of
+from muntin.spark.store import Location, crash_points, store_of
 
 REQUESTS, ANSWERS = "requests", "answers"
 KEPT_S = 24 * 3600
@@ -134,7 +134,8 @@ def answer(checkpoint: Location, id: str, outcome: Answer) -> None:
 
 def finish(checkpoint: Location, id: str) -> None:
     """Remove a request that has been answered for good or will be carried out."""
-    _remove(_request_file(checkpoint, id))
+    with crash_points.durable("request removed"):
+        _remove(_request_file(checkpoint, id))
 
 
 def _refuse(checkpoint: Location, id: str, damage: MuntinError) -> None:

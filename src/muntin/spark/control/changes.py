@@ -272,4 +272,4 @@ def _covered(before: Plan, plan: Plan, query: Query) -> bool:
 
 def is_same(old: Query | None, new: Query) -> bool:
     """Whether two queries mean the same, however they were typed."""
-    return old is not None and (old is new or meaning(old) == meaning(new))
+    return old is not None and (old == new or meaning(old) == meaning(new))

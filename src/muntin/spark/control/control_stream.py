@@ -28,7 +28,7 @@ from muntin.spark.checkpoint import (
 )
 from muntin.spark.exchange import FrameKind, Topology, briefing, encode
 from muntin.spark.ingest import Packed, as_batches
-from muntin.spark.store import Location, spark_half, store_of
+from muntin.spark.store import Location, crash_points, spark_half, store_of
 
 FOLDER = "control"
 NAME = "_control"
@@ -166,7 +166,8 @@ def forget(checkpoint: Location, last: int) -> None:
     with _SENDING:
         for file in _files(checkpoint)[:-1]:
             if int(file.stem) <= last and not isinstance(_read(checkpoint, file), EndMessage):
-                store_of(file).remove(file)
+                with crash_points.durable("old messages removed"):
+                    store_of(file).remove(file)
 
 
 def sent_epochs(checkpoint: Location) -> list[int]:

@@ -92,7 +92,12 @@ class QueryRouter:
                 pipeline, epoch = before
                 pipeline.accepted(epoch)
                 return AcceptedChange(pipeline, epoch.number)
-            change = parse_change(sql, self.spec)
+            try:
+                change = parse_change(sql, self.spec)
+            except MuntinError:
+                raise
+            except Exception as error:  # others must not be able to end a run by what they ask
+                raise MuntinError(f"this statement cannot be read: {type(error).__name__}: {error}") from error
             if change.query is not None:
                 self._check(change.query)
             spec = apply_change(self.spec, change)

@@ -8,14 +8,13 @@ and a worker may run where the checkpoint cannot be reached.
 from __future__ import annotations
 
 import base64
-import pickle
-import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from muntin.core.arrivals import StreamsReached
 from muntin.spark.checkpoint import Epoch
+from muntin.spark.exchange.packed import packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,8 +31,8 @@ class Briefing:
 
     def give(self, spark: SparkSession) -> None:
         """Hand it to the tasks that this thread starts from now on."""
-        packed = zlib.compress(pickle.dumps(self)) if self != NOTHING else b""
-        spark.sparkContext.setLocalProperty(PROPERTY, base64.b64encode(packed).decode())
+        data = packed(self) if self != NOTHING else b""
+        spark.sparkContext.setLocalProperty(PROPERTY, base64.b64encode(data).decode())
 
 
 NOTHING = Briefing()
@@ -50,5 +49,5 @@ def briefing() -> Briefing:
 @lru_cache(maxsize=8)
 def _unpacked(text: str) -> Briefing:
     """The same object for all tasks of a worker, as long as nothing new comes."""
-    found: Briefing = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else NOTHING
+    found: Briefing = unpacked(base64.b64decode(text)) if text else NOTHING
     return found

@@ -53,7 +53,10 @@ class Frame:
     payload: Payload = b""
 
     def table(self) -> pa.Table:
-        return read_table(self.payload)
+        try:
+            return read_table(self.payload)
+        except pa.ArrowException as error:
+            raise FrameError(f"a frame of {self.kind.name.lower()} is damaged: its rows cannot be read") from error
 
 
 def encode(kind: FrameKind, header: Mapping[str, Any], payload: Payload = b"") -> bytes:
@@ -80,4 +83,10 @@ def decode(data: bytes | bytearray | memoryview, what: str) -> Frame:
     payload = view[_FIXED.size + header_size :]
     if zlib.crc32(payload, zlib.crc32(text, zlib.crc32(_CHECKED.pack(kind, header_size, size)))) != crc:
         raise FrameError(f"{what} is damaged: its checksum does not match")
-    return Frame(FrameKind(kind), json.loads(bytes(text)), payload)
+    try:
+        found, header = FrameKind(kind), json.loads(bytes(text))
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"{what} is damaged: it is of no known kind, or its header is not JSON") from error
+    if not isinstance(header, dict):
+        raise FrameError(f"{what} is damaged: its header is not an object")
+    return Frame(found, header, payload)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -15,6 +13,7 @@ from muntin.spark.checkpoint import Epoch
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.briefing import briefing
 from muntin.spark.exchange.build import BUILD, PLACE, refuse_other_build
+from muntin.spark.exchange.packed import packed, unpacked
 from muntin.spark.exchange.partitions import group_id
 
 
@@ -49,7 +48,7 @@ class Topology:
 
     @cached_property
     def _packed(self) -> bytes:
-        return zlib.compress(pickle.dumps(tuple(getattr(self, field.name) for field in fields(self))))
+        return packed(tuple(getattr(self, field.name) for field in fields(self)))
 
     def epoch(self, number: int) -> Epoch:
         """A plan by its number: epoch 0, one of those that the job began this run with, or one of the briefing."""
@@ -90,7 +89,7 @@ class Topology:
 
 
 @lru_cache(maxsize=8)
-def _unpacked(build: str, place: str, packed: bytes) -> Topology:
+def _unpacked(build: str, place: str, data: bytes) -> Topology:
     """The same object for all tasks of a job in one worker, which has to be of the same build as the driver."""
     refuse_other_build(build, place)
-    return Topology(*pickle.loads(zlib.decompress(packed)))
+    return Topology(*unpacked(data))

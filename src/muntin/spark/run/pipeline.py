@@ -31,7 +31,7 @@ from muntin.spark.run.quiet_moments import QuietMoments
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import weigh_rows
 from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace
-from muntin.spark.store import Location, spark_half, store_of
+from muntin.spark.store import Location, crash_points, spark_half, store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -376,6 +376,7 @@ def remove_folder(folder: Location) -> None:
 def remove_state(folder: Location) -> None:
     """Remove what a pipeline that has ended for good needs no more."""
     half = spark_half(folder)
+    crash_points.before("state removed")
     for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER):
         store_of(half).remove_all(half / name)
     for name in ("metadata", ".metadata.crc"):
@@ -383,3 +384,4 @@ def remove_state(folder: Location) -> None:
     for name in OWN_FOLDERS:
         store_of(folder).remove_all(folder / identity.FOLDER / name)
     CommitLog(folder).forget(1)
+    crash_points.after("state removed")

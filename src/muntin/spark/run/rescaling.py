@@ -49,7 +49,7 @@ from muntin.spark.run.status import JobStatus, status_file
 from muntin.spark.run.verify import last_number, verify_checkpoint
 from muntin.spark.session import default_shards, java_process, prepare_session, weigh_frames
 from muntin.spark.shard import OldJoin, seed_frames
-from muntin.spark.store import Location
+from muntin.spark.store import Location, crash_points
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -206,7 +206,8 @@ def _finish(checkpoint: Path) -> None:
         assert stored is not None
         identity.note_start(folder, replace(stored, settings=replace(stored.settings, shards=moves.shards)))
     _renumber_status(checkpoint, moves)
-    file.unlink()
+    with crash_points.durable("rescale over"):
+        file.unlink()
 
 
 def _being_made(checkpoint: Path) -> list[Path]:

@@ -178,8 +178,7 @@ class Run:
         kept = [pipeline for n, pipeline in enumerate(pipelines) if n in homes.values()]
         for pipeline in kept:
             refuse_redivision(pipeline.changes.plan, self._spec)
-        said = [line for pipeline in kept for line in self._claim.go_on(pipeline.folder)]
-        self.differences += dict.fromkeys(said)  # several may read one stream
+        self.differences += dict.fromkeys(line for p in kept for line in self._claim.go_on(p.folder))  # each once
         for pipeline in pipelines:
             pipeline.publisher.recover()
             if pipeline in kept:
@@ -234,8 +233,7 @@ class Run:
         with self._changing:
             if self._done.is_set() or self._stopping.is_set():
                 raise UsageError("the run is over", hint="change the job and start it again")
-            checkpoint = self.place.checkpoint
-            plan = plan_for(spec, checkpoint)
+            checkpoint, plan = self.place.checkpoint, plan_for(spec, self.place.checkpoint)
             check_sources(plan, self._frames)
             check_history(plan, self._frames)
             number = max(identity.pipeline_numbers(checkpoint)) + 1
@@ -253,7 +251,7 @@ class Run:
                     self._start(pipeline)
             except BaseException as error:
                 remove_folder(folder)
-                raise error if isinstance(error, MuntinError) else explain_failure(error) from error
+                raise explain_failure(error) from error
             self._pipelines.append(pipeline)
             return pipeline.changes
 
@@ -268,10 +266,16 @@ class Run:
         while not self._done.wait(LISTEN_S):
             try:
                 self._listen_once()
-            except Exception:
+            except BaseException as error:  # `SystemExit` of a callable, too, would end this thread alone
                 if java_failure(AFTER_ERROR_S) is None:
-                    raise
+                    self._fail(error)
                 return
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changing:
+            self._error = self._error or explain_failure(error)
+            for pipeline in self._active:
+                pipeline.stop()
 
     def _listen_once(self) -> None:
         """Look after each pipeline, end those that have no queries any more, and take up what is asked."""
@@ -298,9 +302,7 @@ class Run:
                 pipeline.discard()
                 pipeline.changes.refuse(pipeline.error)
             elif pipeline.error is not None:
-                self._error = self._error or pipeline.error
-                for other in self._active:
-                    other.stop()
+                self._fail(pipeline.error)
             elif pipeline.changes.has_ended:  # for good: its last query has gone
                 self._remove(pipeline)
                 pipeline.retire()
@@ -370,11 +372,10 @@ class Run:
 
     def _give_up(self, failure: MuntinError) -> None:
         """Java has ended: what waits for it in this process may wait for ever, so the run ends without it."""
-        if self._done.wait(GIVE_UP_S):
-            self._error = failure
-            return
+        over = self._done.wait(GIVE_UP_S)
         self._error = failure
-        self._finish()
+        if not over:
+            self._finish()
 
     def add(self, sql: str) -> Answer:
         """Add or replace a query: `CREATE [OR REPLACE] QUERY name AS ...`; returns when it is in force."""

@@ -16,6 +16,7 @@ import zlib
 from pathlib import Path
 
 from muntin.model import MuntinError
+from muntin.spark.store import private_folder
 
 OLDEST = (17, 0, 0)
 BAD_FROM, GOOD_AGAIN = (25, 0, 0), (25, 0, 3)
@@ -89,15 +90,9 @@ def cache_folder() -> Path:
     """A folder of this user alone that outlives the process."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     try:
-        folder = Path(base) / "muntin"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder
+        return private_folder(Path(base) / "muntin")
     except OSError:
-        folder = Path(tempfile.gettempdir()) / f"muntin-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            raise MuntinError(f"{folder} belongs to somebody else", hint="set XDG_CACHE_HOME") from None
-        return folder
+        return private_folder(Path(tempfile.gettempdir()) / f"muntin-{os.getuid()}")
 
 
 def wrap(java: Path, folder: Path, begin: str = _APART) -> Path:

@@ -33,6 +33,7 @@ import pyarrow as pa
 from muntin.core.operator_state import OperatorImage
 from muntin.core.storage import Arrays, Layout
 from muntin.model.records import from_json, to_json
+from muntin.spark.store import private_folder
 
 STAMP = "stamp.json"
 FORMAT = 9
@@ -102,11 +103,7 @@ def local_folder() -> Path:
 
 def hot_root(checkpoint_id: str, local: Path | None = None) -> Path:
     """The folder of a job's hot states on this machine, readable by its user alone."""
-    user = (local or local_folder()) / f"muntin-{os.getuid()}"
-    user.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if user.stat().st_uid != os.getuid() or user.is_symlink():
-        raise PermissionError(f"{user} belongs to somebody else")
-    return user / checkpoint_id
+    return private_folder((local or local_folder()) / f"muntin-{os.getuid()}") / checkpoint_id
 
 
 def forget_hot(checkpoint_id: str, local: Path | None = None) -> None:

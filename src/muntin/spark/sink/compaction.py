@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.model import MuntinError
+from muntin.spark.store import crash_points
 
 NAME = re.compile(r"((?:p\d{3}-)?b)(\d{10})-(\d{3}|\d{10})\.parquet")
 """A published file: prefix, micro-batch, and its part; or the first micro-batch and the last of a merged one."""
@@ -105,7 +106,8 @@ def _replace(output: Path, folder: Path, merges: list[_Merge]) -> None:
                 os.link(file, aside / file.name)
         for merge in merges:
             _merge(merge.files, aside / merge.name)
-        _exchange(folder, aside)
+        with crash_points.durable("compaction"):
+            _exchange(folder, aside)
         for left in [path for path in aside.iterdir() if path.is_dir()]:
             left.rename(folder / left.name)
     finally:

@@ -19,6 +19,7 @@ import contextlib
 import hmac
 import secrets
 import socket
+import struct
 import threading
 import time
 from collections import Counter, deque
@@ -34,7 +35,7 @@ from muntin.core.results import OUTPUT_TS
 from muntin.core.storage import read_table, unpack
 from muntin.model import MuntinError
 from muntin.plan import Plan
-from muntin.spark.exchange import Address, Frame, FrameError
+from muntin.spark.exchange import Address, Frame
 from muntin.spark.shard import ARRIVED, receive_frame, send_frame
 from muntin.spark.sink.held_results import Held, HeldResults, Source
 from muntin.spark.sink.hub_place import HubPlace
@@ -42,6 +43,8 @@ from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Callback
 
 BEFORE, AFTER = -(1 << 62), 1 << 62
+STRANGE = OSError, MuntinError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, struct.error
+"""What comes of messages that no shard sends."""
 
 
 class Refused(MuntinError):
@@ -280,7 +283,7 @@ class EagerHub(Hub):
                         return
                     if frame.header["type"] != "rows":
                         send_frame(connection, {})
-        except (OSError, FrameError, KeyError, TypeError, ValueError):
+        except STRANGE:
             return  # an attempt that has died, or somebody who is not a shard
 
     def _hello(self, header: Mapping[str, Any], connection: socket.socket) -> tuple[Source, int]:

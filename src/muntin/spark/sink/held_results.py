@@ -14,7 +14,7 @@ import pyarrow as pa
 from muntin.core.storage import pack, read_table, table_bytes, unpack
 from muntin.spark.checkpoint import FOLDER, DamageError
 from muntin.spark.exchange import FrameError, FrameKind, decode, encode
-from muntin.spark.store import Location, store_of
+from muntin.spark.store import Location, crash_points, store_of
 
 Source = tuple[int, int]
 """A join and a shard."""
@@ -35,7 +35,8 @@ class HeldResults:
         if rows:
             header = {"batch": batch, "tables": [[query, *source] for query, source, _ in named]}
             data = encode(FrameKind.DELIVERY, header, pack([table_bytes(table) for _, _, table in named]))
-            store_of(self._folder).put(self._file(batch), data)
+            with crash_points.durable("held results"):
+                store_of(self._folder).put(self._file(batch), data)
         for old in store_of(self._folder).files(self._folder):
             if int(old.stem) < batch - 1 or (not rows and int(old.stem) == batch):
                 store_of(old).remove(old)

@@ -16,6 +16,7 @@ from muntin.model import Settings
 from muntin.plan import Plan
 from muntin.spark.checkpoint import BatchOutcome, Publisher
 from muntin.spark.sink.parquet import ParquetFolders, beside_rows
+from muntin.spark.store import crash_points
 
 SUFFIX = ".jsonl"
 
@@ -48,8 +49,9 @@ class JsonLines(ParquetFolders):
         if name not in self._open:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
             self._open[name] = (self.folder / name / f"{self.publisher.prefix}{batch:010d}{SUFFIX}").open("wb")
-        self._open[name].write(json_lines(table))
-        self._open[name].flush()
+        with crash_points.durable("rows delivered"):
+            self._open[name].write(json_lines(table))
+            self._open[name].flush()
 
     def hand_over(self, done: BatchOutcome) -> None:
         done.written += [str(Path(file.name).relative_to(self.folder)) for file in self._open.values()]

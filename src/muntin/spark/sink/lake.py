@@ -31,6 +31,7 @@ from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher, TableFile
 from muntin.spark.sink.parquet import beside_rows, rows_of
 from muntin.spark.sink.sink import OutputRequest, Sink, Stager
 from muntin.spark.sink.table_files import StageTableFiles, remove, sweep
+from muntin.spark.store import crash_points
 
 WRITER = "muntin.writer"
 """The property of a table that says who writes it."""
@@ -239,7 +240,8 @@ class LakeSink(Sink):
                 if has is not None and has >= manifest.batch:
                     return
                 try:
-                    table.adopt(manifest.adopted[address], self._transactions, manifest.batch)
+                    with crash_points.durable("table commit"):
+                        table.adopt(manifest.adopted[address], self._transactions, manifest.batch)
                     return
                 except Exception as error:
                     if attempt + 1 == TRIES or not self.is_conflict(error):

@@ -6,8 +6,6 @@ has a file with the schema and no rows, so that any reader can open it from the 
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -32,7 +30,7 @@ from muntin.spark.checkpoint import (
 from muntin.spark.ingest import dead_letters
 from muntin.spark.sink.compaction import Compacted, compact_folder, sweep_aside
 from muntin.spark.sink.sink import OutputRequest, Sink, StageFiles, Stager
-from muntin.spark.store import Location, locate, store_of
+from muntin.spark.store import Location, crash_points, locate, store_of
 
 SCHEMA_FILE = "00-schema.parquet"
 COLUMNS = b"muntin.columns"
@@ -168,12 +166,8 @@ def show_schema(folder: Location, schema: pa.Schema) -> None:
     if schema_of(folder) != schema:
         types = columns_ever(folder) | {field.name: str(field.type) for field in schema}
         shown = schema.with_metadata({COLUMNS: to_line(FileKind.COLUMNS, folder.name, types)}).empty_table()
-        if not isinstance(folder, Path):
-            folder.store.put(folder / SCHEMA_FILE, parquet_bytes(shown))
-            return
-        aside = folder / f".{uuid.uuid4().hex}.tmp"
-        pq.write_table(shown, aside)
-        os.replace(aside, folder / SCHEMA_FILE)
+        with crash_points.durable(FileKind.COLUMNS):
+            store_of(folder).put(folder / SCHEMA_FILE, parquet_bytes(shown))
 
 
 def columns_ever(folder: Location) -> dict[str, str]:

@@ -28,7 +28,7 @@ from muntin.model import Destination, Query, Settings, UsageError
 from muntin.plan import Plan
 from muntin.spark.checkpoint import BatchOutcome, Manifest, Publisher, Staged
 from muntin.spark.sink.compaction import Compacted
-from muntin.spark.store import Location, ObjectPath
+from muntin.spark.store import Location, ObjectPath, crash_points
 
 Callback = Callable[[str, pa.Table, int], None]
 """`sink(query_name, table, batch_id)`; a batch comes again after a crash in the middle of it, with the same id.
@@ -177,7 +177,8 @@ class Sink:
         if self.publisher.is_committed(done.batch):
             self.discard(done)
         else:
-            self.hand_over(done)
+            with crash_points.durable("hand-over"):
+                self.hand_over(done)
         manifest = self.publisher.publish(done)
         self.complete(manifest)
         return manifest

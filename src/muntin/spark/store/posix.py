@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from muntin.spark.store import crash_points
 from muntin.spark.store.store import Store
 
 
@@ -84,6 +85,7 @@ POSIX = PosixStore()
 
 def _written_aside(file: Path, data: bytes) -> Path:
     """A synced file beside the one to be written; folders that are made for it are durable before it is."""
+    crash_points.before("file aside")
     try:
         handle, aside = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".tmp")
     except FileNotFoundError:
@@ -97,6 +99,7 @@ def _written_aside(file: Path, data: bytes) -> Path:
     except BaseException:
         Path(aside).unlink(missing_ok=True)
         raise
+    crash_points.after("file aside")
     return Path(aside)
 
 
