@@ -11,6 +11,7 @@ import numpy as np
 from muntin.model import AUTO, JobSpec, Query, Side
 from muntin.plan.choose import asked_of, make_plan
 from muntin.plan.joins import Plan, SharedJoin
+from muntin.plan.own_windows import waits_as_long
 from muntin.plan.regions import MOST_COMBINATIONS, Predicates
 from muntin.plan.strategies import STRATEGIES, group_queries
 from muntin.plan.traffic import Knowledge
@@ -111,6 +112,6 @@ def _stay(join: SharedJoin, before: Query, query: Query, side: Side) -> int:
     both let them wait until the same time of their own."""
     until, asked = before.until[side], query.until[side]
     size, ends = before.window.side(side), join.cuts[side]
-    if not size or (until is not None and (asked is None or asked.sql != until.sql)):
+    if not size or (until is not None and (asked is None or not waits_as_long(until, asked))):
         return 0
     return ends[bisect_left(ends, size)]

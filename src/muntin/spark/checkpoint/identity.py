@@ -22,7 +22,7 @@ from muntin.spark.checkpoint.durable import (
 )
 from muntin.spark.store import Location, private_folder, spark_half, store_of
 
-STATE_FORMAT = 10
+STATE_FORMAT = 11
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 FOLDER = "muntin"
 PIPELINES = "pipelines"
