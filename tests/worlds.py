@@ -35,6 +35,8 @@ RESIDUALS = {
     "A.v < B.v": lambda a, b: None if a["v"] is None or b["v"] is None else a["v"] < b["v"],
     "(A.g = 'x' OR B.v IS NULL)": lambda a, b: a["g"] == "x" or b["v"] is None,
     "A.v + B.v > 100": lambda a, b: False,
+    "ABS(A.v - B.v) < 2": lambda a, b: None if a["v"] is None or b["v"] is None else abs(a["v"] - b["v"]) < 2,
+    "B.v BETWEEN A.v AND A.v + 1": lambda a, b: None if a["v"] is None or b["v"] is None else 0 <= b["v"] - a["v"] <= 1,
 }
 UNTILS = {
     "{}.ts + INTERVAL 1 MICROSECOND * ({}.v - 1)": lambda r: None if r["v"] is None else r["ts"] + r["v"] - 1,

@@ -34,6 +34,7 @@ def given(monkeypatch, *contenders):
     monkeypatch.setattr(against, "spark_contenders", lambda: list(contenders))
 
 
+@pytest.mark.slow
 def test_the_table_has_figures_ratios_and_what_is_asked_for(monkeypatch, capsys, tmp_path):
     given(
         monkeypatch,

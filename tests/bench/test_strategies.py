@@ -7,6 +7,7 @@ import pytest
 from muntin.bench.core import Streams, even_keys, join_in_batches, join_in_duckdb, zipf_keys, zipf_window_us
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "window_us"), [(even_keys, 100_000_000), (zipf_keys, zipf_window_us())])
 def test_the_bench_and_duckdb_find_the_same_pairs(keys, window_us):
     streams = Streams(20_000, keys)

@@ -152,6 +152,7 @@ def test_a_contender_that_fails_is_a_fault_and_one_that_is_slow_is_not(folder):
     assert against.faults("x", outcome(folder, {}, "no memory left")) == ["x: no memory left"]
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_micro_batch_are_found_without_spark(tmp_path):
     write(SMALL, tmp_path, ("parquet",))
     delivered, counted = (parts(SMALL, tmp_path, output) for output in (True, False))

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from muntin.cli import jobfile, main, screen
+from muntin.cli.status import ahead_of_clock, headlines
 from muntin.model import JobSpec, Schema, Stream, UsageError
 from muntin.spark.checkpoint import Answer
 from muntin.spark.ingest.sources import misplaced_file
@@ -341,3 +342,23 @@ def test_progress_speaks_once_per_micro_batch(capsys):
 def test_values_in_a_table_are_never_markup(capsys):
     screen.console().print(screen.table(["x"], [["[bold]not markup[/bold]"]]))
     assert "[bold]not markup[/bold]" in capsys.readouterr().out
+
+
+def test_a_stream_that_is_ahead_of_the_clock_is_a_warning_once(capsys):
+    """One row of the year 2199 makes all others late: it is said when it comes, and for as long as it holds."""
+    (join,) = STATUS["joins"][:1]
+    later = {**join, "frontiers": ["2199-01-01T00:00:00+00:00", join["frontiers"][1]]}
+    with screen.ProgressLine(True, ()) as progress:
+        progress({**STATUS, "batches": 1})
+        assert capsys.readouterr().err == ""
+        progress({**STATUS, "joins": [later], "batches": 2})
+        progress({**STATUS, "joins": [later], "batches": 3})
+    err = capsys.readouterr().err
+    assert (
+        err.startswith(f"warning: {join['streams'][0]} has come to 2199-01-01T00:00:00+00:00") and err.count("\n") == 1
+    )
+    assert "SET max_ahead" in err
+    assert any("max_ahead" in line for line in headlines({**STATUS, "joins": [later]}, 0))
+    assert not any("max_ahead" in line for line in headlines(STATUS, 0))
+    for year, ahead in (("+12024-01-01T00:00:00+00:00", True), ("-0044-03-15T00:00:00+00:00", False)):
+        assert bool(ahead_of_clock({"joins": [{**join, "frontiers": [year, None]}]})) is ahead

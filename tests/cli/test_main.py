@@ -93,6 +93,7 @@ def test_where_nobody_reads_any_more_an_answer_ends_and_progress_goes_on_in_sile
     os.close(writes)
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_failure():
     script = "import sys; from muntin.cli.main import main; sys.exit(main(['run', '--help']))"
     done = subprocess.run(

@@ -134,6 +134,7 @@ def test_every_scheduler_gives_the_oracles_rows_in_order_whatever_the_runs(scena
             assert counters.state_rows == counters.held_rows == [0, 0], "an ended job keeps nothing"
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(scenarios())
 def test_a_query_alone_gets_the_same_rows_as_beside_others(scenario):
@@ -143,6 +144,7 @@ def test_a_query_alone_gets_the_same_rows_as_beside_others(scenario):
         assert sorted(alone[query["name"]], key=order_of) == sorted(together[query["name"]], key=order_of)
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(scenarios())
 def test_a_row_is_kept_exactly_as_long_as_some_query_can_want_it(scenario):
@@ -187,6 +189,7 @@ def _needed(scenario: dict, count: int) -> int:
     return total
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(scenarios())
 def test_a_restart_changes_neither_answers_nor_work_nor_state(scenario):
@@ -252,6 +255,7 @@ def test_keys_that_are_never_touched_again_leave_the_state():
     assert local.counters()[0].keys == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_work_does_not_depend_on_the_size_of_micro_batches(size):
     table, spec = _dense(100, 3), _windows(30, 9)
@@ -277,6 +281,7 @@ def test_the_index_is_in_proportion_to_the_live_rows_also_after_a_burst_of_keys(
     assert at_peak < 200 * rows_at_peak and state.nbytes < at_peak / 20
 
 
+@pytest.mark.slow
 def test_one_key_may_have_all_rows_and_grow_in_small_micro_batches():
     local, rows, start = LocalJob(_windows(10**9)), 0, 0
     for size in [2048, *[10] * 100]:

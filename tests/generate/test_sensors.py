@@ -82,6 +82,7 @@ def test_the_job_file_lies_beside_the_data_and_names_it(tmp_path):
     assert str(tmp_path / "it''s" / "temperature") in generated.job_sql
 
 
+@pytest.mark.slow
 def test_two_million_rows_are_written_in_the_files_asked_for(tmp_path):
     generated = generate("sensors", tmp_path / "d", rate=1000, duration_s=1000, files=20)
     assert sum(generated.rows.values()) > 1_990_000

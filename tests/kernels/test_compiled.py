@@ -51,6 +51,7 @@ def test_installations_do_not_share_a_root_in_the_home(sources):
     assert possible_roots(sources)[-1] != possible_roots(SOURCES)[-1]
 
 
+@pytest.mark.slow
 def test_a_kernel_has_the_present_code_of_a_function_of_another_file(tmp_path):
     kernels = tmp_path / "muntin" / "kernels"
     kernels.mkdir(parents=True)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from muntin.kernels.evaluate import evaluate, type_of
 
@@ -21,6 +22,7 @@ def test_a_part_that_occurs_twice_in_one_expression_fails_for_its_row_only():
     assert evaluate(TABLE, [('("l.b" * 4) + ("l.b" * 4)', "bigint")])[0].to_pylist() == [None, 8, None]
 
 
+@pytest.mark.slow
 def test_a_row_on_which_duckdb_breaks_down_is_null_and_the_others_are_not():
     times = pa.array([0, -(2**63), 5, None, -(2**63), 7], pa.timestamp("us"))
     table = pa.table({"when": times, "n": list(range(6))})

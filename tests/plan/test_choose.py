@@ -49,6 +49,7 @@ def test_cpu_opt_cuts_each_side_where_it_costs_least(job):
     assert [len(s.windows) for s in join.slices(0)] == [2, 1]
 
 
+@pytest.mark.slow
 def test_few_windows_stay_apart_and_very_many_are_merged(job):
     few, many = (make_plan(job(*queries)) for queries in (THREE, MANY))
     assert (few.strategy, few.chain) == ("state-slice", "mem-opt")

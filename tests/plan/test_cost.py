@@ -139,6 +139,7 @@ def test_with_one_input_rate_fixed_the_cost_is_linear_in_the_other():
     assert costs[1] - costs[0] == pytest.approx(costs[2] - costs[1])
 
 
+@pytest.mark.slow
 def test_skewed_keys_scan_more_than_equation_2_says_and_effective_buckets_put_it_right():
     """The paper divides by the number of buckets, which needs keys of equal frequency."""
     shares = 1 / np.arange(1, 101) ** 1.1

@@ -65,7 +65,9 @@ def test_the_json_says_what_the_text_says(path):
     running = {q["name"] for j in plan["joins"] for q in j["queries"]}
     assert running | {q["name"] for q in plan["never"]} == set(spec.queries)
     for join in plan["joins"]:
-        assert (join["algorithm"] == "nested loops") == (join["on"] == [])
+        assert (join["algorithm"] == "hash") == (join["on"] != [])
+        assert (join["algorithm"] == "ordered") == (join["in_order_of"] is not None)
+        assert (join["algorithm"] == "nested loops") == (join["every_pair_since"] is not None)
         for side in Side:
             state, windows = join["state"][side], {q["name"]: q["window"][side] for q in join["queries"]}
             assert {w["axis"] for w in windows.values()} == {state["axis"]} <= {"time", "rows"}
@@ -148,6 +150,7 @@ def test_what_there_is_a_thousand_of_is_counted_in_the_text_and_listed_in_the_js
     assert readers == set(spec.queries)
 
 
+@pytest.mark.slow
 def test_a_thousand_queries_with_one_window_are_one_slice_and_a_handful_of_lines():
     text = explain(crowd("the same window"))
     assert text.startswith("1,000 queries in 1 shared join, one Spark job\n")
@@ -156,6 +159,7 @@ def test_a_thousand_queries_with_one_window_are_one_slice_and_a_handful_of_lines
     assert len(text.splitlines()) < 50
 
 
+@pytest.mark.slow
 def test_many_slices_are_shown_from_both_ends():
     text = explain(crowd("windows"))
     assert "q0, q1, q2, q3, q4, q5 and 994 more" in text

@@ -84,6 +84,7 @@ QUERIES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(queries=QUERIES, fractions=st.lists(st.floats(0, 1), min_size=14, max_size=14))
 def test_state_slices_never_hold_more_rows_than_any_other_way(job, queries, fractions):

@@ -334,6 +334,7 @@ WORDS = (
 ).split(" ")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=20).map(" ".join), st.integers(0, 200))
 def test_any_soup_of_words_is_parsed_or_refused_with_a_hint(soup: str, cut: int) -> None:

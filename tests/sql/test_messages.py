@@ -35,6 +35,7 @@ def fault(spec: JobSpec, expression: str) -> SqlError | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPARK)
 def test_a_message_about_a_function_calls_it_what_the_user_did(spec: JobSpec, name: str) -> None:
     faults = [found for arguments in ARGUMENTS if (found := fault(spec, f"{name}({arguments})")) is not None]

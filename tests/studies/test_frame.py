@@ -68,6 +68,7 @@ def test_each_figure_and_table_leads_to_a_study():
     assert [s.name for s in chosen(["wang2006-table-3"])] == ["wang2006-figure-17", "wang2006-figure-18"]
 
 
+@pytest.mark.slow
 def test_the_command_lists_and_runs(capsys, tmp_path):
     assert main.main(["study", "list", "--json"]) == 0
     assert [s["name"] for s in json.loads(capsys.readouterr().out)] == [s.name for s in STUDIES]
@@ -115,6 +116,7 @@ def test_what_a_run_leaves_behind(tmp_path):
     assert json.loads((tmp_path / "paper-figure-2.json").read_text()) == told(found[1:])
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_was_interrupted(tmp_path):
     runs: list[str] = []
 
@@ -145,6 +147,7 @@ def test_the_page_opens_with_what_does_not_hold(tmp_path):
     assert all(len(line) <= 100 for line in lines if not line.startswith("|"))
 
 
+@pytest.mark.slow
 def test_a_study_is_the_same_for_the_same_seed(tmp_path):
     (study,) = chosen(["kostowski-figure-6"])
     one, again = (run_all([study], Effort((4,), True), None, lambda _: None)[0].outcome for _ in range(2))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from muntin.web import events
 from muntin.web.events import StatusEvents
 from muntin.web.live import LiveJob
@@ -48,6 +50,7 @@ async def until(condition) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_everybody_hears_of_each_micro_batch_and_a_slow_one_is_dropped(job):
     async def play() -> None:
         told = StatusEvents(LiveJob(job.checkpoint), look_s=0.02, patience_s=0.3)

@@ -20,8 +20,12 @@ from worlds import KEYS, RESIDUALS, summed
 Rows = list[tuple[Any, ...]]
 
 
-class Difference(AssertionError):
-    """A job and a judge disagree."""
+class JobFault(AssertionError):
+    """A job of a text failed, or it and a judge disagree."""
+
+    def __init__(self, number: int, message: str):
+        super().__init__(message)
+        self.number = number
 
 
 def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
@@ -50,7 +54,7 @@ def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
                 _check_over(life, outcome, q, told)
             _check_end(life, outcome)
         except AssertionError as error:
-            raise Difference(f"job {life.number} of text {text.seed}: {error}") from error
+            raise JobFault(life.number, f"job {life.number} of text {text.seed}: {error}") from error
     return wanted
 
 

@@ -72,6 +72,7 @@ def kept(tmp_path: Path, request: Any) -> Iterator[Kept]:
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rescales", [False, True])
 def test_a_checkpoint_from_a_back_up_is_recognised_and_the_output_taken_back_to_it(kept: Kept, rescales: bool):
     kept.go(2, queries=Q)

@@ -204,6 +204,7 @@ def test_storage_that_refuses_stops_the_job_with_a_message_and_nothing_is_lost(l
     assert lake.rows() == lake.files() and len(lake.rows()) == 16
 
 
+@pytest.mark.slow
 def test_a_job_merges_small_files_when_nothing_comes(lake: Lake, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(quiet_moments, "QUIET_S", 0.0)
     monkeypatch.setattr(quiet_moments, "KEPT_MANIFESTS", 3)

@@ -3,7 +3,8 @@
 Tiny random jobs run with the code that ships on a stand-in for Spark (`stand_in.py`), and what they leave
 behind is held against the oracle and against plain SQL in DuckDB (`compare.py`). MUNTIN_JOBS says how many there are,
 and MUNTIN_FIRST the number of the first text, so that another soak brings other ones.
-MUNTIN_SEED brings one text back, with all its jobs; a difference is reported with the line to do so.
+A job that fails is made smaller (`shrink.py`) and reported with the line that brings it back: MUNTIN_SEED is its text,
+MUNTIN_LIFE its number (all jobs of the text without it), MUNTIN_WITHOUT what is left out of it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from whole_way.asked import JOINS
 from whole_way.compare import Oracle, covered, raw_rows
 from whole_way.drive import Outcome, kept_apart, tuples
 from whole_way.judge import Judge
-from whole_way.net import LIVES, cast
-from whole_way.random_jobs import random_life, random_text
+from whole_way.net import LIVES, again, cast, replay
+from whole_way.random_jobs import Life, random_life, random_text
+from whole_way.shrink import SEPARATOR, pieces_of, shrunk, without
 from whole_way.stand_in import Session
 from whole_way.tasks import DEATHS
 
@@ -35,7 +37,8 @@ JOBS = int(os.environ.get("MUNTIN_JOBS", "240"))
 FIRST = int(os.environ.get("MUNTIN_FIRST", "0"))
 CHUNKS = 4
 """The jobs are spread over so many tests, so that several processes share them."""
-SEED = os.environ.get("MUNTIN_SEED")
+SEED, LIFE = os.environ.get("MUNTIN_SEED"), os.environ.get("MUNTIN_LIFE")
+WITHOUT = os.environ.get("MUNTIN_WITHOUT", "")
 KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", "push-down", "isolated", "mem-opt",
          "cpu-opt", "sync-filter", "filter-order", "adaptive", "order key", "order global", "output files",
          "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
@@ -51,6 +54,8 @@ KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", 
 def test_random_jobs_leave_behind_what_both_judges_say(chunk: int):
     texts = max(1, JOBS // LIVES // CHUNKS)
     seeds = range(FIRST + chunk * texts, FIRST + (chunk + 1) * texts)
+    if SEED is not None and LIFE is not None:
+        return replay(int(SEED), int(LIFE), WITHOUT.split(SEPARATOR)) if chunk == 0 else None
     if SEED is not None:
         seeds = range(int(SEED), int(SEED) + (chunk == 0))
     found = cast(seeds, Judge())
@@ -64,6 +69,27 @@ def test_a_few_hundred_random_texts_are_of_every_kind():
     texts = [random_text(seed) for seed in range(500)]
     met = covered([random_life(text, n) for text in texts for n in range(LIVES)])
     assert not [kind for kind in KINDS if not met[kind]]
+
+
+def test_a_job_that_fails_is_made_as_small_as_its_fault():
+    """Without running it: the fault is a query beside a row of A, in a life that a kill has interrupted."""
+    seeds = ((seed, n) for seed in range(100) for n in range(LIVES))
+    lives = (random_life(random_text(seed), n) for seed, n in seeds)
+    life = next(life for life in lives if len(life.steps) > 2 and life.steps[-1].kill and len(life.text.queries) > 2)
+    row = life.steps[0].files["A"][0][0]["id"]
+
+    def fails(smaller: Life) -> bool:
+        rows = [row["id"] for step in smaller.steps for file in step.files["A"] for row in file]
+        return row in rows and bool(smaller.steps[-1].kill) and "q1" in [q.name for q in smaller.text.queries]
+
+    pieces = shrunk(life, fails)
+    small = without(life, pieces)
+    assert fails(small) and [file for step in small.steps for file in step.files["A"] if file]
+    assert sum(len(file) for step in small.steps for files in step.files.values() for file in files) == 1
+    assert len(small.steps) == 2 and [q.name for q in small.text.queries] == ["q0", "q1"] and not small.fault_rate
+    assert without(life, again(1, 2, pieces).split("'")[1].split(SEPARATOR)) == small
+    for piece in pieces_of(small):
+        assert not fails(without(small, piece)) or without(small, piece) == small
 
 
 @pytest.mark.slow

@@ -163,6 +163,7 @@ def memory(result: dict[str, Any]) -> dict[str, Any]:
 
 def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict[str, Any]:
     """All figures of the join alone, and what state costs on Spark."""
+    from muntin.bench.ranges import measure_ranges
     from muntin.testing.stale_rows import invalidation
 
     rows, rounds = QUICK if quick else WHOLE
@@ -174,6 +175,8 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict
     tell("a hundred windows against one")
     figures["windows"] = many_windows(rows, rounds)
     figures["memory"] = memory(figures["even"]["muntin"])
+    tell("a join without an equality: rows in order, every pair, and DuckDB")
+    figures["ranges"] = measure_ranges(quick)
     tell("the invalidations")
     figures["invalidation"] = {name: invalidation(name, rounds) for name in INVALIDATIONS.names}
     if spark is not None:
@@ -186,6 +189,8 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any = None) -> dict
 
 def render(figures: dict[str, Any]) -> str:
     """The figures for people: each ratio with what it is made of."""
+    from muntin.bench.ranges import render_ranges
+
     rows, keys, batch = (figures[name] for name in ("rows_per_stream", "keys", "batch_rows"))
     lines = [f"2 x {rows:,} rows, {keys:,} keys, micro-batches of {batch:,}; seconds of one core"]
     for name, title in (("even", "even keys, 600 s"), ("skewed", "Zipf 1.1 keys")):
@@ -198,6 +203,7 @@ def render(figures: dict[str, Any]) -> str:
     seconds = f"{f['hundred']['seconds']:.2f} s, one window {f['one']['seconds']:.2f} s"
     lines.append(f"{'100 windows':<22} {seconds}: ratio {f['ratio']:.2f}")
     lines.append(f"{'index':<22} {figures['memory']['index_bytes_per_row']:.0f} bytes for each live row")
+    lines.append(render_ranges(figures["ranges"]))
     lines.append("invalidation           seconds   checks        rows kept (in window)")
     for name, f in figures["invalidation"].items():
         kept = f"{f['rows_kept']:,.0f} ({f['rows_in_window']:,.0f})"

@@ -201,6 +201,12 @@ def run_job(
             signals.caught = signals.caught or str(stop) or "SIGINT"
             run.stop()
         return dict(run.status())
+    except MuntinError:
+        raise
+    except Exception as error:  # what is raised where Java is gone says nothing of that
+        from muntin.spark.session import AFTER_ERROR_S, java_failure
+
+        raise java_failure(AFTER_ERROR_S) or error from error
     finally:
         stop_session(spark)
 

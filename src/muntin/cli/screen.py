@@ -76,6 +76,8 @@ class ProgressLine:
         """When the line before was made, and the rows by then."""
         self._batches = -1
         self._late = LateRows(streams)
+        self._ahead: set[str] = set()
+        """Streams of which it was said that they are ahead of the clock."""
 
     def __enter__(self) -> ProgressLine:
         if self.console.is_terminal and not self.quiet:
@@ -108,6 +110,15 @@ class ProgressLine:
         self.say(self.line(status))
         if (warning := self._late.warning(status)) is not None:
             self.note(warning, important=True)
+        self._warn_of_future(status)
+
+    def _warn_of_future(self, status: dict[str, Any]) -> None:
+        """Say once of each stream that it has met a row of a time that is far ahead of the clock."""
+        from muntin.cli.status import ahead_of_clock, too_early
+
+        for line in too_early(status, self._ahead):
+            self.note(line, important=True)
+        self._ahead |= ahead_of_clock(status).keys()
 
     def say(self, line: str) -> None:
         """What is going on; it goes with the next line where it can."""
@@ -151,7 +162,10 @@ class LateRows:
         said = f"warning: {late:,} of {read:,} rows came too late and are dead letters; "
         misplaced = next(filter(None, map(sources.misplaced_file, self._streams)), None)
         if misplaced is None:
-            return said + "if they are wanted, raise LATENESS in CREATE STREAM, and start with a new checkpoint"
+            return said + (
+                "if they are wanted, raise LATENESS in CREATE STREAM, and start with a new checkpoint. Where one row "
+                "was far ahead of all others, SET max_ahead = '1 hour' turns such rows away"
+            )
         return said + (
             f"files are read by modification time, not by name, and {misplaced}. Touch the files in order, or raise "
             "LATENESS in CREATE STREAM, and start with a new checkpoint"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from muntin.cli.checkpoint import a_checkpoint
@@ -20,6 +21,8 @@ SKEWED = 0.2
 JOINS, SLICES = 8, 20
 """Joins, and slices of a state, are shown up to this many, then counted."""
 RESPONSE = ("response", "median", "99%", "longest")
+FUTURE_S = 3600.0
+"""A stream that is further ahead of the clock has met a row that is not of today."""
 PREDICTED = "predicted: on average, if the streams go on as they have been so far"
 
 
@@ -80,12 +83,42 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     for name, source in status.get("sources", {}).items():
         if "seconds_ahead" in source:
             yield f"{name} is {source['seconds_ahead']:,.0f} s of event time ahead: it is read one file at a time"
+    yield from too_early(status)
     yield from dropped(status)
     pipelines = status.get("pipelines", ())
     for number, pipeline in enumerate(pipelines, 1) if len(pipelines) > 1 else ():
         streams = ", ".join(name for name in pipeline["sources"] if not name.startswith("_"))
         queries = beside(pipeline["queries"])
         yield f"streaming query {number} reads {streams}: micro-batch {pipeline['batch']}, {queries}"
+
+
+def too_early(status: dict[str, Any], known: Collection[str] = ()) -> Iterator[str]:
+    """Streams that a row with a time far in the future has made useless, or will."""
+    for name, frontier in ahead_of_clock(status).items():
+        if name not in known:
+            yield (
+                f"warning: {name} has come to {frontier}, which is ahead of the clock: from now on rows before that "
+                "are late. SET max_ahead = '1 hour' turns such rows away; begin with a new checkpoint"
+            )
+
+
+def ahead_of_clock(status: Mapping[str, Any], now: float | None = None) -> dict[str, str]:
+    """Streams that have come further than the clock by more than `FUTURE_S`, and how far. A frontier never goes back,
+    so whatever comes with the right time is late from then on."""
+    latest = datetime.fromtimestamp((time.time() if now is None else now) + FUTURE_S, UTC)
+    return {
+        name: frontier
+        for join in status["joins"]
+        for name, frontier in zip(join["streams"], join["frontiers"], strict=True)
+        if frontier is not None and _instant(frontier) > latest
+    }
+
+
+def _instant(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:  # years that Python's calendar does not have
+        return datetime.min.replace(tzinfo=UTC) if text.startswith("-") else datetime.max.replace(tzinfo=UTC)
 
 
 def without_prediction(join: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -64,6 +65,7 @@ def assert_invariants(parts: OperatorParts) -> Milestones:
     _raise([wrong for rows in sides for check in (_waiting_rows, _joined_rows) for wrong in check(parts, rows)])
     _raise([wrong for rows in sides for check in (_missing_rows, _chunks, _levels) for wrong in check(parts, rows)])
     _raise([*_expiry_lists(parts, sides), *_held_pairs(parts, sides), *_rows_to_tell(parts, sides)])
+    _raise([wrong for rows in sides for wrong in _ordered_rows(parts, rows)])
     return Milestones(parts.release, list(parts.joined), parts.progress.streams.frontiers)
 
 
@@ -311,3 +313,23 @@ def _rows_to_tell(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
         own = parts.matches.waiting_for_own_ends(rows.side)
         if not rows.look_up(numbers[asked])[1].all() or not rows.look_up(own)[1].all():
             yield f"{rows.side.name}: a row that may have to go out alone is not stored"
+
+
+def _ordered_rows(parts: OperatorParts, rows: SideRows) -> Found:
+    """Where rows are in order of a value, those of the index that have one are there once, in runs by their places."""
+    ordered, name = parts.state.ordered, rows.side.name
+    if ordered is None:
+        return
+    runs, values, entries = ordered.sides[rows.side]
+    spans = [slice(start, start + count) for start, count in runs[1 : 1 + runs[0, 0], :2].tolist()]
+    places, found = np.concatenate([entries[:0], *(entries[span] for span in spans)]).T
+    valued = ~np.isnan(ordered.of(rows.side, rows.number))
+    known = np.stack([rows.place, rows.number << CLASS_BITS | rows.cls])[:, valued]
+    listed = np.stack([places, found])[:, np.isin(found >> CLASS_BITS, rows.number)]
+    if len(np.unique(found)) != len(found) or sorted(listed.T.tolist()) != sorted(known.T.tolist()):
+        yield f"{name}: {len(found)} rows are in order, not those {known.shape[1]} of the index that have a value"
+    if any((np.diff(values[span]) < 0).any() for span in spans):
+        yield f"{name}: a run is out of order"
+    ends = [(entries[span, 0].min(), entries[span, 0].max()) for span in spans if span.stop > span.start]
+    if any(older[1] > newer[0] for older, newer in pairwise(ends)):
+        yield f"{name}: a run has rows that are older than those of the run before it"

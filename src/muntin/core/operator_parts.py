@@ -64,8 +64,8 @@ class OperatorParts:
         self.matches = Matches(join, memory, meta.matches, image.matches if image else None)
         words, arrived = self.matches.words, image.intake if image else None
         self.intake = Intake(join, self.selections, self.chunks, memory, meta.intake, arrived, words)
-        stays = self.requirements.stays(self.payload)
-        self.state = JoinState(join, self.selections, policy, memory, image.state if image else None, stays)
+        index, stays = image.state if image else None, self.requirements.stays(self.payload)
+        self.state = JoinState(join, self.selections, policy, memory, index, stays, self.payload)
         held_pairs = image.held_pairs if image else ()
         self.held_pairs = HoldBuffer(memory, self.requirements.judges, meta.early_release, held_pairs)
         self.aggregates = Aggregates(join, memory, image.aggregates if image else None, policy.every_rows)

@@ -26,6 +26,8 @@ class Policy:
     invalidation: Invalidation = BEST_INVALIDATION
     state_bytes: int | None = None
     """What the state of one shard may take in memory."""
+    batch_bytes: int | None = None
+    """What a micro-batch may bring to one shard; None for what the machine bears."""
     fan_out: int = FAN_OUT
     every_rows: int = EVERY_ROWS
     eager: bool = False
@@ -47,6 +49,7 @@ class Policy:
         return cls(
             invalidation=invalidation_of(settings.invalidation),
             state_bytes=settings.state_limit_bytes and settings.state_limit_bytes // operators,
+            batch_bytes=settings.batch_limit_bytes and settings.batch_limit_bytes // operators,
             fan_out=settings.fan_out_limit or FAN_OUT,
             every_rows=settings.fan_out_limit or EVERY_ROWS,
             eager=settings.eager,

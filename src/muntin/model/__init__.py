@@ -18,6 +18,7 @@ from muntin.model.job import (
     Query,
     Side,
     Stream,
+    ValueRange,
     Window,
 )
 from muntin.model.punctuation import Pattern, Punctuation
@@ -55,6 +56,7 @@ __all__ = [
     "Stream",
     "UsageError",
     "ValueFormat",
+    "ValueRange",
     "Window",
     "base_streams",
     "common_type",

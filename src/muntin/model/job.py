@@ -134,6 +134,30 @@ class KeyPair:
         return value.type == self.type and re.fullmatch(either, value.sql) is not None
 
 
+@dataclass(frozen=True)
+class ValueRange:
+    """What a condition over both streams says of two values, one of each: `right - left` lies in `[low, high]`.
+
+    The values are numbers, or times in microseconds. Where a condition is true, this holds up to rounding, so that rows
+    in order of their values need not all be looked at; None where there is no end. `rounding` is the part of a value
+    by which it may be off.
+    """
+
+    left: Expr
+    right: Expr
+    low: float | None
+    high: float | None
+    rounding: float
+
+    def side(self, side: Side) -> Expr:
+        return (self.left, self.right)[side]
+
+    @property
+    def axis(self) -> tuple[str, str]:
+        """What is put in order on each side."""
+        return self.left.sql, self.right.sql
+
+
 class Axis(StrEnum):
     """What the age of a row is measured in: microseconds of event time, or rows of its stream that came after it."""
 
@@ -284,6 +308,8 @@ class Query:
     """Where its rows go; None for the output of the job."""
     from_beginning: bool = False
     """Whether it has rows of all that its streams have brought, also where it comes while a job runs."""
+    ranges: tuple[ValueRange, ...] = ()
+    """Of a join without an equality: what `residual` says of two values, in the order of the text."""
     until: tuple[Expr | None, Expr | None] = (None, None)
     """For each side a time of each of its rows, until when the row waits; at most for the window. NULL: for that."""
     inputs: tuple[Query, ...] = ()

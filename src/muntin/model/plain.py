@@ -24,7 +24,7 @@ CLASSES = {
 
 def to_plain(value: Any) -> Any:
     """A value made of the model's classes, tuples, mappings by name and plain values, as JSON has it."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _AS_IT_IS:
         return value
     fields = _fields(kind)

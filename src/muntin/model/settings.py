@@ -24,6 +24,7 @@ class Settings:
     shards: int | str | None = None
     invalidation: str = AUTO
     state_limit_bytes: int | None = None
+    batch_limit_bytes: int | None = None
     fan_out_limit: int | None = None
     adapt: bool = True
     scheduler: str = AUTO

@@ -19,6 +19,7 @@ from muntin.sql.joins import Joined, read_join
 from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, span_of
 from muntin.sql.plain import plain_select
+from muntin.sql.ranges import ValueRanges
 from muntin.sql.sources import Names
 from muntin.sql.trees import TreePart, bind_tree, has_more_than_two
 from muntin.sql.windows import counts_rows, given_windows, own_times, whole_window
@@ -75,6 +76,7 @@ class _Binder:
         placed = place_conditions(self.text, joined, names, expressions, not counts_rows(given), keyword)
         where, residual = placed.selections(expressions), expressions.conjunction(placed.residual)
         after = expressions.conjunction(placed.after)
+        ranges = () if placed.keys else ValueRanges(self.text, names, expressions).read(placed.residual)
         self._check_as_of(joined, placed)
         window = whole_window(self.text, joined, given, placed.bounds, bool(placed.residual))
         until = own_times(self.text, joined, given, names, expressions)
@@ -90,7 +92,7 @@ class _Binder:
         left, right = (source.stream.name for source in joined.sides)
         return Query(
             name, left, right, tuple(placed.keys), window, outputs, where, residual, "", aggregation,
-            placed.kind, placed.subject, joined.preserved, after, until=until, guard=guard,
+            placed.kind, placed.subject, joined.preserved, after, until=until, ranges=ranges, guard=guard,
         )  # fmt: skip
 
     # form

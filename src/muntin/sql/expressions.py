@@ -46,6 +46,10 @@ class Expressions:
         """What an expression becomes, to compare it with others."""
         return self._translator.value(node).node.sql("duckdb", comments=False)
 
+    def type_of(self, node: exp.Expr) -> str:
+        """The type of what an expression becomes."""
+        return self._translator.value(node).type
+
     def predicate(self, node: exp.Expr) -> Expr:
         """A condition of WHERE or ON."""
         value = self._translator.boolean(self._translator.value(node), "a condition")

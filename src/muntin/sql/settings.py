@@ -161,6 +161,7 @@ SETTINGS = (
     Setting("longest_wait", "everyday", TimeSpan(), "for which work may be left to later rows", "longest_wait_us"),
     Setting("shards", "everyday", WholeNumberOrAuto(1024), "parts of state and work; by default one for each core"),
     Setting("state_limit", "everyday", Size(), "memory for the state; more stops the job", "state_limit_bytes"),
+    Setting("batch_limit", "everyday", Size(), "memory for the rows of one micro-batch", "batch_limit_bytes"),
     Setting("fan_out_limit", "everyday", WholeNumber(10**15), "pairs that one shard may find in one micro-batch"),
     Setting("held_limit", "everyday", Size(), "memory for what waits for a stream that is behind", "held_limit_bytes"),
     Setting("on_held_limit", "everyday", _names("fail", "release"), "then stop the job, or give up the order"),

@@ -126,8 +126,8 @@ def _adapt(local: LocalJob, join: int, monitor: Monitor, at_s: float) -> bool:
     if decision is None:
         return False
     for shard in local.shards[join]:
-        shard.operator.follow(decision.ordering.joins_ahead())
-    return decision.ordering.joins_ahead()
+        shard.operator.follow(decision.joins_ahead)
+    return decision.joins_ahead
 
 
 def together(effort: Effort) -> Findings:

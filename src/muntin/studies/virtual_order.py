@@ -143,10 +143,10 @@ def _adapt(operator: Operator, spec: JobSpec, monitor: Monitor, at_s: float, tra
     trace.decision = monitor.decide()
     if not ORDERINGS[spec.settings.ordering].adapts or trace.decision is None:
         return
-    wanted = trace.decision.ordering.joins_ahead()
+    wanted = trace.decision.joins_ahead
     if wanted != operator.filter_order:
         operator.follow(wanted)
-        trace.switches.append((at_s, trace.decision.ordering.name))
+        trace.switches.append((at_s, trace.decision.ordering))
 
 
 def stamped(times_us: Sequence[int], columns: dict[str, list[object]], time: str, schema: pa.Schema) -> pa.Table:

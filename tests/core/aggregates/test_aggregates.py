@@ -146,6 +146,7 @@ def test_every_aggregate_is_the_oracles_whatever_the_cuts_shards_and_restarts(sc
                 assert all(not layer.sums.ints.any() and not layer.sums.doubles.any() for layer in layers)
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(scenarios(), st.data())
 def test_aggregates_come_and_go_with_the_oracles_rows_for_the_time_they_are_there(scenario, data):
@@ -247,6 +248,7 @@ def test_many_groups_are_counted_and_given_back():
     assert counters.groups == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 40])
 def test_work_and_rows_do_not_depend_on_the_size_of_micro_batches(size):
     spec, table = _windows([30, 9], "COUNT(*) AS n, MAX(A.v) AS top, COUNT(DISTINCT B.v) AS d"), _dense(40, 3)

@@ -111,6 +111,7 @@ def test_a_key_that_comes_again_begins_a_new_group_whatever_the_cuts(scene, bind
             assert sum(row[first] for row in got[q["name"]]) == len(rows_), "each pair is in one group"
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(scenes(), st.data())
 def test_queries_that_come_and_go_leave_the_totals_of_the_others_alone(scene, data):
@@ -171,6 +172,7 @@ def auctions(*windows: int, marks: str = MARKS, more: str = "") -> JobSpec:
     return parse_job(more + AUCTIONS.format(marks=marks) + "".join(BIDS.format(n=n) for n in windows))
 
 
+@pytest.mark.slow
 def test_each_auction_is_final_the_moment_that_it_is_certain():
     local = LocalJob(auctions(100))
     bids = rows((11, 1), (12, 2), (14, 1), (20, 1, True), (30, 2), (50, 3), (60, 9))
@@ -211,6 +213,7 @@ def test_without_promises_all_is_told_at_the_end():
     assert "told once, when Auction or Bid says that the key is over" in explain(auctions(100))
 
 
+@pytest.mark.slow
 def test_pairs_are_added_up_once_for_all_windows_and_what_is_kept_follows_what_is_open():
     """2,000 auctions come and close with each micro-batch, of which 4,000 are open at a time."""
     local = LocalJob(auctions(500, 1000, 2000, marks=""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def add(labels: Labels, values: list[bytes], known: dict[bytes, int]) -> int:
     return moved is not None
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.lists(st.binary(max_size=2), min_size=1, max_size=9), min_size=1, max_size=6))
 def test_labels_are_in_order_and_lead_back_to_their_values(batches):

@@ -124,6 +124,7 @@ def ranks(found: list[tuple]) -> list[int]:
     return [row[-2] for row in found]
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(scenarios())
 def test_the_first_pairs_are_the_oracles_whatever_the_cuts_shards_and_restarts(scenario):
@@ -142,6 +143,7 @@ def test_the_first_pairs_are_the_oracles_whatever_the_cuts_shards_and_restarts(s
                 assert state.candidates == state.main.cells == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(scenarios(), st.data())
 def test_queries_for_the_first_pairs_come_and_go(scenario, data):

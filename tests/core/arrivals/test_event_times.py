@@ -97,6 +97,7 @@ def plain(table: pa.Table) -> list[tuple]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", ["COUNT(*) AS n", "A.id ORDER BY A.id LIMIT 2"])
 def test_instants_without_end_stop_the_job_with_the_query_and_what_to_do(select):
     what, _, order = select.partition(" ORDER")

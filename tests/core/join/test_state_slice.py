@@ -52,6 +52,7 @@ def test_the_state_of_each_strategy_is_that_of_equations_1_to_3(name, selectivit
     assert got["state-slice"].comparisons <= 1.1 * min(got["pull-up"].comparisons, got["push-down"].comparisons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("join_selectivity", [0.025, 0.4])
 def test_the_state_does_not_depend_on_the_join_selectivity_and_the_probing_follows_it(join_selectivity):
     """Comparisons are those of the nested loop (the probing terms of the equations) times the join selectivity."""

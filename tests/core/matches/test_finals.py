@@ -111,6 +111,7 @@ def drawn(draw: random.Random, many: int, strategies: tuple[str, ...]) -> tuple[
     return totals, story
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_totals_are_those_of_all_that_the_query_writes_whatever_the_cuts_shards_and_restarts(seed: int):
     totals, story = drawn(random.Random(seed), 3, ("state-slice", "pull-up", "push-down", "isolated"))

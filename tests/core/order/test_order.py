@@ -245,6 +245,7 @@ def test_more_than_may_be_held_stops_the_job_with_the_name_of_the_stream(orderin
     assert "nothing is lost" in error.value.render()
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(races())
 def test_results_that_leave_out_of_order_are_counted_and_none_is_lost_or_comes_twice(race):

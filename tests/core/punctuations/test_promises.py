@@ -230,6 +230,7 @@ def test_irrelevant_promises_cost_a_look_each_and_nothing_else():
     assert two.punctuations == [34, 34] and two.purged == two.dropped == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_million_promises_about_keys_never_seen_leave_no_trace_once_they_have_lapsed():
     local = LocalJob(job(window=20_000, a=MARKS))
     counts, sizes = [], []

@@ -237,6 +237,7 @@ def test_promises_never_change_an_answer_and_broken_ones_are_reported(world):
             assert counters.state_rows == counters.held_rows == [0, 0] and not shard.log, "an ended job keeps nothing"
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds(time=True))
 def test_outputs_are_punctuated_exactly_when_the_theorems_say_whatever_the_cuts(world):

@@ -75,6 +75,7 @@ def bursts(draw: st.DrawFn) -> tuple:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(bursts())
 def test_rows_that_come_while_others_are_at_work_change_neither_answers_nor_order(burst):

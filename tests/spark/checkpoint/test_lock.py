@@ -14,6 +14,7 @@ from muntin.model import MuntinError
 from muntin.spark.checkpoint import Lock, processes
 
 
+@pytest.mark.slow
 def test_a_lock_goes_with_its_process(tmp_path: Path):
     code = (
         "from muntin.spark.checkpoint import Lock; from pathlib import Path; import os; "

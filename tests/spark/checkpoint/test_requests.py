@@ -94,6 +94,7 @@ def test_clients_at_once_lose_nothing_and_keep_their_own_order(box):
         assert [int(n) for c, n in found if int(c) == client] == list(range(each))
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_mailbox(box):
     script = (
         "import sys; from pathlib import Path; from muntin.spark.checkpoint.requests import submit\n"

@@ -39,6 +39,7 @@ def run_unpacked(archive: Path, folder: Path, *flags: str) -> list[str]:
     return done.stdout.strip().split("|")
 
 
+@pytest.mark.slow
 def test_what_is_unpacked_elsewhere_is_the_same_build_and_compiles_nothing(tmp_path: Path):
     one = np.zeros(1, np.int64)
     link(one, one.copy(), one.copy(), one.copy())  # so that this machine has compiled it

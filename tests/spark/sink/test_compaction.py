@@ -114,6 +114,7 @@ def test_a_compaction_that_dies_leaves_an_output_that_is_whole(tmp_path: Path, m
     assert not list((tmp_path / "out" / "_staging").glob("*"))
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     sizes=st.lists(st.lists(st.sampled_from([1, 5, 400]), min_size=1, max_size=3), max_size=6), kept=st.integers(0, 3)

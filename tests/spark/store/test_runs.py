@@ -95,6 +95,7 @@ def on_disk(tmp_path: Path) -> list[Any]:
         return muntin.read(folder / "out", "q").to_table().to_pylist()
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_a_folder_and_a_later_start_needs_its_uri_only(place: Place, on_disk: list[Any], capsys: Any):
     place.run("available-now")
     before = place.rows()
@@ -117,6 +118,7 @@ def test_rows_are_those_of_a_folder_and_a_later_start_needs_its_uri_only(place: 
     assert refused.value.hint == "queries there: p, q"
 
 
+@pytest.mark.slow
 def test_a_micro_batch_takes_few_calls(place: Place, monkeypatch: pytest.MonkeyPatch):
     """Calls of the driver between two commits; tasks put one file for each query and part beside that."""
     seen: list[Counter[str]] = []
@@ -147,6 +149,7 @@ def test_a_micro_batch_takes_few_calls(place: Place, monkeypatch: pytest.MonkeyP
     print(f"calls between commits: {calls}, {files} files; {1000 * took / count:.1f} ms each")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before the manifest", "before the log", "after the log"])
 def test_a_driver_that_dies_leaves_each_row_once(
     place: Place, on_disk: list[Any], monkeypatch: pytest.MonkeyPatch, point: str
@@ -175,6 +178,7 @@ def test_a_driver_that_dies_leaves_each_row_once(
     assert place.rows() == on_disk
 
 
+@pytest.mark.slow
 def test_a_driver_that_was_taken_over_from_ends_and_has_written_nothing(
     place: Place, on_disk: list[Any], monkeypatch: pytest.MonkeyPatch
 ):
@@ -204,6 +208,7 @@ def test_a_driver_that_was_taken_over_from_ends_and_has_written_nothing(
     assert place.rows() == on_disk
 
 
+@pytest.mark.slow
 def test_a_job_on_bad_storage_gives_the_same_rows(
     place: Place, on_disk: list[Any], s3_port: int, monkeypatch: pytest.MonkeyPatch
 ):
@@ -230,6 +235,7 @@ def test_changes_of_queries_reach_a_job_in_a_bucket(place: Place):
     assert answer is not None and answer.state == "in force" and place.rows("p")
 
 
+@pytest.mark.slow
 def test_an_output_that_is_newer_than_its_checkpoint_is_refused_or_truncated(place: Place):
     place.run("available-now")
     store, checkpoint = place.store, locate(place.checkpoint)

@@ -22,6 +22,7 @@ print(daemon.threads(), "numba" in sys.modules, gc.get_freeze_count() > 50_000, 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is imported before the fork")
 def test_it_imports_what_workers_need_and_stays_a_single_thread():
     archives = os.pathsep.join(str(path) for path in sorted(LIB.glob("*.zip")))

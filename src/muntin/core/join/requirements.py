@@ -70,6 +70,8 @@ class QueryRequirements:
             table[open_column(n)] = pa.array(is_open)
         verdicts = self.verdicts.numbers(pa.table(table))
         kept = wanted_by(self._join, self.wants(), classes, pairs.tag, verdicts).any(axis=1)
+        if kept.all():
+            return Pairs(pairs.rows, pairs.ts, pairs.tag, verdicts)
         return Pairs(pairs.rows[:, kept], pairs.ts[kept], pairs.tag[kept], verdicts[kept])
 
     def stays(self, payload: Sequence[StoredRows]) -> Stays | None:

@@ -10,34 +10,15 @@ import numpy as np
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import Counters
 from muntin.core.join.expiry_lists import ExpiryImage, ExpiryLists, Retentions
+from muntin.core.join.indexed_rows import IndexedRows
+from muntin.core.join.ordered_rows import NOTHING, OrderedImage, OrderedRows
 from muntin.core.join.own_ends import OwnEnds, Stays
 from muntin.core.join.scratch import fresh_scratch, scratch
 from muntin.core.policy import LimitError, Policy
 from muntin.core.selections import Selections, slicing
-from muntin.core.storage import Heap, Memory, QueueImage
+from muntin.core.storage import Heap, Memory, QueueImage, StoredRows
 from muntin.kernels.arrays import Int32s, Int64s
-from muntin.kernels.index import (
-    CLASS_BITS,
-    CLASS_MASK,
-    FILL,
-    H1,
-    H2,
-    HEAD,
-    KEYS,
-    LIVE,
-    MATCHES,
-    OFF,
-    SIZE_BITS,
-    TOP,
-    Index,
-    clean,
-    clear_index,
-    cut_after,
-    entries,
-    index_layout,
-    packed_entries,
-    repack,
-)
+from muntin.kernels.index import CLASS_MASK, Index, clean, clear_index, index_layout, packed_entries, repack
 from muntin.kernels.join import (
     COMPARISONS,
     COUNTS,
@@ -59,7 +40,8 @@ from muntin.kernels.join import (
     probe_insert,
     together,
 )
-from muntin.kernels.promises import count_rows, purge_keys, rows_by_age
+from muntin.kernels.ordered import probe_ordered
+from muntin.kernels.promises import rows_by_age
 from muntin.model import Side
 from muntin.plan import SharedJoin
 
@@ -81,10 +63,12 @@ class StateImage:
     entries: int
     expiry: ExpiryImage
     own_ends: list[list[QueueImage]]
+    ordered: OrderedImage | None
 
 
-class JoinState:
-    """Insert, probe and forget; knows nothing of streams, frontiers or payload."""
+class JoinState(IndexedRows):
+    """Insert, probe and forget; knows nothing of streams or frontiers, and of the rows themselves only the values by
+    which they are in order, where a join without an equality has such an order."""
 
     def __init__(
         self,
@@ -94,6 +78,7 @@ class JoinState:
         memory: Memory,
         image: StateImage | None = None,
         stays: Stays | None = None,
+        payload: Sequence[StoredRows] = (),
     ):
         """`stays`: for how long rows stay, where that does not follow from their classes."""
         self.join = join
@@ -112,10 +97,13 @@ class JoinState:
             self.index = self._allocate(16, 64)
         self.expiry = ExpiryLists(join, memory, image.expiry if image else None)
         self._own_ends = OwnEnds(memory, image.own_ends if image else ((), ()))
+        self._payload = payload
+        self.ordered = OrderedRows.open(join, payload, memory, image.ordered if image else None)
 
     @property
     def image(self) -> StateImage:
-        return StateImage(self._name, *self._room, self.expiry.image, self._own_ends.image)
+        ordered = None if self.ordered is None else self.ordered.image
+        return StateImage(self._name, *self._room, self.expiry.image, self._own_ends.image, ordered)
 
     def _allocate(self, slots: int, entries: int) -> Index:
         self._name = self._memory.name("index")
@@ -130,13 +118,18 @@ class JoinState:
         They may lie in memory that the next call, on any state of this process, uses again.
         """
         parts: list[Pairs] = []
-        for pairs in self._work(rows, counters, JUDGED if judge else None, scan):
+        work = self._work if self.ordered is None else self._work_in_order
+        for pairs in work(rows, counters, JUDGED if judge else None, scan):
             parts.append(judge(pairs) if judge else pairs)
         return together(*parts)
 
     def load(self, rows: Rows) -> None:
         """Store rows that have been joined before."""
-        for _ in self._work(rows, Counters(), None, WHOLE, probing=False):
+        self._store(rows, Counters(), WHOLE)
+        self._put_in_order()
+
+    def _store(self, rows: Rows, counters: Counters, scan: Scan) -> None:
+        for _ in self._work(rows, counters, None, scan, probing=False):
             pass
 
     def _work(
@@ -171,16 +164,19 @@ class JoinState:
                     self._sweep(rows, last, retentions, scan, counters)
                     continue
             found, cursor[1] = int(cursor[1]), 0
+            pairs = self._found(out, found, everything)
             everything += found
-            if everything > self.fan_out:
-                raise LimitError(f"more than {self.fan_out:,} pairs in one micro-batch of one shard")
             if found or need == DONE:
-                yield Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found], out.verdict)
+                yield pairs
             if need == DONE:
                 break
             # nothing found: one row alone has more partners than there is room for
             out = fresh_scratch(len(out.ts) if found and block else 2 * len(out.ts))
-        self._expected = everything + everything // 4
+        if probing:
+            self._expected = everything + everything // 4
+        self._count(counts, counters)
+
+    def _count(self, counts: Int64s, counters: Counters) -> None:
         for side in Side:
             counters.expired[side] += int(counts[REMOVED + side])
         counters.probes += int(counts[PROBES])
@@ -188,6 +184,57 @@ class JoinState:
         counters.stale_checks += int(counts[STALE_CHECKS])
         counters.crossed += int(counts[CROSSED])
         counters.routed += int(counts[ROUTED])
+
+    def _work_in_order(self, rows: Rows, counters: Counters, block: int | None, scan: Scan) -> Iterator[Pairs]:
+        """The same where rows are in order of a value: each part of them joins the others, and then looks for partners
+        there."""
+        ordered, values = self._ordered, self._ordered.of_rows(rows)
+        cuts, _, retentions = self._read()
+        ordered.keep, offsets = retentions.by_class, ordered.offsets(self.join.selects, self.selections)
+        out, counts, found, everything = scratch(block or max(1024, self._expected)), np.zeros(COUNTS, np.int64), 0, 0
+        start, total = 0, len(rows.ts)
+        while start < total:
+            stop = start + ordered.part(self.rows(Side.LEFT) + self.rows(Side.RIGHT))
+            part, own = Rows._make(column[start:stop] for column in rows), values[start:stop]
+            kept = np.flatnonzero(part.kept) if scan.stored else NOTHING
+            left, right = (ordered.add(side, part, kept[part.side[kept] == side], own) for side in Side)
+            wanted, cursor = ordered.wanted(part, own, offsets, (left, right)), np.array([0, found])
+            while probe_ordered(*ordered.sides, part, wanted, cuts, scan, cursor, out, counts) != DONE:
+                found, cursor[1] = int(cursor[1]), 0
+                yield self._found(out, found, everything)
+                everything += found
+                out = fresh_scratch(len(out.ts) if found and block else 2 * len(out.ts))
+            found = int(cursor[1])
+            self._store(Rows._make(column[kept] for column in part), counters, scan)
+            ordered.merge()
+            start = stop
+            if start < total:
+                self._sweep(part, len(part.ts) - 1, retentions, scan, counters)
+        yield self._found(out, found, everything)
+        self._expected = (everything + found) * 5 // 4
+        self._count(counts, counters)
+
+    @property
+    def _ordered(self) -> OrderedRows:
+        assert self.ordered is not None
+        return self.ordered
+
+    def _put_in_order(self) -> None:
+        """Put the rows of the index in order of their values, where the join has such an order."""
+        if self.ordered is not None:
+            self.ordered.discard()
+        self.ordered = OrderedRows.open(self.join, self._payload, self._memory, None)
+        if self.ordered is None:
+            return
+        self.ordered.keep = Retentions(self.selections).by_class
+        for side in Side:
+            self.ordered.fill(side, *self.index.slab[self.entries(side)[0]].T)
+
+    def _found(self, out: Pairs, found: int, before: int) -> Pairs:
+        """The pairs that were found, unless with those before they are too many."""
+        if before + found > self.fan_out:
+            raise LimitError(f"more than {self.fan_out:,} pairs in one micro-batch of one shard")
+        return Pairs(out.rows[:, :found], out.ts[:found], out.tag[:found], out.verdict)
 
     def _read(self) -> tuple[Slicing, Int64s, Retentions]:
         """Cuts, lists and retentions as the kernels read them, made anew when queries or classes have changed."""
@@ -204,44 +251,12 @@ class JoinState:
             reached = rows.at[last] if rows.side[last] == side else rows.now[last]
             self._expire(side, min(int(reached), int(scan.stale[side])), retentions, counters)
 
-    def entries(self, side: Side) -> tuple[Int64s, Int32s]:
-        """Where in the slab the rows of a side lie, and their slots."""
-        rows = self.rows(side)
-        at, homes = np.zeros(rows, np.int64), np.zeros(rows, np.int32)
-        entries(self.index, int(side), at, homes)
-        return at, homes
-
-    def stored(self) -> Rows:
-        """The rows of both sides as they came; where rows are counted, their places stand for their times."""
-        sides = []
-        for side in Side:
-            at, homes = self.entries(side)
-            ts, rows_and_classes = self.index.slab[at].T
-            h1, h2 = self.index.slots[homes, H1], self.index.slots[homes, H2]
-            cls, row = (rows_and_classes & CLASS_MASK).astype(np.int32), rows_and_classes >> CLASS_BITS
-            kept = np.ones(len(ts), bool)
-            sides.append((np.full(len(ts), side, np.uint8), ts, ts, ts, h1, h2, cls, row, kept))
-        joined = [np.concatenate(both) for both in zip(*sides, strict=True)]
-        order = np.argsort(joined[1], kind="stable")
-        return Rows._make(column[order] for column in joined)
-
     def pairs_again(self, policy: Policy, judge: Judge | None = None) -> Iterator[Pairs]:
         """The pairs of the rows kept, found once more, a part at a time; for time axes."""
         policy = replace(policy, fan_out=FOREVER)
-        again, rows = JoinState(self.join, self.selections, policy, Heap()), self.stored()
+        again, rows = JoinState(self.join, self.selections, policy, Heap(), payload=self._payload), self.stored()
         for start in range(0, len(rows.ts), AGAIN):
             yield again.insert(Rows._make(column[start : start + AGAIN] for column in rows), Counters(), judge)
-
-    def reclass(self, side: Side, by_number: Callable[[Int64s], Int32s]) -> None:
-        """Give the rows of a side the classes that they have by number."""
-        at, _ = self.entries(side)
-        numbers = self.index.slab[at, 1] >> CLASS_BITS
-        self.index.slab[at, 1] = numbers << CLASS_BITS | by_number(numbers)
-
-    def cut(self, after: int) -> None:
-        """Take out the rows of both sides that lie after a place; `change` must make the expiry lists anew."""
-        for side in Side:
-            cut_after(self.index, int(side), after)
 
     def change(
         self,
@@ -269,6 +284,7 @@ class JoinState:
         old.discard()
         self._stays = stays
         self.list_own_ends()
+        self._put_in_order()
         for side in Side:
             self.forget(side, now[side], counters)
 
@@ -338,38 +354,15 @@ class JoinState:
             retentions.shortest[side],
             retentions.mixed[side],
         )
-
-    def purge(self, side: Side, h1: Int64s, h2: Int64s, until: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """Take out the rows of a side that have one of these keys, up to a place for each: their numbers, classes,
-        places, and which of the keys they have. Their entries in the expiry lists stay (`relist`)."""
-        rows = count_rows(self.index, int(side), h1, h2)
-        gone, places, by = (np.zeros(rows, np.int64) for _ in range(3))
-        count = purge_keys(self.index, int(side), h1, h2, until, gone, places, by) if rows else 0
-        return gone[:count] >> CLASS_BITS, gone[:count] & CLASS_MASK, places[:count], by[:count]
-
-    def top(self, side: Side) -> tuple[int, int]:
-        """How many rows the fullest key of a side has, and the number of one of them (-1: none)."""
-        slot = int(self.index.control[TOP + side])
-        rows = int(self.index.slots[slot, FILL + side]) >> SIZE_BITS
-        at = self.index.slots[slot, OFF + side] + self.index.slots[slot, HEAD + side]
-        return rows, int(self.index.slab[at, 1]) >> CLASS_BITS if rows else -1
-
-    @property
-    def keys(self) -> int:
-        return int(self.index.control[KEYS])
-
-    def rows(self, side: Side) -> int:
-        return int(self.index.control[LIVE + side])
+        if self.ordered is not None:
+            self.ordered.keep = retentions.by_class
+            self.ordered.forget(side, now, self.rows(side))
 
     @property
     def nbytes(self) -> int:
         """Bytes of index and time lists as allocated."""
-        return sum(a.nbytes for a in self.index) + self.expiry.nbytes + self._own_ends.nbytes
-
-    @property
-    def matches(self) -> int:
-        """How many pairs of rows of the two sides have the same key."""
-        return int(self.index.control[MATCHES])
+        ordered = self.ordered.nbytes if self.ordered is not None else 0
+        return sum(a.nbytes for a in self.index) + self.expiry.nbytes + self._own_ends.nbytes + ordered
 
     def settle(self) -> None:
         """Give memory back after the state has become much smaller; call between two steps."""
@@ -377,6 +370,8 @@ class JoinState:
         if len(self.index.slab) > 8 * rows + 4096 or len(self.index.slots) > 8 * keys + 1024:
             self._repack(2 * keys + 16, 2 * packed_entries(self.index)[0] + 64)
         self.expiry.settle()
+        if self.ordered is not None:
+            self.ordered.settle()
 
     def _make_room(self, more: int) -> Int32s:
         """Room for `more` rows and keys, and half of what there is, so that this is rare; where slots moved to.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 
-from muntin.model import AUTO, Aggregation, Axis, JoinKind, Pattern, Query, Settings, Side, Stream
+from muntin.model import AUTO, Aggregation, Axis, JoinKind, Pattern, Query, Settings, Side, Stream, is_numeric
 from muntin.plan.choose import Choice
 from muntin.plan.cost import Constants
 from muntin.plan.explain.description import (
@@ -15,6 +15,7 @@ from muntin.plan.explain.description import (
     JoinDescription,
     KeyEquality,
     OrderingForecast,
+    OrderUse,
     PromiseUse,
     QueryUse,
     RateUse,
@@ -28,6 +29,7 @@ from muntin.plan.explain.description import (
 )
 from muntin.plan.families import combined, distinct_values_sent
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
+from muntin.plan.ordered import ordered_values, why_every_pair
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
 from muntin.plan.promise_lags import AssumedLags, Lags
@@ -61,8 +63,10 @@ def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelin
                 join=join.index + 1,
                 left=left,
                 right=right,
-                algorithm="hash" if join.keys else "nested loops",
+                algorithm="hash" if join.keys else "nested loops" if why_every_pair(join) else "ordered",
                 on=[KeyEquality(k.left.text, k.right.text, k.type) for k in join.keys],
+                in_order_of=_values(join),
+                every_pair_since=why_every_pair(join),
                 parts=[_part(part) for part in join.partitions],
                 selections_checked_on="rows" if join.selects else "pairs",
                 queries=[_query(join, query, fractions[query.name], mode) for query in join.queries],
@@ -76,6 +80,14 @@ def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelin
             )
         )
     return described
+
+
+def _values(join: SharedJoin) -> OrderUse | None:
+    values = ordered_values(join)
+    if values is None:
+        return None
+    low, high = (None if end is None else float(f"{end:.12g}") for end in (values.low, values.high))
+    return OrderUse(*values.texts, low, high, not is_numeric(values.ranges[0].left.type))
 
 
 def work(load: SliceLoad | JoinLoad | Prediction) -> Work:

@@ -246,12 +246,30 @@ class PromiseUse:
 
 
 @dataclass(frozen=True)
+class OrderUse:
+    """By which value of each stream rows are in order, and how far apart, right less left, two of them may be.
+
+    None where there is no end; in microseconds where `time` says that they are times.
+    """
+
+    left: str
+    right: str
+    low: float | None
+    high: float | None
+    time: bool
+
+
+@dataclass(frozen=True)
 class JoinDescription:
     join: int
     left: str
     right: str
     algorithm: str
     on: list[KeyEquality]
+    in_order_of: OrderUse | None
+    """Where there is no equality: what spares it to look at every pair."""
+    every_pair_since: str | None
+    """Or why nothing does."""
     parts: list[StreamPart | None]
     selections_checked_on: str
     queries: list[QueryUse]

@@ -47,6 +47,7 @@ def join_lines(join: JoinDescription, names_only: bool, without_rows: set[str]) 
         lines += query_lines(join.queries, without_rows)
     if not join.on:
         lines.append("  every row goes to every shard to look for partners, and is kept in one of them")
+        lines.append(f"  {_looked_at(join)}")
     for state, part in zip(join.state, join.parts, strict=True):
         lines += _state_lines(state, part)
     lines += [*map(_promise, join.promises), f"  {_order(join.order)}"]
@@ -58,7 +59,21 @@ def _on(join: JoinDescription) -> str:
         return " AND ".join(f"{key.left} = {key.right}" for key in join.on)
     conditions = list(dict.fromkeys(str(query.condition) for query in join.queries))
     where = conditions[0] if len(conditions) == 1 else "the condition of some query holds"
-    return f"any pair (nested loops) where {where}"
+    return (
+        f"{'any pair (nested loops)' if join.in_order_of is None else 'pairs in a range (ordered index)'} where {where}"
+    )
+
+
+def _looked_at(join: JoinDescription) -> str:
+    """Which of the rows that it meets a row looks at, and why."""
+    values = join.in_order_of
+    if values is None:
+        return f"each looks at every partner in its window: {join.every_pair_since}"
+    low, high = (end if end is None else format_us(round(end)) if values.time else f"{end:g}" for end in
+                 (values.low, values.high))  # fmt: skip
+    apart = f"from {low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
+    order = f"rows are in order of {values.left} and {values.right}"
+    return f"{order}: each looks at partners for which {values.right} - {values.left} is {apart}"
 
 
 def _scheduling_lines(found: SchedulingForecast) -> list[str]:

@@ -4,7 +4,7 @@ An ordering says how far ahead rows may be joined, and how long a row then takes
 Adaptive changes between the other two while a job runs. Some joins have no choice: `reason_to_wait` says why.
 """
 
-from muntin.plan.orderings.adaptive import ADAPTIVE, Decision, DecisionFigures, Monitor, Switching
+from muntin.plan.orderings.adaptive import ADAPTIVE, Decision, Monitor, Switching
 from muntin.plan.orderings.filter_order import FILTER_ORDER
 from muntin.plan.orderings.ordering import Ordering, must_wait, reason_to_wait
 from muntin.plan.orderings.pace import MOST_GAIN, Pace, gain, pace_of
@@ -18,7 +18,6 @@ __all__ = [
     "ORDERINGS",
     "SYNC_FILTER",
     "Decision",
-    "DecisionFigures",
     "Monitor",
     "Ordering",
     "Pace",

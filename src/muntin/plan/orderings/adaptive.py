@@ -40,8 +40,8 @@ ADAPTIVE = Adaptive()
 
 
 @dataclass(frozen=True)
-class DecisionFigures:
-    """A decision as status shows it."""
+class Decision:
+    """What Adaptive decides, and from what: the rates of (left, right) in rows per second, seconds per joined row."""
 
     ordering: str
     rates: tuple[float, float]
@@ -50,33 +50,9 @@ class DecisionFigures:
     alpha: float
     gain: float
 
-
-@dataclass(frozen=True)
-class Decision:
-    """What Adaptive decides, and from what: the rates of (left, right) in rows per second, seconds per joined row."""
-
-    ordering: Ordering
-    rates: tuple[float, float]
-    seconds_per_row: float
-    load: float
-    alpha: float
-
     @property
-    def gain(self) -> float:
-        return gain(self.load)
-
-    @property
-    def figures(self) -> DecisionFigures:
-        """For status."""
-        left, right = (round(rate, 3) for rate in self.rates)
-        return DecisionFigures(
-            ordering=self.ordering.name,
-            rates=(left, right),
-            seconds_per_row=round(self.seconds_per_row, 9),
-            load=round(self.load, 6),
-            alpha=self.alpha,
-            gain=round(self.gain, 6),
-        )
+    def joins_ahead(self) -> bool:
+        return self.ordering == FILTER_ORDER.name
 
 
 class Monitor:
@@ -106,7 +82,8 @@ class Monitor:
         left, right = ((now - before) / (end - start) for now, before in zip(arrived_now, arrived, strict=True))
         seconds = (spent_now - spent) / (joined_now - joined)
         load = seconds * (left + right) * self._windows[0 if left <= right else 1] / sum(self._windows)
-        return Decision(ADAPTIVE.for_load(load, self.alpha), (left, right), seconds, load, self.alpha)
+        ordering = ADAPTIVE.for_load(load, self.alpha).name
+        return Decision(ordering, (left, right), seconds, load, self.alpha, gain(load))
 
 
 class Switching:

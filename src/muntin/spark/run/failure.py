@@ -20,6 +20,30 @@ _CODE = re.compile(r"^\[[A-Z_.]+\]\s*")
 _NOISE = ("Py4JJavaError", "Py4JError", "PythonException", "StreamingQueryException", "SparkException")
 
 
+_GO_ON = "then run it again with the same checkpoint: it goes on after the last micro-batch"
+_MACHINE = (
+    (r"No space left on device|ENOSPC|Disk quota exceeded", "a disk is full", f"make room, {_GO_ON}"),
+    (r"Read-only file system", "a file system is read-only", f"let it be written, {_GO_ON}"),
+    (
+        r"Too many open files",
+        "there are too many open files",
+        f"raise the limit (`ulimit -n 65536`, LimitNOFILE), {_GO_ON}",
+    ),
+    (
+        r"OutOfMemoryError|Cannot allocate memory|\bMemoryError\b|ArrowMemoryError|malloc of size \d+ failed",
+        "memory is short",
+        f"bring less in one micro-batch (SET batch_limit), or give Java more (spark.driver.memory), {_GO_ON}",
+    ),
+    (
+        r"Permission denied",
+        "a file may not be read or written",
+        f"look who owns it, {_GO_ON}",
+    ),
+)
+"""What a machine has run out of: how libraries say it, what it is, and what to do."""
+_PATH = re.compile(r"(?:'|\"| |\(|: )(/[^\s'\")(:,]+)")
+
+
 def explain_failure(error: BaseException) -> MuntinError:
     """A MuntinError for whatever ended a run, with that as its cause."""
     if isinstance(error, MuntinError):
@@ -44,6 +68,8 @@ def _explained(error: BaseException) -> MuntinError:
     ours = _OURS.search(whole)
     if ours and ours[1].strip():
         return MuntinError(ours[1].strip(), hint=ours[2])
+    if (short := _short_of(whole)) is not None:
+        return short
     python = [m for m in _PYTHON.finditer(whole) if m[1] not in _NOISE]
     if python:
         return MuntinError(f"the job failed: {(python[-1][2] or '').strip() or python[-1][1]}")
@@ -62,6 +88,16 @@ def _texts(error: BaseException) -> list[str]:
             java = java.getCause()
         seen = seen.__cause__
     return texts
+
+
+def _short_of(text: str) -> MuntinError | None:
+    """Where the machine is the reason: which line says so, with the file where it names one."""
+    for line in text.splitlines():
+        for said, what, hint in _MACHINE:
+            if re.search(said, line) is not None:
+                path = _PATH.search(line)
+                return MuntinError(what + (f": {path[1]}" if path else ""), hint=hint)
+    return None
 
 
 def _unstarted_worker(text: str) -> MuntinError | None:

@@ -64,11 +64,8 @@ class Run:
         frames: Mapping[str, DataFrame],
         on_change: Tell | None = None,
     ):
-        self.place = place
-        self.mode = mode
-        self._spark = spark
-        self._spec = spec
-        self._plan = plan
+        self.place, self.mode = place, mode
+        self._spark, self._spec, self._plan = spark, spec, plan
         self._progress = progress
         self._frames = frames
         self._tell = on_change or (lambda answer: None)
@@ -236,8 +233,7 @@ class Run:
             checkpoint, plan = self.place.checkpoint, plan_for(spec, self.place.checkpoint)
             check_sources(plan, self._frames)
             check_history(plan, self._frames)
-            number = max(identity.pipeline_numbers(checkpoint)) + 1
-            folder = identity.pipeline_folder(checkpoint, number)
+            folder = identity.pipeline_folder(checkpoint, number := max(identity.pipeline_numbers(checkpoint)) + 1)
             try:
                 identity.claim_checkpoint(folder, self._claim.identity_of(plan.streams))
                 plan = reporting(plan, reported_elsewhere)
@@ -322,6 +318,8 @@ class Run:
             self._history.close(self.board.status(), self._router.spec)
             for pipeline in self._pipelines:
                 pipeline.remove_local_files()
+        except (OSError, MuntinError) as error:  # the disk that failed the run may be full still
+            self._error = self._error or explain_failure(error)
         finally:
             self._lock.release()
             if self.place.temporary:

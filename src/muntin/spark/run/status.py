@@ -13,7 +13,7 @@ from typing import Any
 from muntin.core.batch import Counters
 from muntin.model import Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
-from muntin.plan.orderings import DecisionFigures
+from muntin.plan.orderings import Decision
 from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, has_driver, read_record
 from muntin.spark.control import OrderingSwitch
 from muntin.spark.store import Location, ObjectPath, locate
@@ -107,7 +107,7 @@ class OrderingStatus:
     in_force: str
     out_of_order: int
     setting: str = ""
-    decision: DecisionFigures | None = None
+    decision: Decision | None = None
 
 
 @dataclass(frozen=True)

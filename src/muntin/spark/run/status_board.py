@@ -16,7 +16,7 @@ from muntin.model.records import to_json
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
-from muntin.plan.orderings import DecisionFigures
+from muntin.plan.orderings import Decision
 from muntin.spark.checkpoint import DamageError, FileKind, Manifest, read_record, write_record
 from muntin.spark.control import Orderings, Reports, expected_load, load_constants, reports_of
 from muntin.spark.ingest import event_time
@@ -141,7 +141,7 @@ class PipelineBoard:
         self._names = names
         self._compared: dict[int, tuple[int, int]] = {}
         """For each join, its comparisons and its release time after the micro-batch before."""
-        self._decisions: dict[int, DecisionFigures] = {}
+        self._decisions: dict[int, Decision] = {}
         self._frontiers: dict[str, str | None] = {}
         self._moved: dict[str, float] = {}
         """When the frontier of each stream last moved, as a Unix time."""
@@ -197,7 +197,7 @@ class PipelineBoard:
     def ordered(self, orderings: Orderings) -> None:
         """Note what Adaptive decides."""
         with self._board.lock:
-            self._decisions = {join: decision.figures for join, decision in orderings.decisions.items()}
+            self._decisions = dict(orderings.decisions)
             self.status.switches = orderings.switches
             for join in self.status.joins:
                 join.ordering.decision = self._decisions.get(join.join - 1)

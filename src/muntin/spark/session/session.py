@@ -120,13 +120,15 @@ def open_session(
         for name, value in settings.items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
+        if log_level == "off":
+            _silence_workers(spark)
+            quieten_end(spark)
+        prepare_session(spark)
+        return spark
+    except MuntinError:
+        raise
     except Exception as error:
         raise java_failure(AFTER_ERROR_S) or _unstarted(error, settings) from error
-    if log_level == "off":
-        _silence_workers(spark)
-        quieten_end(spark)
-    prepare_session(spark)
-    return spark
 
 
 def is_one_process(master: str) -> bool:
@@ -142,6 +144,11 @@ def _unstarted(error: Exception, settings: Mapping[str, str]) -> MuntinError:
     if "JAVA_GATEWAY_EXITED" in said and packages:
         hint = f"Spark could not fetch {packages}: look at the names, and at what Java says above"
         return MuntinError("Spark does not start: Java ended while it fetched packages", hint=hint)
+    if "JAVA_GATEWAY_EXITED" in said:
+        hint = (
+            "look for who ended it, such as the kernel for want of memory, and at what it says with --log-level error"
+        )
+        return MuntinError("Spark does not start: Java ended before it was ready", hint=hint)
     return MuntinError(f"Spark does not start: {said}", hint="look at --master and --conf, or those of the session")
 
 

@@ -15,6 +15,7 @@ The state store is the truth; a hot state may be lost at any moment and is never
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import mmap
@@ -59,7 +60,7 @@ class FileMemory:
 
     def allocate(self, name: str, layout: Layout) -> Arrays:
         with open(self.folder / name, "xb+") as file:
-            file.truncate(max(LINE, _offsets(layout)[-1]))
+            _reserve(file.fileno(), max(LINE, _offsets(layout)[-1]))
         return self.arrays(name, layout)
 
     def arrays(self, name: str, layout: Layout) -> Arrays:
@@ -81,6 +82,17 @@ class FileMemory:
 
     def discard(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
+
+
+def _reserve(handle: int, size: int) -> None:
+    """Give a file its size and its blocks: where a disk is full it is said here, and not by a signal that ends the
+    process when a page is first written."""
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        os.ftruncate(handle, size)
 
 
 def _offsets(layout: Layout) -> list[int]:

@@ -27,9 +27,11 @@ class JoinProcessor(StatefulProcessor):  # type: ignore[misc]
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         from muntin.spark.shard import engines, shard
+        from muntin.spark.shard.burst import taken
 
         state = engines.ShardState(self._chunks, self._meta)
-        for part, frame in shard.advance(self._topology, int(key[0]), [row["frame"] for row in rows], state):
+        frames = taken((row["frame"] for row in rows), self._topology.policy.batch_bytes)
+        for part, frame in shard.advance(self._topology, int(key[0]), frames, state):
             yield Row(part=partition_id(part, self._topology.shards), frame=frame)
 
     def close(self) -> None:

@@ -14,25 +14,15 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from muntin.core.results import output_schema
-from muntin.model import MuntinError, Query, Settings, UsageError
+from muntin.model import MuntinError, Settings, UsageError
 from muntin.plan import Plan
-from muntin.spark.brokers import OF_CONSUMERS, BrokerError, KafkaBroker, client_config, missing_package, scrubbed
+from muntin.spark.brokers import OF_CONSUMERS, BrokerError, KafkaBroker, client_config, scrubbed
 from muntin.spark.checkpoint import BatchOutcome
 from muntin.spark.ingest import dead_letters
-from muntin.spark.sink.messages_out import (
-    KIND,
-    PUNCTUATION,
-    Outgoing,
-    StageMessages,
-    Target,
-    check_columns,
-    outgoing,
-)
-from muntin.spark.sink.record_keys import key_columns
-from muntin.spark.sink.sink import OutputRequest, Sink, Stager
+from muntin.spark.sink.message_sink import ANSWER_S, MessageSink
+from muntin.spark.sink.messages_out import KIND, PUNCTUATION, Outgoing, outgoing
+from muntin.spark.sink.sink import OutputRequest
 
-ANSWER_S = 30.0
 TAIL = 64
 """Messages at the end of a topic in which the last number is looked for first."""
 OPTIONS = {
@@ -55,7 +45,7 @@ def writer_id(job: str | None, folder: object) -> str:
     return job or f"{zlib.crc32(str(folder).encode()):08x}"
 
 
-class KafkaTopics(Sink):
+class KafkaTopics(MessageSink):
     name = "kafka"
     spelling = "kafka:HOST:PORT/PREFIX"
     scheme = "kafka:"
@@ -63,7 +53,8 @@ class KafkaTopics(Sink):
     noun = "topics of Kafka"
     summary = "messages in the topic PREFIX<query>, a transaction for each micro-batch"
     exactly_once = True
-    takes_eager = False
+    broker = "Kafka"
+    options = OPTIONS
 
     _producer: Any = None
     _sent: int | None = None
@@ -71,22 +62,10 @@ class KafkaTopics(Sink):
 
     def __init__(self, request: OutputRequest):
         super().__init__(request)
-        self._keys: dict[str, tuple[str, ...]] = {}
-        """The columns of each query's rows that are its key."""
-        self.target = Target.of(request, self.scheme, self.spelling, OPTIONS)
-        missing_package("kafka", "a run whose rows go to Kafka")
-        self.target.check_format()
         self._refuse_other("delivery", DELIVERIES)
-        self._refuse_other("punctuations", ("off", "on"))
         if not self.target.options.get("partitions", "1").isdigit():
             raise UsageError("partitions is not a number", hint="write partitions=4")
         self._config()
-
-    def _refuse_other(self, name: str, known: tuple[str, ...]) -> None:
-        if self.target.options.get(name, known[0]) not in known:
-            raise UsageError(
-                f"{name} is {self.target.options[name]}", hint=f"write {name}={f' or {name}='.join(known)}"
-            )
 
     def _config(self) -> dict[str, str]:
         """Settings of the client: the address, and those of the file, whose values may refer to secrets."""
@@ -103,16 +82,6 @@ class KafkaTopics(Sink):
     @property
     def is_transactional(self) -> bool:
         return self.target.options.get("delivery", DELIVERIES[0]) == DELIVERIES[0]
-
-    def default_checkpoint(self) -> Path | None:
-        raise UsageError("a run whose rows go to Kafka needs a checkpoint", hint="name one with `checkpoint=`")
-
-    def check(self, query: Query) -> None:
-        check_columns(query, output_schema(query), self._format)
-
-    @property
-    def _format(self) -> str:
-        return self.target.options.get("format", "json")
 
     def _topic(self, query: str) -> str:
         return self.target.name(query)
@@ -176,11 +145,12 @@ class KafkaTopics(Sink):
 
     def prepare(self, plan: Plan, settings: Settings) -> None:
         """Make the topics that there are not, so that readers can begin."""
-        mine = [query for query in plan.queries.values() if query.into == self.request.into]
-        self._keys = self._keys | {query.name: key_columns(query) for query in mine}
+        super().prepare(plan, settings)
         count = int(self.target.options.get("partitions", "1"))
         beside = [dead_letters.NAME] if self.request.into is None else []
-        self._make_topics({self._topic(name): count for name in (*(query.name for query in mine), *beside)}, {})
+        self._make_topics(
+            {self._topic(name): count for name in (*(query.name for query in self._mine(plan)), *beside)}, {}
+        )
 
     def _make_topics(self, partitions: dict[str, int], config: dict[str, str]) -> None:
         from confluent_kafka import KafkaError, KafkaException
@@ -197,9 +167,6 @@ class KafkaTopics(Sink):
                 raise self._refusal(error) from None
 
     # -- micro-batches ------------------------------------------------------------------------------------------------
-
-    def stager(self, batch: int) -> Stager:
-        return StageMessages(self._format, self._keys, self.target.options.get("punctuations") == "on")
 
     def hand_over(self, done: BatchOutcome) -> None:
         from confluent_kafka import KafkaException

@@ -7,27 +7,15 @@ same, and JetStream drops it within the duplicate window of its stream (two minu
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
-from muntin.core.results import output_schema
-from muntin.model import Query, Settings, UsageError
-from muntin.plan import Plan
-from muntin.spark.brokers import missing_package, nats_connection, nats_refusal, refuse_secret_in_address
+from muntin.model import UsageError
+from muntin.spark.brokers import nats_connection, nats_refusal, refuse_secret_in_address
 from muntin.spark.checkpoint import BatchOutcome
-from muntin.spark.sink.messages_out import (
-    KIND,
-    PUNCTUATION,
-    Outgoing,
-    StageMessages,
-    Target,
-    check_columns,
-    outgoing,
-)
-from muntin.spark.sink.record_keys import key_columns
-from muntin.spark.sink.sink import OutputRequest, Sink, Stager
+from muntin.spark.sink.message_sink import ANSWER_S, MessageSink
+from muntin.spark.sink.messages_out import KIND, PUNCTUATION, Outgoing, outgoing
+from muntin.spark.sink.sink import OutputRequest
 
-ANSWER_S = 30.0
 IN_FLIGHT = 1000
 """Messages that are sent before the first of them is acknowledged."""
 OPTIONS = {
@@ -40,7 +28,7 @@ OPTIONS = {
 }
 
 
-class NatsSubjects(Sink):
+class NatsSubjects(MessageSink):
     name = "nats"
     spelling = "nats:HOST:PORT/PREFIX"
     scheme = "nats:"
@@ -48,28 +36,22 @@ class NatsSubjects(Sink):
     noun = "subjects of NATS"
     summary = "messages of JetStream with the subject PREFIX<query>, each with an id that drops what comes twice"
     exactly_once = False
-    takes_eager = False
+    broker = "NATS"
+    options = OPTIONS
 
     _loop: asyncio.AbstractEventLoop | None = None
     _connection: Any = None
 
     def __init__(self, request: OutputRequest):
         super().__init__(request)
-        self._keys: dict[str, tuple[str, ...]] = {}
-        """The columns of each query's rows that are its key."""
-        self.target = Target.of(request, self.scheme, self.spelling, OPTIONS)
-        missing_package("nats", "a run whose rows go to NATS")
         refuse_secret_in_address("output", self.target.servers)
         for name in ("password", "token"):
             if not self.target.options.get(name, "env:").startswith(("env:", "file:")):
                 raise UsageError(
                     f"the {name} of the output stands where others can read it", hint=f"write {name}=env:VARIABLE"
                 )
-        self.target.check_format()
         if not self.target.is_one and self.target.prefix and not self.target.prefix.endswith("."):
             raise UsageError(f"the prefix {self.target.prefix} does not end with a dot", hint="write alerts.")
-        if self.target.options.get("punctuations", "off") not in ("on", "off"):
-            raise UsageError(f"punctuations is {self.target.options['punctuations']}", hint="write punctuations=on")
 
     @property
     def _options(self) -> dict[str, str]:
@@ -80,16 +62,6 @@ class NatsSubjects(Sink):
     @property
     def _stream(self) -> str:
         return self.target.options.get("stream", "MUNTIN")
-
-    @property
-    def _format(self) -> str:
-        return self.target.options.get("format", "json")
-
-    def default_checkpoint(self) -> Path | None:
-        raise UsageError("a run whose rows go to NATS needs a checkpoint", hint="name one with `checkpoint=`")
-
-    def check(self, query: Query) -> None:
-        check_columns(query, output_schema(query), self._format)
 
     # -- a connection -------------------------------------------------------------------------------------------------
 
@@ -122,14 +94,7 @@ class NatsSubjects(Sink):
             subjects = [self.target.prefix if self.target.is_one else f"{self.target.prefix}>"]
             await js.add_stream(name=self._stream, subjects=subjects)
 
-    def prepare(self, plan: Plan, settings: Settings) -> None:
-        mine = [query for query in plan.queries.values() if query.into == self.request.into]
-        self._keys = self._keys | {query.name: key_columns(query) for query in mine}
-
     # -- micro-batches ------------------------------------------------------------------------------------------------
-
-    def stager(self, batch: int) -> Stager:
-        return StageMessages(self._format, self._keys, self.target.options.get("punctuations") == "on")
 
     def hand_over(self, done: BatchOutcome) -> None:
         self._run(self._send(done))
