@@ -224,7 +224,7 @@ class _Tree(TreeText):
 
     def _untils(self, source: Source) -> list[exp.Expr]:
         """Until when rows of the tree so far, and of one more stream, wait: to the end of their first window."""
-        ends = []
+        ends: list[exp.Expr] = []
         for below in self._below if len(self._below) > 1 else ():
             us = exp.Interval(this=exp.Literal.number(self._window(below)), unit=exp.Var(this="microseconds"))
             ends.append(exp.Add(this=self._moved(self._time(below), None), expression=us))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
+from typing import Literal
 
 from muntin.model import AUTO, Aggregation, Axis, JoinKind, Pattern, Query, Settings, Side, Stream, is_numeric
 from muntin.plan.choose import Choice
@@ -24,6 +25,7 @@ from muntin.plan.explain.description import (
     StateUse,
     StreamPart,
     TrafficUse,
+    TreeUse,
     WindowSpan,
     Work,
 )
@@ -77,9 +79,21 @@ def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelin
                 scheduling=_scheduling(join, load.traffic, settings, known.constants),
                 streaming_query=pipeline_of(join, pipelines),
                 promises=[use for side in Side if (use := _promise(load, side, mode)) is not None],
+                tree=_tree(join),
             )
         )
     return described
+
+
+def _tree(join: SharedJoin) -> TreeUse | None:
+    if join.reads == (None, None):
+        return None
+    reads = [None if source is None else source + 1 for source in join.reads]
+    arrives: list[Literal["found there", "by key", "in every shard"]] = [
+        "found there" if join.reads[side] is not None else "in every shard" if join.everywhere[side] else "by key"
+        for side in Side
+    ]
+    return TreeUse(reads, join.home + 1, arrives)
 
 
 def _values(join: SharedJoin) -> OrderUse | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, Literal
 
 from muntin.plan.cost import Constants
 
@@ -260,6 +260,17 @@ class OrderUse:
 
 
 @dataclass(frozen=True)
+class TreeUse:
+    """A join that reads what another one has found, in the shards of that one."""
+
+    reads: list[int | None]
+    """Of each side, the join whose output it is."""
+    home: int
+    arrives: list[Literal["found there", "by key", "in every shard"]]
+    """How the rows of each side come to a shard."""
+
+
+@dataclass(frozen=True)
 class JoinDescription:
     join: int
     left: str
@@ -280,6 +291,8 @@ class JoinDescription:
     scheduling: SchedulingForecast
     streaming_query: int
     promises: list[PromiseUse]
+    tree: TreeUse | None
+    """Where it reads another join."""
 
 
 @dataclass(frozen=True)
