@@ -268,7 +268,7 @@ def _newest_file(output: Path, prefix: str, last: Manifest | None = None) -> int
 
 def _published_files(output: Path) -> Iterator[tuple[Path, str, int]]:
     """All files that micro-batches have published, with prefix and number."""
-    for pattern in ("*/*b*", "*/_punctuations/*b*"):
+    for pattern in ("*/*b*", "*/_punctuations/*b*", "_slices/*/*/*b*"):
         for file in output.glob(pattern):
             if (found := PUBLISHED.fullmatch(file.name)) is not None:
                 yield file, found[1], int(found[2])

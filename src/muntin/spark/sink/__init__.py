@@ -15,6 +15,8 @@ from muntin.spark.sink.registry import SINKS, open_into, open_sink
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.routed import RoutedSink
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
+from muntin.spark.sink.slice_folders import layout_of
+from muntin.spark.sink.sliced_rows import SlicedRows
 from muntin.spark.sink.task import SinkTask
 
 __all__ = [
@@ -30,7 +32,9 @@ __all__ = [
     "RoutedSink",
     "Sink",
     "SinkTask",
+    "SlicedRows",
     "create_views",
+    "layout_of",
     "open_into",
     "open_sink",
     "read",

@@ -71,6 +71,10 @@ ACTIONS = {
     "plan": Action("driver", "a request that waits", "a plan that no message names; the next start sends it"),
     "columns of a query": Action("driver", "a folder without its schema; the next start writes it", "a folder that "
                                  "readers can open"),
+    "layout of slices": Action("driver", "folders of slices that nobody reads; the next start writes it", "slices that "
+                               "views and readers find"),
+    "view of a query": Action("driver", "a view that lacks the newest slices; the next start writes it", "a view over "
+                              "all slices of the query"),
     "control message": Action("driver", "a plan that was not sent, or nothing; the next start sends it", "a message; "
                               "the next micro-batch takes it"),
     "answer": Action("driver", "a change without an answer; the next start writes it", "an answer beside its request; "
