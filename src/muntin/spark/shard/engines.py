@@ -140,8 +140,8 @@ class Engines:
 
     def _opened(self, join: SharedJoin, nonce: str | None, small: Any) -> Engine:
         prefix = "" if join.index == self.home else f"{join.index}/"
-        name = str(self.group) + (f"-{join.index}" if prefix else "")
-        hot, policy = HotState(hot_root(self.topology.checkpoint_id), name), self.topology.policy
+        root, policy = hot_root(self.topology.checkpoint_id), self.topology.policy
+        hot = HotState(root, self.group, join.index if prefix else None)
         claimed = hot.claim(nonce) if nonce else None
         if claimed is not None and claimed[1].fits(join):
             memory, image = claimed
