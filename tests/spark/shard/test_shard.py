@@ -34,7 +34,7 @@ CREATE QUERY few AS SELECT A.v AS av, B.v AS bv FROM A, B WHERE A.k = B.k AND B.
 
 @pytest.fixture(autouse=True)
 def _hot_in_a_folder_of_the_test(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard, "hot_root", lambda checkpoint_id: tmp_path / checkpoint_id)
+    monkeypatch.setattr(engines, "hot_root", lambda checkpoint_id: tmp_path / checkpoint_id)
 
 
 class Value:
