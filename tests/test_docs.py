@@ -225,10 +225,21 @@ def test_every_make_target_in_the_readme_exists():
 
 def test_the_lock_names_no_place_and_pins_every_dependency():
     lines = [line for line in read("requirements.lock").splitlines() if not line.startswith("#")]
-    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
-    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines}
+    pins = [line.removesuffix(" \\") for line in lines if not line.startswith(" ")]
+    assert [pin for pin in pins if not re.fullmatch(r"[\w.-]+==[\w.]+", pin)] == []
+    pinned = {pin.split("==")[0].lower().replace("_", "-") for pin in pins}
     wanted = re.findall(r'^    "([\w-]+)[><=]', read("pyproject.toml"), re.MULTILINE)
     assert {w.lower() for w in wanted} <= pinned
+
+
+def test_every_file_that_is_installed_has_its_hash_in_the_lock():
+    """`make setup` installs with --require-hashes; `python tests/lock.py` writes them after a change of versions."""
+    assert "--require-hashes --requirement requirements.lock" in read("Makefile")
+    whole = re.sub(r" \\\n\s+", " ", read("requirements.lock"))
+    packages = [line.split() for line in whole.splitlines() if not line.startswith("#")]
+    assert [name for name, *files in packages if not files] == [], "run python tests/lock.py"
+    wrong = [file for _, *files in packages for file in files if not re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", file)]
+    assert wrong == []
 
 
 def demo_output() -> str:

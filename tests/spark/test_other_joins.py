@@ -83,6 +83,7 @@ def test_one_key_with_half_of_all_rows_works_and_is_reported(lab: Any, rows: Any
 @pytest.mark.parametrize(
     ("setting", "words", "cure"),
     [
+        ("SET batch_limit = '3 KB';\n", "more than 1,500 bytes to one shard, its share of batch_limit", ""),
         ("SET fan_out_limit = 50;\n", "more than 50 pairs in one micro-batch", ""),
         ("SET state_limit = '64 KB';\n", "its share of state_limit is 32,", "SET state_limit = '1 GB';\n"),
     ],
@@ -96,8 +97,9 @@ def test_a_limit_stops_the_job_with_the_query_and_key_that_dominate_and_nothing_
     with pytest.raises(MuntinError) as failure:
         lab.run()
     message = failure.value.render()
-    assert words in message and "query hot has the largest window" in message and "hint:" in message
-    assert "fullest key (k = " in message
+    assert words in message and "hint:" in message
+    if "batch" not in setting:  # which stops the job before a row is joined
+        assert "query hot has the largest window" in message and "fullest key (k = " in message
     lab.settings = cure
     lab.run("bounded")
     lab.check()

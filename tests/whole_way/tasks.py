@@ -5,9 +5,11 @@ An exchange delivers in any order. A task that fails is tried again with the sta
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import re
+import shutil
 import sys
 import threading
 from collections import defaultdict
@@ -21,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from muntin.spark.exchange.partitions import partition_of
+from muntin.spark.shard.hot_state import local_folder
 from muntin.spark.store import crash_points
 
 if TYPE_CHECKING:
@@ -54,6 +57,10 @@ DEATHS = [
 """The crash points of one micro-batch, in order. Here a death is an exception: what is raised ends the run."""
 
 
+STARTS = ["before plan", "after plan", "before control message", "after control message", "after columns of a query"]
+"""Those of a start with other queries, or of another job file."""
+
+
 class Killed(RuntimeError):
     """The process dies here."""
 
@@ -72,6 +79,8 @@ class Faults:
 
     def __init__(self, dice: random.Random, rate: float = 0.0):
         self.dice, self.rate = dice, rate
+        self.hot_loss = 0.0
+        """How often the hot states of this machine are gone when a task begins."""
         self.kill = None
 
     @property
@@ -87,6 +96,11 @@ class Faults:
     def _die(self, point: str) -> None:
         self.kill = None
         raise Killed(f"killed {point}")
+
+    def lose_hot(self) -> None:
+        """A temporary folder that somebody has emptied."""
+        if self.hot_loss and self.dice.random() < self.hot_loss:
+            shutil.rmtree(local_folder() / f"muntin-{os.getuid()}", ignore_errors=True)
 
     def fails(self, attempt: int) -> bool:
         return attempt < ATTEMPTS and self.dice.random() < self.rate
@@ -229,6 +243,7 @@ class Stateful:
     def _task(self, work: Work, groups: dict[int, list[Any]]) -> Records:
         """Work on a copy of the state, which counts when the task is over."""
         handle, out = Handle(work.before), []
+        work.session.faults.lose_hot()
         processor = pickle.loads(pickle.dumps(self.processor))
         processor.init(handle)
         for group in work.shuffled(groups):

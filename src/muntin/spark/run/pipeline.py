@@ -20,7 +20,7 @@ from muntin.model import JobSpec, MuntinError, Stream
 from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
 from muntin.spark.brokers import is_paced
-from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, identity
+from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, PowerSync, identity
 from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, measured_by
 from muntin.spark.exchange import Briefing, Topology
 from muntin.spark.run import dataflow
@@ -90,6 +90,8 @@ class Pipeline:
         self.folder = identity.pipeline_folder(checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
         self.publisher = context.place.sink.open_publisher(self.folder, identity.pipeline_prefix(number))
+        if spec.settings.survives_power_cuts:
+            self.publisher.power = PowerSync(self.folder)
         self._sink = context.place.sink.attached(number, self.publisher)
         self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge, context.tell)
         self.state = "stopped"

@@ -10,6 +10,7 @@ from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
 from muntin.spark.sink.held_results import HeldResults
 from muntin.spark.sink.hub_place import HubPlace
+from muntin.spark.sink.parquet import SCHEMA_FILE, columns_ever
 from muntin.spark.sink.reading import create_views, read
 from muntin.spark.sink.registry import SINKS, open_into, open_sink
 from muntin.spark.sink.response_times import Latency
@@ -20,6 +21,7 @@ from muntin.spark.sink.sliced_rows import SlicedRows
 from muntin.spark.sink.task import SinkTask
 
 __all__ = [
+    "SCHEMA_FILE",
     "SINKS",
     "BatchWriter",
     "Callback",
@@ -33,6 +35,7 @@ __all__ = [
     "Sink",
     "SinkTask",
     "SlicedRows",
+    "columns_ever",
     "create_views",
     "layout_of",
     "open_into",

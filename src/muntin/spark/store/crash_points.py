@@ -97,7 +97,7 @@ ACTIONS = {
                       "next start does the rest"),
     "moved pipeline": Action("rescale", "the intent; the next start does the rest", "the same"),
     "rescale over": Action("rescale", "the intent; the next start does the rest once more", "a job with other shards"),
-    "file aside": Action("anybody", "the file of before", "a hidden file; `muntin doctor --repair` removes it"),
+    "file aside": Action("anybody", "the file of before", "a hidden file; `muntin doctor` removes it"),
 }  # fmt: skip
 """The registry. `file aside` is reached while any file of ours is written: after its bytes, before its name."""
 POINTS = tuple(f"{when} {action}" for action in ACTIONS for when in ("before", "after"))
