@@ -110,7 +110,7 @@ def ahead_of_clock(status: Mapping[str, Any], now: float | None = None) -> dict[
         name: frontier
         for join in status["joins"]
         for name, frontier in zip(join["streams"], join["frontiers"], strict=True)
-        if frontier is not None and _instant(frontier) > latest
+        if frontier not in (None, "ended") and _instant(frontier) > latest
     }
 
 
