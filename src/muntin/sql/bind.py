@@ -16,6 +16,7 @@ from muntin.sql.aggregates import Grouped, is_aggregate, is_final
 from muntin.sql.conditions import Placed, place_conditions
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.joins import Joined, read_join
+from muntin.sql.lookups import Attached, take_tables
 from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, span_of
 from muntin.sql.plain import plain_select
@@ -53,20 +54,28 @@ class _Binder:
         self.spec = spec
 
     def query(self, name: str, select: exp.Expr, statement: str) -> Query:
-        tree = self._check_form(plain_select(self.text, self.spec, select))
-        if has_more_than_two(tree):
-            query = bind_tree(
-                self.text, self.spec, tree, name, lambda spec, *part: _Binder(self.text, spec).bound(*part)
-            )
-            return replace(query, text=statement)
-        return replace(self.bound(name, TreePart(tree)), text=statement)
+        plain = self._check_form(plain_select(self.text, self.spec, select))
+        attached = take_tables(self.text, self.spec, plain)
+        if has_more_than_two(attached.select):
+            return replace(self._tree(name, attached), text=statement)
+        query = _Binder(self.text, attached.spec).bound(name, TreePart(attached.select))
+        return replace(query, text=statement, lookups=attached.lookups)
+
+    def _tree(self, name: str, attached: Attached) -> Query:
+        """A query over more than two streams."""
+        if attached.lookups:
+            hint = "look it up in a query of two of the streams, and write this one over that query"
+            raise self.text.refuse("a table beside more than two streams", attached.select, hint)
+        return bind_tree(
+            self.text, self.spec, attached.select, name, lambda spec, *part: _Binder(self.text, spec).bound(*part)
+        )
 
     def bound(self, name: str, part: TreePart) -> Query:
         """A query over two streams, or over the output of a query and a stream, in plain form."""
-        tree = part.select
-        sides = read_join(self.text, self.spec, tree).sides
+        tree, spec = part.select, self.spec
+        sides = read_join(self.text, spec, tree).sides
         unfold_fields(tree, [s.alias for s in sides], [f.name for s in sides for f in s.stream.schema])
-        joined = read_join(self.text, self.spec, tree)
+        joined = read_join(self.text, spec, tree)
         given = given_windows(self.text, joined)
         self._check_kind(tree, joined, counts_rows(given))
         names = Names(self.text, joined.sides)

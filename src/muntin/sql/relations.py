@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import OUTPUT_TIME, JobSpec, relation
+from muntin.model import OUTPUT_TIME, DimensionTable, JobSpec, Stream, relation
 from muntin.sql.names import find
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.tree import StreamRef
@@ -96,12 +96,16 @@ class RelationReader:
         if common is not None:
             return self._named(common, alias.name if alias is not None else node.name, node)
         written = ".".join(part.name for part in node.parts)
-        name = find(self.spec.streams, written) or find(self.spec.queries, written)
+        declared: dict[str, Stream | DimensionTable] = {**self.spec.streams, **self.spec.tables}
+        name = find(declared, written)
+        if name is not None:
+            columns = {n: n for n in declared[name].schema.names}
+            return Relation(alias.name if alias is not None else name, columns, node)
+        name = find(self.spec.queries, written)
         if name is None:
             return None
-        names, is_query = relation(self.spec, name).schema.names, name not in self.spec.streams
-        columns = {"_ts" if is_query and n == OUTPUT_TIME else n: n for n in names}
-        return Relation(alias.name if alias is not None else name, columns, node, derived=is_query)
+        columns = {"_ts" if n == OUTPUT_TIME else n: n for n in relation(self.spec, name).schema.names}
+        return Relation(alias.name if alias is not None else name, columns, node, derived=True)
 
     def _derived(self, query: exp.Expr, alias: exp.TableAlias, known: Relations, node: exp.Expr) -> Relation:
         self._derived_so_far += 1

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from muntin.model import OUTPUT_TIME, JobSpec, Side, SqlError, Stream, relation
 from muntin.model.types import Field
+from muntin.sql.names import find
 from muntin.sql.parsing import event_time_of
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 from muntin.sql.tree import Duration, RowCount, StreamRef
@@ -105,6 +106,9 @@ def _stream(text: SqlText, spec: JobSpec, node: exp.Table) -> Stream:
                 hint = "read a query without aggregates, and aggregate here"
                 raise text.refuse(f"reading the groups of {name}", node, hint)
             return relation(spec, name)
+    if find(spec.tables, written):
+        hint = "a table stands beside two streams in FROM: FROM A JOIN B ON A.k = B.k JOIN Places P ON A.place = P.id"
+        raise text.error(f"{written} is a table, not a stream", node.this, hint)
     otherwise = f"streams are {listing(spec.streams)}" if spec.streams else "CREATE STREAM comes first"
     hint = did_you_mean(written, [*spec.streams, *spec.queries], otherwise)
     raise text.error(f"there is no stream {written}", node.this, hint)

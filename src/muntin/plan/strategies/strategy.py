@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from muntin.model import NO_CHAIN, JobSpec, Query, Side, read_queries, relation
-from muntin.plan.joins import Cuts, Parts, Plan, SharedJoin, distinct_windows, meaning, never_true, signature
+from muntin.plan.joins import Cuts, Parts, Plan, SharedJoin, distinct_windows, enriched, meaning, never_true, signature
 from muntin.plan.placement import placed
 from muntin.plan.traffic import Traffic
 from muntin.plan.trees import lowered
@@ -40,7 +40,7 @@ class QueryGroups:
 
 def group_queries(spec: JobSpec) -> QueryGroups:
     """The queries of a job by what they have in common; those that can have no rows are planned away."""
-    spec = lowered(spec)
+    spec = enriched(lowered(spec))
     never: list[Query] = []
     for query in spec.queries.values():
         gone = {q.name for q in never}
