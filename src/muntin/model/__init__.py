@@ -1,5 +1,6 @@
 """Plain values that every other layer speaks in: no I/O, no clock, no third-party import."""
 
+from muntin.model.comparison import Comparison, Op
 from muntin.model.derived import OUTPUT_TIME, base_streams, derived_stream, read_queries, readers, relation
 from muntin.model.destination import Destination
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
@@ -8,12 +9,10 @@ from muntin.model.job import (
     Axis,
     Call,
     Change,
-    Comparison,
     Expr,
     JobSpec,
     JoinKind,
     KeyPair,
-    Op,
     Output,
     Query,
     Side,

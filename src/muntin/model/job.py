@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+from muntin.model.comparison import Comparison
 from muntin.model.destination import Destination
 from muntin.model.lookup import DimensionTable, Lookup, united
 from muntin.model.punctuation import Punctuation
@@ -76,28 +77,6 @@ class Stream:
         mine = united((*self.lookups, *(lookup for lookup in lookups if lookup.stream == self.name)))
         fields = (*self.own, *(column for lookup in mine for column in lookup.fields))
         return self if mine == self.lookups else replace(self, schema=Schema(fields), lookups=mine)
-
-
-class Op(StrEnum):
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-    IN = "in"
-    NOT_IN = "not in"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A column against constants of its own type: what an index over the column can answer for many queries at once.
-
-    An inequality has one value; `=` and `<>` are `in` and `not in` of one value. NULL satisfies none of them. Values
-    are int, float (never NaN) or str.
-    """
-
-    column: str
-    op: Op
-    values: tuple[int | float | str, ...]
 
 
 @dataclass(frozen=True)
