@@ -38,6 +38,7 @@ class Settings:
     work_per_batch_us: int = 1_000_000
     longest_wait_us: int = 10_000_000
     min_file_size_bytes: int | None = None
+    hot_keys: str = "off"
 
     @property
     def fixed_shards(self) -> int | None:

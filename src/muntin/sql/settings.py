@@ -167,6 +167,7 @@ SETTINGS = (
     Setting("on_held_limit", "everyday", _names("fail", "release"), "then stop the job, or give up the order"),
     Setting("max_ahead", "everyday", TimeSpan(), "a row further ahead of all others is a dead letter", "max_ahead_us"),
     Setting("min_file_size", "everyday", Size(), "smaller files are merged when nothing comes", "min_file_size_bytes"),
+    Setting("hot_keys", "everyday", _names(AUTO, "off"), "rows of a key with very many visit every shard, or never do"),
     Setting("strategy", "research", _policies(STRATEGIES, AUTO), "how queries share joins"),
     Setting("chain", "research", _policies(CHAINS, AUTO), "where the state is cut into slices"),
     Setting("adapt", "research", Switch(), "whether a running job cuts its state elsewhere when that is cheaper"),

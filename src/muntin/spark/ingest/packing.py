@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrivals import data_of, marked, outside_calendar, shard_rows, spans_of
+from muntin.core.arrivals import copies_of, data_of, marked, outside_calendar, shard_rows, spans_of
 from muntin.core.batch import MARK, TS, event_times, stream_schema
 from muntin.core.storage import table_bytes
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import punctuates_no_key
-from muntin.spark.exchange import FrameKind, Topology, encode
+from muntin.spark.exchange import FrameKind, Topology, briefing, encode
 from muntin.spark.ingest import dead_letters
 from muntin.spark.ingest.decoding import decoded
 from muntin.spark.worker import set_aside
@@ -152,11 +152,17 @@ def _pack_side(
     topology: Topology, join: SharedJoin, side: Side, rows: pa.Table, place: dict[str, object]
 ) -> Iterator[Packed]:
     head = place | {"join": join.index, "side": int(side)}
-    for shard, part in enumerate(shard_rows(join, side, rows, topology.shards)):
+    parts = shard_rows(join, side, rows, topology.shards)
+    for shard, part in enumerate(parts):
         for n, piece in enumerate(_pieces(part)):
             header = head | {"piece": n, "rows": piece.num_rows}
             body = table_bytes(piece) if piece.num_rows else b""
             yield topology.group(join.index, shard), encode(FrameKind.ROWS, header, body)
+    hot = [key for index, key in briefing().hot_keys if index == join.index]
+    for shard, part in enumerate(copies_of(parts, hot)) if hot else ():
+        for n, piece in enumerate(_pieces(part) if part.num_rows else ()):
+            header = head | {"piece": n, "rows": piece.num_rows}
+            yield topology.group(join.index, shard), encode(FrameKind.COPIES, header, table_bytes(piece))
     if join.axes[side] is Axis.ROWS:
         data = data_of(rows).select([TS])
         times = table_bytes(data)

@@ -21,7 +21,17 @@ from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
 from muntin.spark.brokers import is_paced
 from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, identity
-from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, measured_by
+from muntin.spark.control import (
+    Adapter,
+    Admission,
+    Changes,
+    HotKeyWatch,
+    Pacing,
+    Tell,
+    Watch,
+    control_stream,
+    measured_by,
+)  # fmt: skip
 from muntin.spark.exchange import Briefing, Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.executors import forget_everywhere
@@ -157,10 +167,12 @@ class Pipeline:
         names = [*(s.name for s in self._streams), control_stream.NAME]
         self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
-        self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
         endless = context.mode == "endless"
+        self._watch = Watch(self.folder, self._streams, settings, endless)
         self._pacing = Pacing(self.folder, settings, context.board.constants, endless)
         self._pacing.begin(self.publisher.last)
+        self._hot_keys = HotKeyWatch(self.folder, settings, endless, self.publisher.last)
+        self.changes.fits = self._hot_keys.fits
         self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
@@ -188,7 +200,7 @@ class Pipeline:
         changing = bool(epochs) and epochs[-1].number > before.epoch
         reached = control_stream.streams_reached(before) if changing else ()
         new = tuple(epoch for epoch in epochs if epoch.number not in known)
-        Briefing(new, reached).give(self._context.spark)
+        Briefing(new, reached, self._hot_keys.keys(before)).give(self._context.spark)
 
     def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
@@ -252,6 +264,7 @@ class Pipeline:
                     self._restarts.set()
                 self.status.slowed(self._admission.slowed)
                 self._pacing.committed(manifest)
+                self._hot_keys.committed(plan, manifest)
                 if self._watch.committed(plan, manifest):
                     self.status.ordered(self._watch.orderings)
                 self._watch.exclude(time.monotonic() - began)
