@@ -155,6 +155,6 @@ def test_a_contender_that_fails_is_a_fault_and_one_that_is_slow_is_not(folder):
 @pytest.mark.slow
 def test_the_parts_of_a_micro_batch_are_found_without_spark(tmp_path):
     write(SMALL, tmp_path, ("parquet",))
-    delivered, counted = (parts(SMALL, tmp_path, output) for output in (True, False))
+    delivered, counted = (parts(SMALL, tmp_path, layouts) for layouts in (("queries", "sliced"), ()))
     assert delivered["exchanged_in_mb"] == counted["exchanged_in_mb"] > 0
     assert delivered["exchanged_out_mb"] > 2 * counted["exchanged_out_mb"]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import random
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -33,6 +34,7 @@ from muntin.spark.control.watch import send_idle, send_ordering
 from muntin.spark.ingest.dead_letters import NAME as LETTERS
 from muntin.spark.run import Job, Run, pipeline
 from muntin.spark.run import run as running
+from muntin.spark.sink import read
 from muntin.sql import parse_job
 from whole_way.asked import INNER, PLAIN, Asked
 from whole_way.random_jobs import Life, Row, Step
@@ -255,7 +257,7 @@ class Driver:
         committed = last_manifest(self.folder).batch
         for key in [key for key in self.handed if key[1] > committed]:
             del self.handed[key]
-        output = self.output if self.text.output == "files" else None
+        output = self.output if self.text.output in ("files", "sliced") else None
         sink = self._take if self.text.output == "callable" else None
         job = Job(self.session, self._spec())  # type: ignore[arg-type]
         return job.start(output=output, checkpoint=self.checkpoint, sink=sink, mode=mode)
@@ -321,9 +323,21 @@ class Driver:
     def _tables(self, name: str) -> list[pa.Table]:
         if self.text.output == "callable":
             return [t for key in sorted(self.handed, key=lambda k: k[1]) if key[0] == name for t in self.handed[key]]
+        if self.text.output == "sliced" and name in self.asked:
+            return [self._sliced(name)]
         folder = self.output / name
         files = sorted(f for f in folder.glob("*.parquet")) if folder.exists() else []
         return [pq.read_table(file, partitioning=None) for file in files]
+
+    def _sliced(self, name: str) -> pa.Table:
+        """The rows of a query that is the union of slices, in order; its view must have the same."""
+        found = read(self.output, name).to_table()
+        view = duckdb.connect()
+        view.execute("SET TimeZone = 'UTC'")
+        view.execute((self.output / f"{name}.sql").read_text())
+        seen = view.sql(f'FROM "{name}"').to_arrow_table()
+        assert Counter(tuples(seen.cast(found.schema))) == Counter(tuples(found)), f"the view of {name}"
+        return found
 
     def _stays(self) -> dict[str, Stay]:
         """From the epochs and what the shards reported of them."""

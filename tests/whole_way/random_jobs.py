@@ -39,7 +39,7 @@ class Text:
     queries: tuple[Asked, ...]
     spare: tuple[Asked, ...]
     output: str
-    """"files", "none" or "callable"."""
+    """"files", "sliced", "none" or "callable"."""
     column: str = ""
     """A column that the streams have and did not declare at first."""
 
@@ -48,6 +48,7 @@ class Text:
             f"SET strategy = '{self.strategy}'; SET chain = '{self.chain}'; SET ordering = '{self.ordering}'; "
             f"SET order = '{self.order}'; SET shards = {self.shards};"
         )
+        head += "SET output_layout = 'sliced';" if self.output == "sliced" else ""
         return head + "".join(map(self._stream, "AB", self.promises)) + "\n".join(q.sql for q in queries)
 
     def _stream(self, name: str, promise: str) -> str:
@@ -115,7 +116,7 @@ def random_text(seed: int) -> Text:
         (promises[0], promises[1]),
         tuple(asked[:-2]),
         tuple(asked[-2:]),
-        dice.choice(["files"] * 6 + ["none", "none", "callable"]),
+        dice.choice(["files"] * 4 + ["sliced"] * 2 + ["none", "none", "callable"]),
     )
 
 

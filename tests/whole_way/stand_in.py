@@ -36,6 +36,18 @@ class Checkpoint:
     committed: int = -1
     state: State = field(default_factory=dict)
 
+    states: dict[int, State] = field(default_factory=dict)
+    """The state after each micro-batch: after a power cut Spark goes back to that of the last commit that is there."""
+
+    def follow(self, folder: Path) -> None:
+        """Go by the logs that are on the disk."""
+        planned, done = (
+            max((int(f.name) for f in (folder / log).glob("[0-9]*")), default=-1) for log in ("offsets", "commits")
+        )
+        self.offsets = self.offsets[: planned + 1]
+        if done < self.committed:
+            self.committed, self.state = done, self.states.get(done, {})
+
     def taken(self, source: str) -> int:
         """How many files of a source have gone into micro-batches."""
         return sum(len(batch.files.get(source, ())) for batch in self.offsets)
@@ -187,6 +199,7 @@ class Writer:
     def start(self) -> StreamingQuery:
         session = self._frame.session
         checkpoint = session.checkpoints[self._folder]
+        checkpoint.follow(Path(self._folder))
         query = StreamingQuery(self._frame, self._write, checkpoint, Path(self._folder), self._now)
         session.queries.append(query)
         return query
@@ -243,6 +256,7 @@ class StreamingQuery:
             with crash_points.durable("commit"):
                 checkpoint.state = {**checkpoint.state, **work.after}
                 checkpoint.committed = batch.number
+                checkpoint.states[batch.number] = checkpoint.state
                 self._log("commits", batch.number)
         except Exception as error:
             self._error = error

@@ -15,6 +15,7 @@ import pytest
 
 from muntin.model import MuntinError
 from muntin.spark.run import Job
+from muntin.spark.sink import read
 from muntin.sql import parse_job
 from whole_way.drive import kept_apart
 from whole_way.standing_still import rescaled
@@ -30,6 +31,9 @@ R = "CREATE QUERY r AS SELECT C.k AS a, C.v AS t, D.v AS u FROM C, D WHERE C.k =
 JOB = STREAMS.replace("k BIGINT", "k BIGINT, v BIGINT")
 
 
+SLICED = "SET output_layout = 'sliced';"
+
+
 class Kept(Place):
     """A job with two pipelines, of which back-ups are taken."""
 
@@ -41,8 +45,9 @@ class Kept(Place):
             self.session.files[name].append(self.session.files["A"][-1])
 
     def go(self, shards: int, mode: str = "available-now", queries: str = Q + R, **more: Any) -> list[str]:
-        job = Job(self.session, parse_job(f"SET shards = {shards};" + JOB + queries))  # type: ignore[arg-type]
-        run = job.start(output=f"{self.output}{self.root / 'out'}", checkpoint=self.root / "ckpt", mode=mode, **more)
+        layout, place = (SLICED, "") if self.output == SLICED else ("", self.output)
+        job = Job(self.session, parse_job(f"SET shards = {shards};" + layout + JOB + queries))  # type: ignore[arg-type]
+        run = job.start(output=f"{place}{self.root / 'out'}", checkpoint=self.root / "ckpt", mode=mode, **more)
         assert run.await_termination(60)
         return run.warnings
 
@@ -57,13 +62,15 @@ class Kept(Place):
 
     def read(self, query: str) -> list[tuple[Any, ...]]:
         found = []
+        if self.output == SLICED:
+            return [tuple(row[name] for name in "atu") for row in read(self.root / "out", query).to_table().to_pylist()]
         for file in sorted(f for f in (self.root / "out" / query).iterdir() if "b0" in f.name):
             table = pc.read_csv(file) if file.suffix == ".csv" else pq.read_table(file, partitioning=None)
             found += [tuple(row[name] for name in "atu") for row in table.to_pylist()]
         return found
 
 
-@pytest.fixture(params=["", "csv:"])
+@pytest.fixture(params=["", "csv:", SLICED])
 def kept(tmp_path: Path, request: Any) -> Iterator[Kept]:
     with kept_apart(tmp_path):
         found = Kept(tmp_path)

@@ -41,8 +41,8 @@ SEED, LIFE = os.environ.get("MUNTIN_SEED"), os.environ.get("MUNTIN_LIFE")
 WITHOUT = os.environ.get("MUNTIN_WITHOUT", "")
 KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", "push-down", "isolated", "mem-opt",
          "cpu-opt", "sync-filter", "filter-order", "adaptive", "order key", "order global", "output files",
-         "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards", "promises marks",
-         "promises unique", "promises both", *(f"killed {point}" for point in DEATHS),
+         "output sliced", "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards",
+         "promises marks", "promises unique", "promises both", *(f"killed {point}" for point in DEATHS),
          "tasks tried again", "added", "dropped", "changed online", "idle", "band", "empty band",
          "another lateness", "another strategy", "another column", "another shards", "JOIN", *JOINS,
          "final JOIN", *(f"final {join}" for join in JOINS))  # fmt: skip

@@ -12,7 +12,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,9 +60,9 @@ class Cells:
 class Rehearsal:
     """A job without Spark, one micro-batch after the other, each step timed."""
 
-    def __init__(self, load: Workload, folder: Path, output: bool, shards: int):
+    def __init__(self, load: Workload, folder: Path, layouts: Sequence[str], shards: int):
         spec = parse_job(load.job_sql(folder, "parquet"))
-        self._folder, self._output = folder, output
+        self._folder, self._layouts, output = folder, layouts, bool(layouts)
         policy = Policy.of(spec.settings, shards)
         self.topology = Topology(make_plan(spec), shards, True, secrets.token_hex(8), policy, counting=not output)
         self._cells = [(Cells(), Cells()) for _ in range(shards)]
@@ -87,15 +87,22 @@ class Rehearsal:
                     parts[part].append(frame)
             self._now["state_written_mb"] += (chunks.written + meta.written - before) / 1e6
         self._now["exchanged_out_mb"] = sum(len(f) for many in parts.values() for f in many) / 1e6
+        turn = batch % max(1, len(self._layouts))
+        for layout in [*self._layouts[turn:], *self._layouts[:turn]]:
+            self._write(layout, parts)
+        self.seen.append(dict(self._now))
+
+    def _write(self, layout: str, parts: Mapping[int, list[bytes]]) -> None:
+        """What the tasks of the sink do, into a folder that then goes."""
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
-            sink = open_sink(OutputRequest(f"{scratch}/out" if self._output else "none"))
-            publisher = Publisher(Path(scratch, "checkpoint"), sink.folder)
-            task = SinkTask(self.topology, sink.attached(0, publisher).stager(0))
+            sink = open_sink(OutputRequest(f"{scratch}/out", layout=layout))
+            task = SinkTask(self.topology, sink.attached(0, Publisher(Path(scratch, "ckpt"), sink.folder)).stager(0))
             for many in parts.values():
-                with self._timed("sink_s"):
+                with self._timed(f"sink_{layout}_s"):
                     for _ in task.messages([decode(frame, "a frame") for frame in many]):
                         pass
-        self.seen.append(dict(self._now))
+            written = [file.stat().st_size for file in Path(scratch, "out").rglob("*.parquet")]
+            self._now[f"written_{layout}_mb"] = sum(written) / 1e6
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -104,9 +111,12 @@ class Rehearsal:
         self._now[what] += time.process_time() - began
 
 
-def parts(load: Workload, folder: Path, output: bool, shards: int = 2) -> dict[str, float]:
-    """Core seconds and megabytes of a micro-batch in the steady state."""
-    rehearsal = Rehearsal(load, folder, output, shards)
+def parts(load: Workload, folder: Path, layouts: Sequence[str], shards: int = 2) -> dict[str, float]:
+    """Core seconds and megabytes of a micro-batch in the steady state; without layouts, rows are counted.
+
+    Layouts of the output write the same results, one after the other, with each micro-batch another one first.
+    """
+    rehearsal = Rehearsal(load, folder, layouts, shards)
     try:
         for batch in range(load.batches):
             rehearsal.take(batch)

@@ -112,17 +112,17 @@ def all_parts(terms: Terms) -> dict[str, Any]:
     for name in ("selective", "dense"):
         for batch_rows in BATCHES[1:]:
             load = replace(with_batches(batch_rows), keys=WORKLOADS[name].keys).scaled(terms.share)
-            for delivery, output in (("Parquet out", True), ("counted", False)):
+            for delivery, layouts in (("Parquet out", ("queries", "sliced")), ("counted", ())):
                 what = f"{name}, {load.batch_rows:,} rows, {delivery}"
-                taken = terms.take(f"parts/{what}", describe(load), partial(_parts, load, output))
+                taken = terms.take(f"parts/{what}", describe(load), partial(_parts, load, layouts))
                 if taken is not None:
                     found[what] = taken["parts"]
     return found
 
 
-def _parts(load: Workload, output: bool) -> dict[str, Any]:
+def _parts(load: Workload, layouts: Sequence[str]) -> dict[str, Any]:
     with laid_out(load, ("parquet",)) as folder:
-        return {"parts": parts(load, folder, output)}
+        return {"parts": parts(load, folder, layouts)}
 
 
 def _run(load: Workload, options: Sequence[str], limit_s: float) -> Callable[[], dict[str, Any]]:

@@ -26,11 +26,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.screen import console, table
-    from muntin.spark.sink import OutputRequest, open_sink
+    from muntin.spark.sink import OutputRequest, layout_of, open_sink
     from muntin.sql.amounts import parse_bytes
 
     least = parse_bytes(args.min_file_size)
-    done = open_sink(OutputRequest(args.output)).compact(args.queries, least, args.checkpoint)
+    done = open_sink(OutputRequest(args.output, layout=layout_of(args.output))).compact(
+        args.queries, least, args.checkpoint
+    )
     rows = [[found.name, found.before, found.after] for found in done]
     console().print(table(["query", "files before", "after"], rows))
     return 0

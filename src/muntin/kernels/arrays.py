@@ -10,6 +10,7 @@ import numpy.typing as npt
 AnyArray: TypeAlias = npt.NDArray[Any]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 UInt8s: TypeAlias = npt.NDArray[np.uint8]
+Int16s: TypeAlias = npt.NDArray[np.int16]
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 UInt64s: TypeAlias = npt.NDArray[np.uint64]

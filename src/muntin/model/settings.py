@@ -38,6 +38,8 @@ class Settings:
     work_per_batch_us: int = 1_000_000
     longest_wait_us: int = 10_000_000
     min_file_size_bytes: int | None = None
+    durability: str = "process"
+    output_layout: str = "queries"
     hot_keys: str = "off"
 
     @property
@@ -49,6 +51,11 @@ class Settings:
     def follows_cores(self) -> bool:
         """Whether a start goes over to as many shards as there are cores."""
         return self.shards == AUTO
+
+    @property
+    def survives_power_cuts(self) -> bool:
+        """Whether what is committed is synced before, Spark's files and those of rows included."""
+        return self.durability == "power"
 
     @property
     def eager(self) -> bool:

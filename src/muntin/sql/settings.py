@@ -166,7 +166,9 @@ SETTINGS = (
     Setting("held_limit", "everyday", Size(), "memory for what waits for a stream that is behind", "held_limit_bytes"),
     Setting("on_held_limit", "everyday", _names("fail", "release"), "then stop the job, or give up the order"),
     Setting("max_ahead", "everyday", TimeSpan(), "a row further ahead of all others is a dead letter", "max_ahead_us"),
+    Setting("output_layout", "everyday", _names("queries", "sliced"), "files for each query, or each pair once"),
     Setting("min_file_size", "everyday", Size(), "smaller files are merged when nothing comes", "min_file_size_bytes"),
+    Setting("durability", "everyday", _names("process", "power"), "commits survive the process, or power cuts"),
     Setting("hot_keys", "everyday", _names(AUTO, "off"), "rows of a key with very many visit every shard, or never do"),
     Setting("strategy", "research", _policies(STRATEGIES, AUTO), "how queries share joins"),
     Setting("chain", "research", _policies(CHAINS, AUTO), "where the state is cut into slices"),
@@ -226,6 +228,13 @@ def conflicts(settings: Settings, given: Collection[str]) -> Iterator[Conflict]:
         if name in given and not settings.eager:
             message = f"{name} does not go with delivery = '{settings.delivery}', which does all work at once"
             yield Conflict(name, message, "set delivery = 'eager'")
+    if settings.output_layout == "sliced":
+        if settings.eager:
+            message = "output_layout = 'sliced' does not go with delivery = 'eager', which writes rows as they come"
+            yield Conflict("output_layout", message, "set delivery = 'batch', or output_layout = 'queries'")
+        if settings.min_file_size_bytes is not None:
+            message = "min_file_size does not go with output_layout = 'sliced': files of slices are not merged"
+            yield Conflict("min_file_size", message, "take larger micro-batches, or set output_layout = 'queries'")
     if settings.eager:
         for name, clashes in (("ordering", ordering.joins_ahead()), ("on_held_limit", settings.releases_at_held_limit)):
             if clashes:

@@ -34,7 +34,7 @@ def output_folder(checkpoint: Location) -> Path | None:
     stored = stored_job(checkpoint)
     if stored is None:
         return None
-    folder = Path(stored.output.removeprefix("csv:"))
+    folder = Path(stored.output.removeprefix("csv:").removeprefix("sliced:"))
     return folder if folder.is_absolute() and folder.is_dir() else None
 
 

@@ -60,18 +60,15 @@ def test_damage_in_the_files_of_spark_stops_the_job_by_name_and_without_it_all_i
     last = max(p for p in (lab.checkpoint / "offsets").glob("[0-9]*"))
     states = sorted(lab.checkpoint.glob("state/0/[01]/2_*.changelog"))
     assert states
-    for files in (
-        [last],
-        states,
-        [lab.checkpoint / "sources" / "0" / last.name],
-        [lab.checkpoint / "commits" / last.name],
-    ):
+    for files in ([last], states, [lab.checkpoint / "sources" / "0" / last.name]):
         whole = {file: file.read_bytes() for file in files}
         for file, data in whole.items():
             file.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :])
         said = failure(lab)
         assert any(file.name in said for file in files), said
+        assert "muntin doctor" in said
         for file, data in whole.items():
             file.write_bytes(data)
+    (lab.checkpoint / "commits" / last.name).write_bytes(b"")  # as after a power cut: the micro-batch runs again
     lab.run("bounded")
     lab.check()

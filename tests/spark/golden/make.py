@@ -1,7 +1,8 @@
 """The golden checkpoint: a tiny job that has run two micro-batches, kept as `checkpoint.tar.xz` beside this file.
 
-`make golden` makes it anew. Do so after a change of what is durable, together with a new `STATE_FORMAT` and a new
-`docs/state-format.md`; without such a change it stays as it is, so that tests open what an older build wrote.
+`make golden` makes it anew, and keeps the one of the format before in `past/`. Do so after a change of what is durable,
+together with a new `STATE_FORMAT` and a new `docs/state-format.md`; without such a change it stays as it is, so that
+tests open what an older build wrote.
 
 The archive has the folders `data`, `out` and `ckpt`. Spark writes absolute paths into its checkpoint, so `pack` puts a
 placeholder where the folder was and `unpack` puts the new folder there. Sums of bytes beside Spark's files are left
@@ -13,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -23,9 +25,12 @@ import pyarrow.parquet as pq
 
 from muntin.model import JobSpec
 from muntin.spark.checkpoint.durable import FileKind, to_line
+from muntin.spark.checkpoint.identity import STATE_FORMAT
 from muntin.sql import parse_job
 
 ARCHIVE = Path(__file__).with_name("checkpoint.tar.xz")
+PAST = Path(__file__).with_name("past")
+"""Those of formats before, which are refused by their number."""
 PLACE = "/muntin-golden-place"
 """Stands in the archive for the folder that the job ran in."""
 SQL = """
@@ -96,11 +101,24 @@ def moved(content: bytes, old: str, new: str) -> bytes:
     return (to_line(FileKind(inner["kind"]), inner["name"], inner["content"], inner["job"]) + "\n").encode()
 
 
+def keep_past(archive: Path) -> None:
+    """Keep the archive of another format that is about to be replaced."""
+    if archive != ARCHIVE or not archive.exists():
+        return
+    with tarfile.open(archive) as packed:
+        stored = packed.extractfile("ckpt/muntin/job.json")
+        assert stored is not None
+        number = json.load(stored)["file"]["content"]["state_format"]
+    if number != STATE_FORMAT:
+        shutil.copyfile(archive, PAST / f"format-{number}.tar.xz")
+
+
 def make(archive: Path = ARCHIVE) -> None:
     """Run the job over two files of each stream and keep what it leaves."""
     from muntin.spark.run import Job
     from muntin.spark.session import open_session
 
+    keep_past(archive)
     spark = open_session("local[2,4]", shards=2, brief=True)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder).resolve()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.model import UsageError
+from muntin.model import MuntinError, UsageError
 from muntin.spark.checkpoint import durable
 from muntin.spark.checkpoint.durable import FileKind, to_line
 from muntin.spark.checkpoint.identity import STATE_FORMAT, stored_job
+from muntin.spark.doctor import Level, examine
 from muntin.spark.run import Job, check_job
 from muntin.testing.local_job import LocalJob
 
@@ -57,6 +59,34 @@ def test_a_file_of_another_format_is_refused_by_its_number(tmp_path: Path, monke
     monkeypatch.setattr(durable, "FORMAT", durable.FORMAT + 1)
     with pytest.raises(durable.DamageError, match=rf"job\.json is a file of format {durable.FORMAT - 1}, this Muntin"):
         stored_job(tmp_path / "ckpt")
+
+
+@pytest.mark.parametrize("archive", sorted(make.PAST.glob("*.tar.xz")), ids=lambda archive: archive.name)
+def test_the_golden_checkpoints_of_formats_before_are_refused_by_their_number(tmp_path: Path, archive: Path):
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    number = int(archive.name.removeprefix("format-").removesuffix(".tar.xz"))
+    assert number < STATE_FORMAT, "the golden checkpoint of this format is not a past one"
+    said = f"a checkpoint of format {number}, this Muntin reads format {STATE_FORMAT}"
+    if number == 6:  # its files have an envelope of another format themselves
+        said = f"a file of format 1, this Muntin reads format {durable.FORMAT}"
+    with pytest.raises(MuntinError, match=said):
+        stored_job(tmp_path / "ckpt")
+    (finding,) = [f for f in examine(tmp_path / "ckpt").findings if f.level is Level.BROKEN]
+    assert said in finding.what, "the doctor says it, too"
+
+
+def test_every_format_but_the_first_ones_has_its_golden_checkpoint():
+    kept = {archive.name for archive in make.PAST.glob("*")}
+    assert kept == {f"format-{number}.tar.xz" for number in range(6, STATE_FORMAT)}, "see keep_past in make.py"
+
+
+def test_a_newer_checkpoint_says_that_a_newer_muntin_is_needed(tmp_path: Path):
+    make.unpack(tmp_path)
+    rewritten(tmp_path, state_format=STATE_FORMAT + 1)
+    with pytest.raises(UsageError, match=f"checkpoint of format {STATE_FORMAT + 1}") as caught:
+        stored_job(tmp_path / "ckpt")
+    assert caught.value.hint is not None and "newer Muntin" in caught.value.hint
 
 
 @pytest.mark.spark

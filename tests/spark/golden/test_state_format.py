@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from muntin.core.operator_state import OperatorMeta
+from muntin.core.results import SliceLayout
 from muntin.model.records import from_json, to_json
 from muntin.plan.cost import Constants
 from muntin.spark.checkpoint import durable
@@ -37,6 +38,7 @@ RECORDS: dict[str, list[type]] = {
     "History": [History],
     "Rescales": [Moves, Moved],
     "Constants": [Constants],
+    "Layouts of slices": [SliceLayout],
 }
 GOLDEN = {"job.json": JobIdentity, "plans/*.json": StoredPlan, "commits/*.json": Manifest, "status.json": JobStatus}
 

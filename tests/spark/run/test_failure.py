@@ -32,6 +32,14 @@ UNREADABLE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file"
         (f"{UNREADABLE} file:///d/a%20b/1.parquet. SQLSTATE: KD001", "cannot read /d/a%20b/1.parquet:"),
         ("org.apache.spark.SparkException: [STREAM_FAILED] Query [id = 1] ended\n\tat x", "Query [id = 1] ended"),
         ("", "the job failed: RuntimeError"),
+        (
+            "java.lang.IllegalStateException: Incomplete log file in the offset commit log\n\tat x",
+            "is damaged: Incomplete",
+        ),
+        (
+            "org.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/state/0/1/2_a.changelog at 0 exp: 1",
+            "/c/state/0/1/2_a.changelog is damaged: Checksum error",
+        ),
         (PYTHON.replace("MuntinError: the state has format 9, this Muntin reads format 1", "MuntinError: "), "the job"),
         ('Traceback (most recent call last):\n  File "x", line 1\nAssertionError\n\n\tat x', "failed: AssertionError"),
         ("builtins.ValueError: \n\tat org.apache.x", "the job failed: ValueError"),
@@ -46,6 +54,11 @@ def test_one_sentence_without_a_stack(thrown: str, said: str):
     error = explain_failure(RuntimeError(thrown))
     assert said in error.message
     assert "\n" not in error.message and "\tat" not in error.message
+
+
+def test_files_that_are_torn_lead_to_the_doctor():
+    error = explain_failure(RuntimeError("java.lang.RuntimeException: file:/c/x.parquet: Parquet file size is 0 bytes"))
+    assert "/c/x.parquet is damaged" in error.message and error.hint is not None and "muntin doctor" in error.hint
 
 
 def test_our_own_errors_stay_as_they_are():

@@ -24,7 +24,7 @@ from obstore.store import MemoryStore
 from pyiceberg.catalog import load_catalog
 
 from muntin.cli.run import Spellings
-from muntin.core.results import OUTPUT_TS
+from muntin.core.results import BITS, OUTPUT_TS, PairSlices
 from muntin.model import Settings, UsageError
 from muntin.plan import share
 from muntin.spark.brokers.kafka import KafkaBroker
@@ -44,8 +44,11 @@ from muntin.spark.sink.iceberg import CATALOGS, IcebergTables
 from muntin.spark.sink.kafka import batches_topic, writer_id
 from muntin.spark.sink.lake import LakeSink
 from muntin.spark.sink.messages import TaskMessage, outcome_of
+from muntin.spark.sink.reading import read
 from muntin.spark.sink.registry import SINKS, open_sink
 from muntin.spark.sink.sink import OutputRequest, Sink
+from muntin.spark.sink.slice_folders import keeps_slices, slice_folder
+from muntin.spark.sink.sliced import SlicedParquet
 from muntin.spark.store import ObjectPath, locate
 from muntin.spark.store.locate import BACKENDS, bucket
 from muntin.sql import parse_job
@@ -110,7 +113,7 @@ class Reader:
         if kind.scheme == "tcp://":
             self._threads.append(threading.Thread(target=self._listen, daemon=True))
             self._threads[-1].start()
-        return OutputRequest(output, eager=eager)
+        return OutputRequest(output, eager=eager, layout=kind.layouts[0])
 
     def _listen(self) -> None:
         connection, _ = self._server.accept()
@@ -129,6 +132,8 @@ class Reader:
             return sorted(found + DeltaTable(self.root / "out" / "q").to_pyarrow_table()["k"].to_pylist())
         if (self.root / "catalog.db").exists():
             return sorted(found + CATALOGS[self.catalog].load_table("space.q").scan().to_arrow()["k"].to_pylist())
+        if keeps_slices(self.root / "out"):
+            return sorted(found + read(self.root / "out", "q").to_table()["k"].to_pylist())
         for file in sorted((self.root / "out" / "q").glob("*b*")):
             found += READERS[file.suffix](file)
         place = locate(self.objects)
@@ -154,6 +159,9 @@ READERS: dict[str, Callable[[Path], list[int]]] = {
 }
 
 
+SLICES = PairSlices(PLAN.joins[0])
+
+
 def rows_of(batch: int, part: int) -> list[int]:
     return [100 * batch + 10 * part + n for n in range(3)]
 
@@ -161,6 +169,14 @@ def rows_of(batch: int, part: int) -> list[int]:
 def table(batch: int, part: int) -> pa.Table:
     keys = rows_of(batch, part)
     return pa.table({"k": pa.array(keys, pa.int64()), OUTPUT_TS.name: pa.array(keys, OUTPUT_TS.type)})
+
+
+def staged(kind: type[Sink], rows: pa.Table) -> tuple[str, pa.Table]:
+    """Where rows of query q are staged, and as what."""
+    if not issubclass(kind, SlicedParquet):
+        return "q", rows
+    bits = pa.array([SLICES.layout.queries["q"].bit] * rows.num_rows)
+    return slice_folder(SLICES.layout, 0), rows.add_column(1, BITS, bits)
 
 
 @cache
@@ -235,7 +251,8 @@ class Process:
             if self.eager and not self.sink.publisher.is_committed(batch):
                 self.sink.deliver("q", rows, batch)
             elif not self.eager and stager.takes_tables:
-                messages.append(TaskMessage(staged=stager.stage("q", part, rows)))
+                where, stored = staged(type(self.sink), rows)
+                messages.append(TaskMessage(staged=stager.stage(where, part, stored)))
         return [TaskMessage.from_row(*message.to_row()) for message in messages]
 
     def run(self, batch: int) -> Manifest:
@@ -290,7 +307,7 @@ def die_between_two_renames(patch: pytest.MonkeyPatch) -> None:
     replace, done = publishing.os.replace, Counter[str]()
 
     def dies(source: Path, target: Path) -> None:
-        if Path(target).parent.name == "q":
+        if Path(target).parent.name in ("q", "000") and Path(target).name.startswith("b"):
             if done["renames"]:
                 raise Died
             done["renames"] += 1

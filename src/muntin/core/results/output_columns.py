@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.core.batch import TS
 from muntin.core.results.result_batch import ResultBatch
@@ -38,13 +39,13 @@ class OutputColumns:
 
     def __init__(self, batch: ResultBatch):
         self.batch = batch
-        self._output_ts = batch.output_ts
+        self.output_ts = batch.output_ts
         self._values: dict[tuple[Side, str], pa.ChunkedArray] = {}
 
     def output(self, query: Query, chosen: Int64s) -> pa.Table:
         places = self.places(chosen)
         arrays = [self.values(o.expr, places) for o in query.select]
-        arrays.append(pa.array(self._output_ts[chosen]).cast(OUTPUT_TS.type))
+        arrays.append(pa.array(self.output_ts[chosen]).cast(OUTPUT_TS.type))
         return pa.Table.from_arrays(arrays, schema=output_schema(query))
 
     def places(self, chosen: Int64s) -> tuple[pa.Array, pa.Array]:
@@ -58,7 +59,7 @@ class OutputColumns:
             table = pa.table({s.prefix + c: self.batch.rows[s][c].take(places[s]) for s, c in names})
             return evaluate(table, [(expr.sql, expr.type)])[0]
         side = Side.RIGHT if expr.right else Side.LEFT
-        return self.per_row(expr, side).take(places[side])
+        return pc.take(self.per_row(expr, side), places[side], boundscheck=False)
 
     def per_row(self, expr: Expr, side: Side) -> pa.ChunkedArray:
         """An expression of the rows of one side."""

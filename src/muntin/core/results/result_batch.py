@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.batch import CLASS, TS
-from muntin.core.storage import pack, read_table, table_bytes, unpack
+from muntin.core.storage import Payload, pack, read_table, table_bytes, unpack
 from muntin.kernels.arrays import Int32s, Int64s, UInt64s
 from muntin.model import Side
 from muntin.plan import SharedJoin
@@ -44,10 +44,12 @@ class ResultBatch:
         return self.rows[side][TS].to_numpy()
 
     def classes(self, side: Side) -> Int32s:
-        """The class of each pair's row of a side."""
+        """The class of each pair's row of a side; 0 for all where all classes are wanted alike."""
+        if (self.wants[side] == self.wants[side][:1]).all():
+            return np.zeros(len(self), np.int32)
         return self.rows[side][CLASS].to_numpy()[self.pairs[side]]
 
-    @property
+    @cached_property
     def output_ts(self) -> Int64s:
         """The timestamp of each pair: that of its later row."""
         return np.maximum(self.ts(Side.LEFT)[self.pairs[0]], self.ts(Side.RIGHT)[self.pairs[1]])
@@ -58,7 +60,7 @@ class ResultBatch:
         return pack([*(table_bytes(t) for t in (*self.rows, pairs)), *(a.tobytes() for a in arrays)])
 
     @classmethod
-    def from_bytes(cls, join: SharedJoin, data: bytes) -> ResultBatch:
+    def from_bytes(cls, join: SharedJoin, data: Payload) -> ResultBatch:
         parts = unpack(data, 9)
         left, right, pairs = map(read_table, parts[:3])
         words = -(-len(join.queries) // 64)
@@ -86,27 +88,29 @@ class ResultBatch:
             (_arrival_times(batches, Side.LEFT), _arrival_times(batches, Side.RIGHT)),
         )
         order = np.argsort(merged.output_ts, kind="stable")
-        return replace(
+        in_order = replace(
             merged,
             pairs=(lefts[order], rights[order]),
             tags=merged.tags[order],
             verdicts=verdicts[order] if len(verdicts) else verdicts,
         )
+        in_order.__dict__["output_ts"] = merged.output_ts[order]  # known already: it takes as long as all the rest
+        return in_order
 
     def arrivals(self, chosen: Int64s) -> dict[int, int]:
         """When these pairs were complete, each with the arrival of its later-arriving row; how many at each moment."""
-        moments, which = self._moments
+        moments, which = self.completions
         rows = np.bincount(which[chosen], minlength=1) if len(which) else np.array([len(chosen)])
         return {int(moments[n]): int(rows[n]) for n in np.flatnonzero(rows)}
 
     def moments(self, chosen: Int64s) -> Int64s:
         """The same for each pair."""
-        moments, which = self._moments
+        moments, which = self.completions
         return moments[which[chosen]] if len(which) else np.broadcast_to(moments, len(chosen))
 
     @cached_property
-    def _moments(self) -> tuple[Int64s, Int32s]:
-        """Moments in order, and which of them each pair was complete at; empty where there is one."""
+    def completions(self) -> tuple[Int64s, Int32s]:
+        """Moments in order, and at which of them each pair was complete; empty where there is one moment."""
         moments = np.unique(np.concatenate(self.arrival_times))
         if len(moments) == 1:
             return moments, np.zeros(0, np.int32)

@@ -16,7 +16,7 @@ from muntin.core.selections.own_windows import (
     times_width,
 )
 from muntin.core.selections.selections import ClassTally, Selections
-from muntin.core.selections.slice_tables import everybody, per_class, routes, slicing, wanted_by
+from muntin.core.selections.slice_tables import everybody, per_class, readers_of, routes, slicing, wanted_by
 
 __all__ = [
     "ClassTally",
@@ -30,6 +30,7 @@ __all__ = [
     "per_class",
     "query_bits",
     "query_flags",
+    "readers_of",
     "routes",
     "slicing",
     "times_width",

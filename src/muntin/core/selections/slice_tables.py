@@ -26,17 +26,22 @@ def everybody(join: SharedJoin) -> int:
 
 def routes(join: SharedJoin, wants: Sequence[UInt64s]) -> Routes:
     """Who receives what, as the kernels read it; `wants[side]` are the classes of each side."""
-    words, classes = wants[0].shape[1], max(len(wants[side]) for side in Side)
-    readers = np.zeros((2, everybody(join) + 1, words), np.uint64)
+    wanted = np.zeros((2, max(len(wants[side]) for side in Side), wants[0].shape[1]), np.uint64)
+    for side in Side:
+        wanted[side, : len(wants[side])] = wants[side]
+    return Routes(readers_of(join), wanted)
+
+
+def readers_of(join: SharedJoin) -> UInt64s:
+    """For each side and window the queries that read pairs whose earlier row has an age in it, as bits."""
+    readers = np.zeros((2, everybody(join) + 1, -(-len(join.queries) // 64)), np.uint64)
     readers[:, everybody(join)] = ~np.uint64(0)
-    wanted = np.zeros((2, classes, words), np.uint64)
     for side in Side:
         ends = np.array(join.windows[side], np.int64)
         windows = np.array([q.window.side(side) for q in join.queries], np.int64)
         starts = np.array([q.window.starts[side] for q in join.queries], np.int64)
         readers[side, : len(ends)] = query_bits((windows >= ends[:, None]) & (starts < ends[:, None]))
-        wanted[side, : len(wants[side])] = wants[side]
-    return Routes(readers, wanted)
+    return readers
 
 
 def wanted_by(

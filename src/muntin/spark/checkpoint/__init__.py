@@ -34,12 +34,13 @@ from muntin.spark.checkpoint.identity import (
     stored_job,
 )
 from muntin.spark.checkpoint.lease import Lease, has_driver
-from muntin.spark.checkpoint.lock import Lock, take_checkpoint
+from muntin.spark.checkpoint.lock import Lock, is_taken, take_checkpoint
 from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged, TableFile
 from muntin.spark.checkpoint.object_publisher import ObjectPublisher
 from muntin.spark.checkpoint.opening import is_for_spark_to_find, open_checkpoint, remember_spark_half, with_spark_half
 from muntin.spark.checkpoint.output_log import OutputLog, committed_files, spans
 from muntin.spark.checkpoint.plans import Epoch, PlanLog, copy_plans
+from muntin.spark.checkpoint.power import PowerSync
 from muntin.spark.checkpoint.publisher import KEPT_MANIFESTS, Publisher, mark_file, published
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
@@ -65,6 +66,7 @@ __all__ = [
     "ObjectPublisher",
     "OutputLog",
     "PlanLog",
+    "PowerSync",
     "Publisher",
     "ShardChange",
     "ShardReport",
@@ -83,6 +85,7 @@ __all__ = [
     "id_if_claimed",
     "identity",
     "is_for_spark_to_find",
+    "is_taken",
     "last_manifest",
     "mark_file",
     "open_checkpoint",

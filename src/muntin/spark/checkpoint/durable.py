@@ -47,6 +47,7 @@ class FileKind(StrEnum):
     COLUMNS = "columns of a query"
     RESCALE = "rescale"
     MOVED = "moved pipeline"
+    SLICES = "layout of slices"
 
 
 WHAT_TO_DO = {
@@ -68,6 +69,7 @@ WHAT_TO_DO = {
     FileKind.COLUMNS: "remove the file: the next start writes it anew",
     FileKind.RESCALE: _RESTORE,
     FileKind.MOVED: _RESTORE,
+    FileKind.SLICES: "restore it from a back-up: it says which rows of the slices beside it are whose",
 }
 
 

@@ -24,6 +24,7 @@ from muntin.spark.store import Location, private_folder, spark_half, store_of
 
 STATE_FORMAT = 11
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
+NEWER_FORMAT = "a newer Muntin wrote it: run it with that one"
 FOLDER = "muntin"
 PIPELINES = "pipelines"
 OWNER = "_muntin.json"
@@ -170,7 +171,7 @@ def _read_job(file: Location) -> JobIdentity:
     if written != STATE_FORMAT:
         raise UsageError(
             f"{file.parent.parent} is a checkpoint of format {written}, this Muntin reads format {STATE_FORMAT}",
-            hint=OTHER_FORMAT,
+            hint=NEWER_FORMAT if isinstance(written, int) and written > STATE_FORMAT else OTHER_FORMAT,
         )
     return as_record(content, FileKind.JOB, JobIdentity, str(file))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from muntin.model import MuntinError, UsageError
 from muntin.spark.checkpoint.identity import FOLDER
-from muntin.spark.checkpoint.lease import Lease
+from muntin.spark.checkpoint.lease import Lease, has_driver
 from muntin.spark.checkpoint.processes import await_end, started
 from muntin.spark.store import Location
 
@@ -57,6 +57,20 @@ class Lock:
         if not self._file.closed:
             self._file.truncate(0)
             self._file.close()
+
+
+def is_taken(checkpoint: Location) -> bool:
+    """Whether a process runs on a checkpoint, as far as one look can tell. It changes nothing."""
+    if not isinstance(checkpoint, Path):
+        return has_driver(checkpoint)
+    try:
+        with open(checkpoint / FOLDER / "lock") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def take_checkpoint(checkpoint: Location, java: int | None = None) -> Lock | Lease:

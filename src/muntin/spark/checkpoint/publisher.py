@@ -24,6 +24,7 @@ from pathlib import Path
 from muntin.spark.checkpoint.commit_log import CommitLog
 from muntin.spark.checkpoint.durable import FileKind, read_json, write_json
 from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifest, Staged
+from muntin.spark.checkpoint.power import PowerSync
 from muntin.spark.store import Location, crash_points
 
 STAGING = "_staging"
@@ -42,6 +43,8 @@ class Publisher:
         self.output = output
         self.prefix = f"{prefix}b"
         self.last = self.log.last()
+        self.power: PowerSync | None = None
+        """Syncs what commits name, where they are to survive a power cut."""
 
     def recover(self) -> None:
         """Complete the last commit and sweep away what was staged for none."""
@@ -72,6 +75,8 @@ class Publisher:
             self._complete(self.last)
             return self.last
         manifest = self._manifest(done)
+        if self.power is not None:
+            self.power.before_commit(self._places(done).values())
         self.log.append(manifest)
         self.last = manifest
         self._complete(manifest)
@@ -79,10 +84,18 @@ class Publisher:
         return manifest
 
     def _manifest(self, done: BatchOutcome) -> Manifest:
-        renames = [(staged.path, self._target(done.batch, staged)) for staged in done.staged if staged.path is not None]
-        places = {target: source for source, target in renames} | {file: file for file in done.written}
-        files = {name: Fingerprint.of(self.output / place) for name, place in places.items()} if self.output else {}
-        return self.last.following(done, renames, files)
+        files = {name: Fingerprint.of(place) for name, place in self._places(done).items()}
+        return self.last.following(done, self._renames(done), files)
+
+    def _renames(self, done: BatchOutcome) -> list[tuple[str, str]]:
+        return [(staged.path, self._target(done.batch, staged)) for staged in done.staged if staged.path is not None]
+
+    def _places(self, done: BatchOutcome) -> dict[str, Path]:
+        """Where the files to be published lie before that, by the names that they get."""
+        if self.output is None:
+            return {}
+        places = {target: source for source, target in self._renames(done)} | {file: file for file in done.written}
+        return {name: self.output / place for name, place in places.items()}
 
     def _target(self, batch: int, staged: Staged) -> str:
         return f"{staged.name}/{self.prefix}{batch:010d}-{staged.part:03d}{Path(staged.path or '').suffix}"
@@ -98,6 +111,8 @@ class Publisher:
                 os.makedirs((self.output / target).parent, exist_ok=True)
                 with crash_points.durable("rename"):
                     os.replace(self.output / source, self.output / target)
+        if self.power is not None:
+            self.power.sync_folders({(self.output / target).parent for _, target in manifest.renames})
 
 
 def mark_file(output: Path, prefix: str) -> Path:

@@ -40,7 +40,7 @@ class HotKeyWatch:
     def keys(self, before: Manifest) -> tuple[tuple[int, Key], ...]:
         """The keys of which every shard gets a copy, after a commit."""
         with self._lock:
-            reported = {(r.join, key.key) for r in before.reports.values() for key in r.hot_keys}
+            reported = {(r.join, key.key) for r in before.reports.values() for key in r.hot_keys or ()}
             return tuple(sorted({*reported, *self._told}))
 
     def fits(self, plan: Plan) -> None:
@@ -73,20 +73,21 @@ class HotKeyWatch:
     def _note(self, manifest: Manifest) -> None:
         """Let go of keys that all shards have forgotten."""
         known = {(r.join, key.key): HeavyKey(key.h1, key.h2, key.name) for r in manifest.reports.values()
-                 for key in r.hot_keys}  # fmt: skip
+                 for key in r.hot_keys or ()}  # fmt: skip
         for gone in self._seen - known.keys():
             self._told.pop(gone, None)
         self._seen = set(known)
         self._told |= known
 
     def _decide(self, join: SharedJoin, reports: list[ShardReport]) -> tuple[list[HeavyKey], list[HeavyKey]]:
-        open_ones = {key.key: HeavyKey(key.h1, key.h2, key.name) for key in reports[0].hot_keys if key.until == FOREVER}
+        told = [key for key in reports[0].hot_keys or () if key.until == FOREVER]
+        open_ones = {key.key: HeavyKey(key.h1, key.h2, key.name) for key in told}
         if why_at_home(join, self._settings) is not None:
             return [], list(open_ones.values())
         shards, total = len(reports), sum(sum(r.counters.state_rows) for r in reports)
         rows: dict[Key, int] = {}
         named: dict[Key, HeavyKey] = {}
-        for key in (key for report in reports for key in report.heavy_keys):
+        for key in (key for report in reports for key in report.heavy_keys or ()):
             rows[key.key] = rows.get(key.key, 0) + key.rows
             named[key.key] = key
         cool = [key for key in open_ones.values() if rows.get(key.key, 0) * COLD_PART * shards < total]

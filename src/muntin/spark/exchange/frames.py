@@ -68,7 +68,7 @@ def encode(kind: FrameKind, header: Mapping[str, Any], payload: Payload = b"") -
     return b"".join((_FIXED.pack(MAGIC, VERSION, kind, len(text), body.nbytes, crc), text, body))
 
 
-def decode(data: bytes | bytearray | memoryview, what: str) -> Frame:
+def decode(data: bytes | bytearray | memoryview | pa.Buffer, what: str) -> Frame:
     """Read a frame; `what` says in the error message which frame it was."""
     view = memoryview(data)
     if view.nbytes < _FIXED.size:

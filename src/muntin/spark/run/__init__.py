@@ -10,13 +10,14 @@ the job went, `sharing` predicts what its queries would take apart. `client` is 
 of Spark's own files.
 """
 
-from muntin.spark.run import client
+from muntin.spark.run import client, verify
 from muntin.spark.run.history import History, Mark, Sample, history_file, marks_between, read_history
 from muntin.spark.run.job import Job, check_job
 from muntin.spark.run.picture import ChangePreview, StoredPicture
-from muntin.spark.run.rescaling import Rescaled, rescale
+from muntin.spark.run.rescaling import Rescaled, rescale, successor_of
 from muntin.spark.run.run import Run
 from muntin.spark.run.sharing import Sharing, predicted_apart
+from muntin.spark.run.spark_half import SparkHalf, damage_of
 from muntin.spark.run.status import JobStatus, is_alive, is_driven, read_status, status_file, status_now
 from muntin.spark.run.stored import check_change, spec_of
 
@@ -30,10 +31,12 @@ __all__ = [
     "Run",
     "Sample",
     "Sharing",
+    "SparkHalf",
     "StoredPicture",
     "check_change",
     "check_job",
     "client",
+    "damage_of",
     "history_file",
     "is_alive",
     "is_driven",
@@ -45,4 +48,6 @@ __all__ = [
     "spec_of",
     "status_file",
     "status_now",
+    "successor_of",
+    "verify",
 ]

@@ -19,6 +19,7 @@ from muntin.spark.checkpoint import (
 from muntin.spark.ingest import sources
 from muntin.spark.run import verify
 from muntin.spark.run.output_place import OutputPlace
+from muntin.spark.run.torn_tail import mend_torn_tails
 from muntin.spark.run.verify_objects import take_objects
 from muntin.spark.store import Location, spark_half
 
@@ -60,14 +61,15 @@ class CheckpointClaim:
         remember_spark_half(checkpoint)
         checkpoint_id = identity.claim_checkpoint(checkpoint, wanted)
         self.place.sink.belongs_to(checkpoint_id)
+        mended = mend_torn_tails(checkpoint)
         verify.verify_checkpoint(checkpoint)
         if self.place.sink.objects is not None:
-            return take_objects(checkpoint, self.place.sink.objects, checkpoint_id, truncate_output)
+            return mended + take_objects(checkpoint, self.place.sink.objects, checkpoint_id, truncate_output)
         if output is None:
-            return []
+            return mended
         identity.check_output(output, checkpoint_id)
         removed = verify.truncate_output(checkpoint, output) if truncate_output else []
-        warnings = [f"removed, being newer than the checkpoint: {output / name}" for name in removed]
+        warnings = mended + [f"removed, being newer than the checkpoint: {output / name}" for name in removed]
         warnings += verify.verify_output(checkpoint, output)
         identity.claim_output(output, checkpoint_id)
         return warnings

@@ -16,6 +16,12 @@ _OURS = re.compile(r"^muntin\.[\w.]+Error: (.*)(?:\n +hint: (.*))?$", re.MULTILI
 _WORKER = re.compile(r"Error from python worker:\n(.*?)\nPYTHONPATH was:\n\s*(\S*)", re.DOTALL)
 """What a Python process of Spark's said before it could begin, and where it looked for packages."""
 _PROGRAM = re.compile(r'Cannot run program "([^"]+)"[^:\n]*: (?:error=\d+, )?([^\n]*)')
+_TORN = re.compile(
+    r"Incomplete log file|[Mm]alformed log|ChecksumException|Checksum error|CHECKPOINT_FILE_CHECKSUM|"
+    r"CANNOT_LOAD_STATE_STORE|Unterminated string|magic bytes|Parquet file size is 0|is not a Parquet file"
+)
+"""How Spark and its libraries speak of files that are not what was written."""
+_PLACE = re.compile(r"(?:file:/{1,3}|(?<=[\s\"'(])/)[^\s\"'),;]+")
 _CODE = re.compile(r"^\[[A-Z_.]+\]\s*")
 _NOISE = ("Py4JJavaError", "Py4JError", "PythonException", "StreamingQueryException", "SparkException")
 
@@ -65,6 +71,8 @@ def _explained(error: BaseException) -> MuntinError:
         )
     if (unstarted := _unstarted_worker(whole)) is not None:
         return unstarted
+    if _TORN.search(whole) is not None and _OURS.search(whole) is None:
+        return _torn_file(whole, texts)
     ours = _OURS.search(whole)
     if ours and ours[1].strip():
         return MuntinError(ours[1].strip(), hint=ours[2])
@@ -74,6 +82,18 @@ def _explained(error: BaseException) -> MuntinError:
     if python:
         return MuntinError(f"the job failed: {(python[-1][2] or '').strip() or python[-1][1]}")
     return MuntinError(f"the job failed: {_sentence(texts)}")
+
+
+def _torn_file(whole: str, texts: list[str]) -> MuntinError:
+    """A file of the checkpoint that Spark cannot read, by its name where Spark gives one."""
+    place = next((re.sub(r"^file:/+", "/", found[0]).rstrip(".:") for found in _PLACE.finditer(whole)), None)
+    said = _sentence(texts)
+    name = f"{place} is damaged" if place is not None else "a file of the checkpoint is damaged"
+    return MuntinError(
+        f"{name}: {said if place is None or place in said else f'Spark says {said!r}'}",
+        hint="`muntin doctor --checkpoint DIR` says which files are damaged; with --repair it goes back to the last "
+        "whole micro-batch",
+    )
 
 
 def _texts(error: BaseException) -> list[str]:

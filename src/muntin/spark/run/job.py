@@ -178,6 +178,7 @@ class Job:
             output=None if output is None else os.fspath(output),
             callback=sink,
             eager=self.spec.settings.eager,
+            layout=self.spec.settings.output_layout,
             makes_rows=any(query.aggregation or query.into for query in self.spec.queries.values()),
         )
         place = OutputPlace.of(RoutedSink(request), checkpoint, spark_checkpoint)

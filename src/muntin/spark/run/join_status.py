@@ -31,7 +31,7 @@ def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
         counters=Counters.total(r.counters for r in reports),
         rebuilt=sum(r.rebuilt for r in reports),
         left_rows=sum(r.left_rows for r in reports),
-        hot_keys=sorted({key.name for r in reports for key in r.hot_keys if key.until == FOREVER}),
+        hot_keys=sorted({key.name for r in reports for key in r.hot_keys or () if key.until == FOREVER}) or None,
     )
 
 

@@ -20,18 +20,8 @@ from muntin.model import JobSpec, MuntinError, Stream
 from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
 from muntin.spark.brokers import is_paced
-from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, identity
-from muntin.spark.control import (
-    Adapter,
-    Admission,
-    Changes,
-    HotKeyWatch,
-    Pacing,
-    Tell,
-    Watch,
-    control_stream,
-    measured_by,
-)  # fmt: skip
+from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, PowerSync, identity
+from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, measured_by
 from muntin.spark.exchange import Briefing, Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.executors import forget_everywhere
@@ -100,6 +90,8 @@ class Pipeline:
         self.folder = identity.pipeline_folder(checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
         self.publisher = context.place.sink.open_publisher(self.folder, identity.pipeline_prefix(number))
+        if spec.settings.survives_power_cuts:
+            self.publisher.power = PowerSync(self.folder)
         self._sink = context.place.sink.attached(number, self.publisher)
         self.changes = Changes(self.folder, checkpoint, spec, PlanLog(self.folder, spec), self._knowledge, context.tell)
         self.state = "stopped"
@@ -168,11 +160,10 @@ class Pipeline:
         self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
         endless = context.mode == "endless"
-        self._watch = Watch(self.folder, self._streams, settings, endless)
+        self._watch = Watch(self.folder, self._streams, settings, endless, self.publisher.last)
+        self.changes.fits = self._watch.hot_keys.fits
         self._pacing = Pacing(self.folder, settings, context.board.constants, endless)
         self._pacing.begin(self.publisher.last)
-        self._hot_keys = HotKeyWatch(self.folder, settings, endless, self.publisher.last)
-        self.changes.fits = self._hot_keys.fits
         self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
@@ -200,7 +191,7 @@ class Pipeline:
         changing = bool(epochs) and epochs[-1].number > before.epoch
         reached = control_stream.streams_reached(before) if changing else ()
         new = tuple(epoch for epoch in epochs if epoch.number not in known)
-        Briefing(new, reached, self._hot_keys.keys(before)).give(self._context.spark)
+        Briefing(new, reached, self._watch.hot_keys.keys(before)).give(self._context.spark)
 
     def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
@@ -264,7 +255,6 @@ class Pipeline:
                     self._restarts.set()
                 self.status.slowed(self._admission.slowed)
                 self._pacing.committed(manifest)
-                self._hot_keys.committed(plan, manifest)
                 if self._watch.committed(plan, manifest):
                     self.status.ordered(self._watch.orderings)
                 self._watch.exclude(time.monotonic() - began)

@@ -32,6 +32,7 @@ from muntin.spark.checkpoint import (
     JobIdentity,
     Lock,
     Manifest,
+    PowerSync,
     ShardReport,
     copy_plans,
     identity,
@@ -138,6 +139,8 @@ def _rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
             rows += _Move(spark, folder, new, moves.ids[str(target)], before, shards).run()
         except Exception as error:
             raise error if isinstance(error, MuntinError) else explain_failure(error) from error
+    for target in moves.pipelines.values():
+        PowerSync(identity.pipeline_folder(checkpoint, target)).before_commit([])
     write_record(_intent(checkpoint), FileKind.RESCALE, moves, identity.checkpoint_id(checkpoint))
     _finish(checkpoint)
     return Rescaled(before, shards, rows)

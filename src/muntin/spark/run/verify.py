@@ -12,7 +12,6 @@ another is missing, or that checkpoint and output were not written by the same r
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +33,7 @@ from muntin.spark.checkpoint import (
     write_json,
 )
 from muntin.spark.control import control_stream
+from muntin.spark.run.spark_half import SparkHalf
 from muntin.spark.store import Location, spark_half, store_of
 
 RESTORE = WHAT_TO_DO[FileKind.MANIFEST]
@@ -45,6 +45,7 @@ TAKE_BACK = (
     "restore the output of the same moment too; or move it away, and what follows goes to an empty folder; or give "
     "`truncate_output=True`, which removes from it what is newer than the checkpoint"
 )
+DOCTOR = f"`muntin doctor --repair` goes back to the last whole micro-batch; or {RESTORE}"
 SHOWN = 3
 """So many files are named in one line, the others are counted."""
 
@@ -69,7 +70,7 @@ def _verify_pipeline(folder: Location) -> None:
         return
     _verify_manifests(folder, kept)
     _verify_plans(folder, kept, log)
-    _verify_sources(folder)
+    _verify_spark(folder)
 
 
 def _verify_manifests(folder: Location, kept: list[Manifest]) -> None:
@@ -105,29 +106,26 @@ def _verify_plans(folder: Location, kept: list[Manifest], log: PlanLog) -> None:
         log.check(number)
 
 
-def _verify_sources(folder: Location) -> None:
-    """Spark lists the files that it has read, and reads those again that are in no list."""
+def _verify_spark(folder: Location) -> None:
+    """Spark's own logs, before Spark reads them: what it says of a damaged one helps nobody. It lists the files that
+    it has read, too, and reads those again that are in no list."""
     half = spark_half(folder)
+    spark = SparkHalf(half)
+    for log, look in (("offsets", spark.damage_of_offset), ("commits", spark.damage_of_commit)):
+        for number in spark.numbers(log)[-2:]:
+            if (wrong := look(number)) is not None:
+                raise DamageError(f"{half / log / str(number)} is damaged: {wrong}", hint=DOCTOR)
     number = last_number(half / "commits")
     if number < 0:
         return
-    file = half / "offsets" / str(number)
-    try:
-        lines = store_of(file).read(file).decode().splitlines()[2:]
-        ends = {n: json.loads(line) for n, line in enumerate(lines) if line.startswith("{")}
-    except FileNotFoundError:
-        raise MissingError(f"{file} is missing: Spark has committed micro-batch {number}", hint=RESTORE) from None
-    except ValueError:
-        raise DamageError(f"{file} is damaged: it does not say what Spark has read", hint=RESTORE) from None
-    for source, end in ends.items():
-        place = half / "sources" / str(source)
-        if "logOffset" not in end:
-            continue
-        lists = {file.name for file in store_of(place).files(place)}
-        begins = max((int(n.split(".")[0]) for n in lists if n.endswith(".compact")), default=-1)
-        for listed in range(begins + 1, end["logOffset"] + 1):
-            if str(listed) not in lists:
-                raise MissingError(f"{place / str(listed)} is missing: it lists files that were read", hint=RESTORE)
+    if (wrong := spark.damage_of_offset(number)) is not None:
+        file = half / "offsets" / str(number)
+        raise MissingError(f"{file}: {wrong}; Spark has committed micro-batch {number}", hint=DOCTOR)
+    if (lost := spark.damage_of_lists(number)) is not None:
+        file, wrong = lost
+        if wrong == "it is missing":
+            raise MissingError(f"{file} is missing: it lists files that were read", hint=DOCTOR)
+        raise DamageError(f"{file} is damaged: {wrong}; it lists files that were read", hint=DOCTOR)
 
 
 def last_number(folder: Location) -> int:
@@ -146,7 +144,7 @@ def verify_output(checkpoint: Location, output: Path) -> list[str]:
     prefixes, warnings = prefixes_of(checkpoint), list[str]()
     for prefix in sorted(_marked(output) - set(prefixes)):
         newest = published(output, prefix, None)
-        raise newer_output(output, checkpoint, prefix, -1, max(newest, _newest_file(output, prefix)))
+        raise newer_output(output, checkpoint, prefix, -1, max(newest, newest_file(output, prefix)))
     for prefix, folder in prefixes.items():
         kept = list(read_manifests(folder))
         last = kept[0] if kept else Manifest(-1)
@@ -157,13 +155,13 @@ def verify_output(checkpoint: Location, output: Path) -> list[str]:
 
 def _verify_moment(output: Path, checkpoint: Location, prefix: str, folder: Location, last: Manifest) -> list[str]:
     marked = mark_file(output, prefix).exists()
-    mark = published(output, prefix, identity.id_if_claimed(folder)) if marked else _newest_file(output, prefix, last)
+    mark = published(output, prefix, identity.id_if_claimed(folder)) if marked else newest_file(output, prefix, last)
     if mark > last.batch:
         raise newer_output(output, checkpoint, prefix, last.batch, mark)
     if not marked and last.published >= 0:
         gone = f"{mark_file(output, prefix)} is missing"
         return [f"{gone}: rows up to micro-batch {last.published} were published here and may have been moved away"]
-    under_way = last.published == last.batch and mark == last.published_before and _is_staged(output, last)
+    under_way = last.published == last.batch and mark == last.published_before and is_staged(output, last)
     if mark < last.published and not under_way:
         raise MuntinError(
             f"{output} ends with micro-batch {mark}, but the checkpoint {checkpoint} says that micro-batch "
@@ -174,7 +172,7 @@ def _verify_moment(output: Path, checkpoint: Location, prefix: str, folder: Loca
     return []
 
 
-def _is_staged(output: Path, last: Manifest) -> bool:
+def is_staged(output: Path, last: Manifest) -> bool:
     """Whether files wait to be renamed: the process died after the manifest, and the next start completes it. Files
     that have their names already were written before it."""
     staged = [(source, target) for source, target in last.renames if not (output / target).exists()]
@@ -253,7 +251,7 @@ def _marked(output: Path) -> set[str]:
     return {file.stem.removeprefix("_muntin-") for file in output.glob("_muntin-*.json")}
 
 
-def _newest_file(output: Path, prefix: str, last: Manifest | None = None) -> int:
+def newest_file(output: Path, prefix: str, last: Manifest | None = None) -> int:
     """The last micro-batch of which there is a file. What the next one wrote as rows came counts not."""
     following = -1 if last is None else last.batch + 1
     return max(
@@ -268,7 +266,7 @@ def _newest_file(output: Path, prefix: str, last: Manifest | None = None) -> int
 
 def _published_files(output: Path) -> Iterator[tuple[Path, str, int]]:
     """All files that micro-batches have published, with prefix and number."""
-    for pattern in ("*/*b*", "*/_punctuations/*b*"):
+    for pattern in ("*/*b*", "*/_punctuations/*b*", "_slices/*/*/*b*"):
         for file in output.glob(pattern):
             if (found := PUBLISHED.fullmatch(file.name)) is not None:
                 yield file, found[1], int(found[2])

@@ -10,14 +10,18 @@ from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.eager_hub import EagerHub, Hub
 from muntin.spark.sink.held_results import HeldResults
 from muntin.spark.sink.hub_place import HubPlace
+from muntin.spark.sink.parquet import SCHEMA_FILE, columns_ever
 from muntin.spark.sink.reading import create_views, read
 from muntin.spark.sink.registry import SINKS, open_into, open_sink
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.routed import RoutedSink
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
+from muntin.spark.sink.slice_folders import layout_of
+from muntin.spark.sink.sliced_rows import SlicedRows
 from muntin.spark.sink.task import SinkTask
 
 __all__ = [
+    "SCHEMA_FILE",
     "SINKS",
     "BatchWriter",
     "Callback",
@@ -30,7 +34,10 @@ __all__ = [
     "RoutedSink",
     "Sink",
     "SinkTask",
+    "SlicedRows",
+    "columns_ever",
     "create_views",
+    "layout_of",
     "open_into",
     "open_sink",
     "read",

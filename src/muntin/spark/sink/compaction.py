@@ -93,7 +93,12 @@ def _batch(file: Path) -> str:
 
 def _alike(one: Path, other: Path) -> bool:
     prefixes = {found[1] for file in (one, other) if (found := NAME.fullmatch(file.name)) is not None}
-    return len(prefixes) == 1 and pq.read_schema(one).equals(pq.read_schema(other))
+    return len(prefixes) == 1 and _columns(one).equals(_columns(other))
+
+
+def _columns(file: Path) -> pa.Schema:
+    """The columns of a file; whether there is a NULL in it is not one of their properties."""
+    return pa.schema([field.with_nullable(True) for field in pq.read_schema(file)])
 
 
 def _replace(output: Path, folder: Path, merges: list[_Merge]) -> None:
@@ -124,12 +129,13 @@ def sweep_aside(output: Path) -> None:
 
 
 def _merge(files: list[Path], target: Path) -> None:
-    schema = pq.read_schema(files[0])
+    schema = _columns(files[0])
     texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     options = {"compression": "snappy", "use_dictionary": texts or False, "write_page_checksum": True}
     with pq.ParquetWriter(target, schema, **options) as writer:
         for file in files:
-            writer.write_table(pq.read_table(file, partitioning=None, page_checksum_verification=True))
+            rows = pq.read_table(file, partitioning=None, page_checksum_verification=True)
+            writer.write_table(pa.Table.from_arrays(rows.columns, schema=schema))
 
 
 def _exchange(one: Path, other: Path) -> None:

@@ -18,6 +18,7 @@ class CountingSink(Sink):
     noun = "nowhere"
     summary = "count the rows and discard them, for measuring"
     exactly_once = True
+    layouts = ("queries", "sliced")
 
     def __init__(self, request: OutputRequest):
         super().__init__(request)

@@ -14,6 +14,7 @@ from muntin.spark.sink.nats import NatsSubjects
 from muntin.spark.sink.parquet import ParquetFolders
 from muntin.spark.sink.parquet_objects import ParquetObjects
 from muntin.spark.sink.sink import OutputRequest, Sink
+from muntin.spark.sink.sliced import SlicedParquet
 from muntin.spark.sink.tcp_socket import SocketSink
 
 SINKS: tuple[type[Sink], ...] = (
@@ -27,6 +28,7 @@ SINKS: tuple[type[Sink], ...] = (
     CsvFiles,
     ParquetObjects,
     ParquetFolders,
+    SlicedParquet,
     JsonLines,
 )
 """A text is of the first kind that takes it: folders, which take any text, come last."""
@@ -49,7 +51,13 @@ def open_into(request: OutputRequest) -> Sink:
 
 
 def _fitting(kinds: list[type[Sink]], request: OutputRequest) -> Sink:
-    fitting = [kind for kind in kinds if (kind.takes_eager if request.eager else kind.takes_batches)]
+    laid_out = [kind for kind in kinds if request.layout in kind.layouts]
+    if not laid_out:
+        raise UsageError(
+            f"{kinds[0].noun} cannot keep slices, as output_layout = '{request.layout}' asks",
+            hint="name a folder of a file system, or SET output_layout = 'queries'",
+        )
+    fitting = [kind for kind in laid_out if (kind.takes_eager if request.eager else kind.takes_batches)]
     if not fitting:
         when, delivery = ("with their micro-batch", "batch") if request.eager else ("as they come", "eager")
         raise UsageError(

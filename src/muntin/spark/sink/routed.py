@@ -80,7 +80,7 @@ class RoutedSink(Sink):
             return self.output
         with self._opening:
             if into not in self._places:
-                opened = open_into(replace(self.request, output=None, callback=None, into=into))
+                opened = open_into(replace(self.request, output=None, callback=None, layout="queries", into=into))
                 opened.job = self.job
                 if self._publisher is not None:
                     opened = opened.attached(self.pipeline, self._publisher)

@@ -44,6 +44,7 @@ class OutputRequest:
     output: str | None = None
     callback: Callback | None = None
     eager: bool = False
+    layout: str = "queries"
     makes_rows: bool = False
     """Whether tasks make rows of a query of the job file: it has aggregates, or a place of its own."""
     into: Destination | None = None
@@ -54,6 +55,8 @@ class Stager:
     """The part of a sink that goes to the tasks. This one discards tables: rows are counted and go no further."""
 
     takes_tables: ClassVar[bool] = False
+    takes_pairs: ClassVar[bool] = False
+    """Whether pairs are staged once, by slices, and not once for each query."""
 
     def into(self, place: Destination | None) -> Stager:
         """What stages rows that go to a place, None for the output of the job."""
@@ -113,6 +116,8 @@ class Sink:
     on_command_line: ClassVar[bool] = True
     takes_batches: ClassVar[bool] = True
     takes_eager: ClassVar[bool] = True
+    layouts: ClassVar[tuple[str, ...]] = ("queries",)
+    """The values of `output_layout` that it goes with."""
 
     folder: Path | None = None
     """Where it publishes files by renaming them."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.punctuations import in_order
-from muntin.core.results import OutputColumns, ResultBatch, alone, routed, unite
+from muntin.core.results import OutputColumns, PairSlices, ResultBatch, alone, routed, unite
 from muntin.model import Destination
 from muntin.model.records import from_json
 from muntin.plan.families import distinct_values_sent
@@ -23,6 +23,7 @@ from muntin.spark.ingest import dead_letters
 from muntin.spark.sink.messages import TaskMessage
 from muntin.spark.sink.parquet import punctuations_of
 from muntin.spark.sink.sink import Stager
+from muntin.spark.sink.slice_folders import slice_folder
 from muntin.spark.worker import set_aside
 
 SCHEMA = pa.schema([pa.field("message", pa.string()), pa.field("table", pa.binary())])
@@ -37,7 +38,7 @@ class SinkTask:
     stager: Stager
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        frames = [decode(value, "a frame for the sink") for batch in batches for value in batch["frame"].to_pylist()]
+        frames = [decode(value.as_buffer(), "a frame for the sink") for batch in batches for value in batch["frame"]]
         for message in self.messages(frames):
             text, table = message.to_row()
             yield pa.record_batch([pa.array([text]), pa.array([table], pa.binary())], schema=SCHEMA)
@@ -82,7 +83,13 @@ class SinkTask:
         for (index, part), pieces in sorted(found.items()):
             join = plan.join(index)
             assert join is not None
-            results = ResultBatch.merge([ResultBatch.from_bytes(join, bytes(piece.payload)) for piece in pieces])
+            results = ResultBatch.merge([ResultBatch.from_bytes(join, piece.payload) for piece in pieces])
+            if self.stager.into(None).takes_pairs:
+                slices = PairSlices(join)
+                yield from self._slices(slices, results, part)
+                if not slices.has_others:
+                    continue
+                results = slices.others(results)
             columns = OutputColumns(results)
             for query, places in routed(join, results):
                 lonely = {} if query.is_inner else {query.name: alone(results, places)}
@@ -97,6 +104,13 @@ class SinkTask:
                     yield from self._stage(query.name, part, table, query.into)
         for (name, part), tables in divided.items():
             yield from self._stage(name, part, unite(plan.queries[name], tables), plan.queries[name].into)
+
+    def _slices(self, slices: PairSlices, results: ResultBatch, part: int) -> Iterator[TaskMessage]:
+        """Each pair once, for the queries that read slices."""
+        divided = slices.divide(results)
+        yield TaskMessage(arrivals={name: list(rows.items()) for name, rows in divided.arrivals().items()})
+        for number, table in divided.tables():
+            yield from self._stage(slice_folder(slices.layout, number), part, table)
 
     def _aggregates(self, frames: list[Frame], turned_away: list[tuple[int, pa.Table]]) -> Iterator[TaskMessage]:
         """The rows of queries with aggregates, from the values of all shards; dead letters are added."""

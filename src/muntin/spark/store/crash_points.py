@@ -71,6 +71,10 @@ ACTIONS = {
     "plan": Action("driver", "a request that waits", "a plan that no message names; the next start sends it"),
     "columns of a query": Action("driver", "a folder without its schema; the next start writes it", "a folder that "
                                  "readers can open"),
+    "layout of slices": Action("driver", "folders of slices that nobody reads; the next start writes it", "slices that "
+                               "views and readers find"),
+    "view of a query": Action("driver", "a view that lacks the newest slices; the next start writes it", "a view over "
+                              "all slices of the query"),
     "control message": Action("driver", "a plan that was not sent, or nothing; the next start sends it", "a message; "
                               "the next micro-batch takes it"),
     "answer": Action("driver", "a change without an answer; the next start writes it", "an answer beside its request; "
@@ -93,7 +97,7 @@ ACTIONS = {
                       "next start does the rest"),
     "moved pipeline": Action("rescale", "the intent; the next start does the rest", "the same"),
     "rescale over": Action("rescale", "the intent; the next start does the rest once more", "a job with other shards"),
-    "file aside": Action("anybody", "the file of before", "a hidden file; `muntin doctor --repair` removes it"),
+    "file aside": Action("anybody", "the file of before", "a hidden file; `muntin doctor` removes it"),
 }  # fmt: skip
 """The registry. `file aside` is reached while any file of ours is written: after its bytes, before its name."""
 POINTS = tuple(f"{when} {action}" for action in ACTIONS for when in ("before", "after"))
