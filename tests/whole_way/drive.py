@@ -195,7 +195,7 @@ class Driver:
             for join in _latest(self.folder, self._spec()).joins:
                 send_ordering(self.folder, join.index, ordering_in_force(bool(step.rule)))
         if self.folder.exists() and not self.life.online and self._heats:
-            self._heat(step)
+            self._heat()
 
     @property
     def _heats(self) -> bool:
@@ -205,15 +205,16 @@ class Driver:
         stays = not any("shards" in step.changes for step in self.life.steps)
         return stays and self.text.order == "global" and all(q.kind == PLAIN and q.join == INNER for q in asked)
 
-    def _heat(self, step: Step) -> None:
-        """Let keys of the rows that come be hot, or be so no more."""
-        rows = pa.Table.from_pylist([row for files in step.files.values() for rows in files for row in rows], ROW)
+    def _heat(self) -> None:
+        """Let keys be hot, or be so no more."""
+        known = [row for one in self.life.steps for files in one.files.values() for rows in files for row in rows]
+        rows = pa.Table.from_pylist(known, ROW)
         for join in _latest(self.folder, self._spec()).joins:
             if not rows.num_rows or why_together(join, self._spec().settings) is not None or not join.keys:
                 continue
             h1, h2, _ = hash_keys(key_columns(join, Side.LEFT, rows.select([f.name for f in join.streams[0].schema])))
             keys = [HeavyKey(int(a), int(b), "") for a, b in sorted(set(zip(h1, h2, strict=True)))]
-            hot, cool = ([key for key in keys if self.dice.random() < 0.4] for _ in range(2))
+            hot, cool = ([key for key in keys if self.dice.random() < part] for part in (0.7, 0.2))
             control_stream.send(self.folder, control_stream.HotKeysMessage(join.index, hot, cool))
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
