@@ -3,7 +3,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-web benches cluster crash soak soak-brokers golden lint clean
+.PHONY: help setup demo quick test spark test-web benches cluster crash soak soak-steady soak-brokers fuzz golden lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -13,7 +13,7 @@ setup: $(STAMP)    ## create .venv with all that running and testing needs
 # The stamp is written last: an interrupted setup starts again, a finished one costs nothing.
 $(STAMP): requirements.lock pyproject.toml
 	python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -21,10 +21,13 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 	$(VENV)/bin/muntin demo
 
 quick: setup    ## the tests that need neither Spark nor much time
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow and not bench and not cluster"
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not stand_in and not slow and not bench and not cluster"
 
 test: setup    ## all tests but those of the benches, those that start Spark included
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench and not cluster"
+
+spark: setup    ## what `make test` runs on a stand-in for Spark, on Spark itself
+	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses 2 --dist loadgroup -m stand_in
 
 test-web: setup    ## the live page in a real browser, which this installs (Debian)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
@@ -36,8 +39,14 @@ benches: setup    ## every bench from the command line to its figures, with litt
 cluster: setup    ## a cluster of which something dies again and again, and the rows all the same (MUNTIN_KILLS=...)
 	MUNTIN_KILLS=$${MUNTIN_KILLS:-12} $(PY) -m pytest tests/spark/cluster -m cluster -rP
 
-soak: setup    ## 20,000 random jobs over the whole way without Spark, about an hour (MUNTIN_JOBS=...)
+soak: setup fuzz soak-steady    ## fuzzers, a steady run on Spark, 20,000 random jobs without it: two hours (MUNTIN_JOBS=...)
 	MUNTIN_JOBS=$${MUNTIN_JOBS:-20000} $(PY) -m pytest tests/whole_way --numprocesses 2 -rP
+
+soak-steady: setup    ## half an hour at a steady rate on Spark, in which nothing may grow (MUNTIN_MINUTES=...)
+	PYTHONPATH=src:tests $(PY) tests/steady_soak.py --minutes $${MUNTIN_MINUTES:-30}
+
+fuzz: setup    ## 100,000 spoilt inputs of every kind (MUNTIN_CASES=..., MUNTIN_FUZZ_FIRST=...)
+	PYTHONPATH=src:tests $(PY) -m fuzz.fuzzing --cases $${MUNTIN_CASES:-100000} --first $${MUNTIN_FUZZ_FIRST:-0}
 
 crash: setup    ## kill a job at one crash point after the other, 300 times, more than an hour (MUNTIN_CRASHES=...)
 	PYTHONPATH=src:tests $(PY) tests/crash/cycles.py

@@ -29,6 +29,13 @@ FROM Auction [RANGE 2 min] A, Bid [NOW] B
 WHERE A.id = B.auction
 GROUP BY A.id EMIT FINAL;
 
+-- NEXMark 9: the winning bid of each auction while it is open. An auction waits until its own end.
+CREATE QUERY winning_bids AS
+SELECT A.id AS auction, A.category, MAX(B.price) AS price
+FROM Auction [RANGE 2 min] A, Bid [NOW] B
+WHERE A.id = B.auction
+GROUP BY A.id, A.category WINDOW UNTIL A.expires EMIT FINAL;
+
 CREATE QUERY early_bids AS
 SELECT A.id AS auction, A.category, COUNT(*) AS bids, MIN(B.price) AS lowest
 FROM Auction [RANGE 10 seconds] A, Bid [NOW] B

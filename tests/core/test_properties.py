@@ -184,9 +184,16 @@ def _needed(scenario: dict, count: int) -> int:
                 row = rows[side][n]
                 age = len(ordered) - 1 - place if axes[side] is Axis.ROWS else release - ts
                 if key is None or all(row[k] is not None for k in key):
-                    wants = [q["window"].side(side) for q in queries_ if q["keeps"][side](row)]
+                    wants = [_waits(q, side, row) for q in queries_ if q["keeps"][side](row)]
                     total += age < max(wants, default=0)
     return total
+
+
+def _waits(q: dict, side: int, row: dict) -> int:
+    """For how long a query lets a row wait."""
+    until = q["untils"][side] and q["untils"][side](row)
+    window = q["window"].side(side)
+    return window if until is None else min(window, max(1, until - row["ts"]))
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 from core.aggregates.calls import CALLS, GROUPS, HAVING
 from core.aggregates.test_top import SELECT, VALUES
 from muntin.model import Axis, JoinKind, Side, Window
-from worlds import KEYS, RESIDUALS, SELECTIONS
+from worlds import KEYS, RESIDUALS, SELECTIONS, UNTILS
 
 PLAIN, CHANGES, EVERY, TOP, FINAL = "plain", "changes", "every", "top", "final"
 EITHER = "COALESCE(A.k,B.k)"
@@ -76,6 +76,8 @@ class Asked:
     """How the bounds are written: 0 is RANGE of the streams, the others are intervals."""
     after: str = "TRUE"
     """WHERE of a join that is not an inner one."""
+    untils: tuple[str, str] = ("", "")
+    """For each stream, until when its rows wait; empty where they wait for the window."""
 
     @property
     def second(self) -> str:
@@ -137,7 +139,15 @@ class Asked:
         top = f" ORDER BY {order} LIMIT {self.limit}" if order else ""
         when = {CHANGES: " EMIT CHANGES", FINAL: " EMIT FINAL", EVERY: f" EVERY {self.every} microseconds"}
         tells = when.get(self.kind, f" EVERY {self.every} microseconds" if self.every else "")
-        return f"CREATE QUERY {self.name} AS SELECT {self.select} {self._from}{group} {self.having}{top}{tells};"
+        window = "" if "EXISTS" in self.join else self._until
+        return (
+            f"CREATE QUERY {self.name} AS SELECT {self.select} {self._from}{group} {self.having}{window}{top}{tells};"
+        )
+
+    @property
+    def _until(self) -> str:
+        times = [time.replace("{}", name) for time, name in zip(self.untils, "AB", strict=True) if time]
+        return f" WINDOW UNTIL {', '.join(times)}" if times else ""
 
     @property
     def _from(self) -> str:
@@ -147,7 +157,7 @@ class Asked:
         if self.join == INNER:
             return f"FROM {first}, {second} WHERE {on}"
         if "EXISTS" in self.join:
-            return f"FROM {first} WHERE {self.join} (SELECT 1 FROM {second} WHERE {on}) AND ({self.after})"
+            return f"FROM {first} WHERE {self.join} (SELECT 1 FROM {second} WHERE {on}{self._until}) AND ({self.after})"
         if self.join == "IS NULL":
             missing = f"{self.second}.{'k' if 'k' in self.key else 'ts'} IS NULL"
             return f"FROM {first} LEFT JOIN {second} ON {on} WHERE {missing} AND ({self.after})"
@@ -189,7 +199,8 @@ def random_query(dice: random.Random, name: str, alike: bool, promised: bool, or
     residual = dice.choice(list(RESIDUALS)[1:] if key == "TRUE" else ["TRUE"] * 9 + list(RESIDUALS))
     first = "A" if join == INNER else dice.choice("AB")
     asked = Asked(name, kind, key, wheres, residual, Window(1, 1, axes), join=join, first=first)
-    asked = _with_after(dice, _with_window(dice, asked))
+    untils = [dice.choice(["", "", "", *UNTILS]) if axis is Axis.TIME else "" for axis in axes]
+    asked = replace(_with_after(dice, _with_window(dice, asked)), untils=(untils[0], untils[1]))
     if kind == PLAIN:
         return asked
     keyed = [g for g in GROUPS if "A.k" in g]

@@ -15,7 +15,7 @@ from whole_way.asked import EITHER, FINAL, INNER, ON, PLAIN, TOP, WHERE, Asked
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
 from whole_way.random_jobs import BINDING_US, Life, Text
-from worlds import KEYS, RESIDUALS, summed
+from worlds import KEYS, RESIDUALS, UNTILS, summed
 
 Rows = list[tuple[Any, ...]]
 
@@ -111,7 +111,8 @@ class Oracle:
         kept, _, promises = self.heard(names)
         eras = (promises[0], promises[1])
         if q.join == INNER:
-            pairs = oracle.answer(q.window, kept[0], kept[1], keys, keeps, holds=RESIDUALS[q.residual], promises=eras)
+            terms = {"holds": RESIDUALS[q.residual], "promises": eras, "untils": untils_of(q)}
+            pairs = oracle.answer(q.window, kept[0], kept[1], keys, keeps, **terms)
         else:
             pairs = _joined(q, (kept[0], kept[1]), keys, eras)
         if q.kind == PLAIN and q.shows_one:
@@ -127,7 +128,8 @@ class Oracle:
             return found
 
         if q.kind != FINAL:
-            told = oracle.aggregate(q.window, pairs, GROUPS[q.group], values, lambda found: found.shown, q.every)
+            shows, until = lambda found: found.shown, {"untils": untils_of(q)}
+            told = oracle.aggregate(q.window, pairs, GROUPS[q.group], values, shows, q.every, **until)
             return [(*group, *found, t) for t, group, found in told]
         assert keys is not None
 
@@ -136,13 +138,20 @@ class Oracle:
             wanted = tuple(lambda row, texts=texts: all(SELECTED[text](row) is True for text in texts)
                            for texts in q.selections)  # fmt: skip
             rows = kept[0], kept[1]
-            return oracle.ends(q.window, key, rows, keys, eras, wanted, kind=q.join_kind, preserved=q.preserved)
+            terms = {"kind": q.join_kind, "preserved": q.preserved, "untils": untils_of(q)}
+            return oracle.ends(q.window, key, rows, keys, eras, wanted, **terms)
 
         def group(pair: oracle.Pair) -> tuple[Any, ...]:
             return tuple(KEY_OF[name](pair) for name in q.groups)
 
         final = oracle.final(pairs, group, values, ends, self.end, lambda found: found.shown)
         return [(*group, *found, t) for t, group, found in final]
+
+
+def untils_of(q: Asked) -> oracle.Untils:
+    """Until when rows of each stream wait."""
+    left, right = (UNTILS.get(time) for time in q.untils)
+    return left, right
 
 
 KEY_OF: dict[str, Callable[[oracle.Pair], Any]] = {
@@ -168,9 +177,10 @@ def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: An
         selected = all(ON[text](row) is True for text, row in zip(q.wheres, (a, b), strict=True))
         return selected and RESIDUALS[q.residual](a, b) is True
 
-    matches = oracle.answer(q.window, *rows, keys, keeps, holds=holds, promises=promises)
+    until = {"untils": untils_of(q)}
+    matches = oracle.answer(q.window, *rows, keys, keeps, holds=holds, promises=promises, **until)
     return oracle.delivered(
-        q.window, matches, rows, q.join_kind, q.about, q.preserved, keeps, after=WHERE[q.after]
+        q.window, matches, rows, q.join_kind, q.about, q.preserved, keeps, after=WHERE[q.after], **until
     )  # fmt: skip
 
 
@@ -205,7 +215,8 @@ def _first(q: Asked, pairs: list[Any]) -> Rows:
              for value, down, nulls in q.order]  # fmt: skip
     values = oracle.first(q.limit, order, [VALUES[column] for column in q.columns])
     found: Rows = []
-    for t, group, ranked in oracle.aggregate(q.window, pairs, GROUPS[q.group], values, every=q.every):
+    terms = {"every": q.every, "untils": untils_of(q)}
+    for t, group, ranked in oracle.aggregate(q.window, pairs, GROUPS[q.group], values, **terms):
         found += [(*row, n + 1, t) for n, row in enumerate(ranked)]
         if not ranked:
             known = dict(zip(q.groups, group, strict=True))
@@ -326,6 +337,7 @@ def covered(lives: list[Life]) -> Counter[str]:
         found.update([text.strategy, text.chain, text.ordering, f"order {text.order}", f"output {text.output}"])
         found.update([f"{text.shards} shards", *{q.kind for q in text.queries}, *{q.join for q in text.queries}])
         found.update({f"final {q.join}" for q in text.queries if q.kind == FINAL})
+        found.update({"until" for q in text.queries if any(q.untils)})
         found.update({"band" for q in text.queries if q.window.starts != (0, 0)})
         found.update({"empty band" for q in text.queries if q.bounds[0] > q.bounds[1]})
         found.update([f"promises {p}" for p in {*text.promises} if p])
@@ -333,6 +345,7 @@ def covered(lives: list[Life]) -> Counter[str]:
         found.update({"added" for s in life.steps if s.adds} | {"dropped" for s in life.steps if s.drops})
         found.update({"changed online" for s in life.steps[:-1] if life.online and (s.adds or s.drops)})
         found.update({"tasks tried again"} if life.fault_rate else ())
+        found.update({"hot state lost"} if life.hot_loss else ())
         found.update({"idle"} if any(s.idle for s in life.steps) else ())
         found.update({"ran on"} if life.online else ())
         found.update({f"another {name}" for step in life.steps for name in step.changes})

@@ -124,7 +124,7 @@ class Driver:
         self.life, self.text = life, life.text
         self.checkpoint, self.output = root / "checkpoint", root / "output"
         self.session = Session(life.text.seed * 1000 + life.number)
-        self.session.faults.rate = life.fault_rate
+        self.session.faults.rate, self.session.faults.hot_loss = life.fault_rate, life.hot_loss
         self.present = list(life.text.queries)
         self.asked = {q.name: q for q in self.present}
         self.handed: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)

@@ -165,10 +165,26 @@ def _pairs(asked: Asked) -> str:
     meets = f"CASE WHEN {first} THEN {left} ELSE {right} END"
     if window.axes == (Axis.TIME, Axis.TIME):
         meets = _in_bounds(asked)
+    ends = f"A.ts + {window.left}, B.ts + {window.right}, {_until(asked, 'A')}, {_until(asked, 'B')}"
     return f"""pairs AS (
-        SELECT A.job, {_columns("A")}, {_columns("B")},
-            greatest(A.ts, B.ts) AS lo, least(A.ts + {window.left}, B.ts + {window.right}) AS hi
-        FROM A JOIN B ON A.job = B.job WHERE NOT A.broken AND NOT B.broken AND ({asked.condition}) AND {meets})"""
+        SELECT A.job, {_columns("A")}, {_columns("B")}, greatest(A.ts, B.ts) AS lo, least({ends}) AS hi
+        FROM A JOIN B ON A.job = B.job
+        WHERE NOT A.broken AND NOT B.broken AND ({asked.condition}) AND {meets} AND {_open(asked)})"""
+
+
+UNTIL = {"{}.ts + INTERVAL 1 MICROSECOND * ({}.v - 1)": "{}.ts + {}.v - 1", "timestamp_micros({}.v * 4)": "{}.v * 4"}
+
+
+def _until(asked: Asked, name: str) -> str:
+    """Section 2: until when a row of a stream waits, where it says so itself; else for ever."""
+    own = UNTIL.get(asked.untils["AB".index(name)], "NULL")
+    return f"coalesce({own.replace('{}', name)}, {1 << 60})"
+
+
+def _open(asked: Asked) -> str:
+    """Section 2: the earlier of two rows still waits; at equal times either of them."""
+    left, right = (f"({one}.ts <= {two}.ts AND {two}.ts < {_until(asked, one)})" for one, two in ("AB", "BA"))
+    return f"({left} OR {right})"
 
 
 def _in_bounds(asked: Asked) -> str:
@@ -179,7 +195,7 @@ def _joined(asked: Asked) -> str:
     """Section 2: a join that is not an inner one, as DuckDB itself has it."""
     told = _told(asked)
     one, other = asked.first, asked.second
-    match = f"A.job = B.job AND ({asked.condition}) AND {_in_bounds(asked)}"
+    match = f"A.job = B.job AND ({asked.condition}) AND {_in_bounds(asked)} AND {_open(asked)}"
     streams = "a_ AS (FROM A WHERE NOT broken), b_ AS (FROM B WHERE NOT broken)"
     own, its = (f"{name.lower()}_ {name}" for name in (one, other))
     alone, both = f"{_columns(one)}, {_columns(other, False)}", f"{_columns('A')}, {_columns('B')}"
@@ -202,10 +218,21 @@ def _joined(asked: Asked) -> str:
         FROM {own} {asked.join} {its} ON {match} WHERE {asked.after})"""
 
 
-def _told(asked: Asked) -> dict[str, int]:
+def _told(asked: Asked) -> dict[str, str]:
     """Section 2: how long after its own time a row of each stream goes out that has no match."""
+    if asked.join_kind is JoinKind.ASOF:
+        return {"A": "0", "B": "0"}
+    return {name: _own(asked, name, size) for name, size in _sizes(asked).items()}
+
+
+def _sizes(asked: Asked) -> dict[str, int]:
     low, high = asked.bounds
-    return {"A": 0, "B": 0} if asked.join_kind is JoinKind.ASOF else {"A": max(0, high + 1), "B": max(0, 1 - low)}
+    return {"A": max(0, high + 1), "B": max(0, 1 - low)}
+
+
+def _own(asked: Asked, name: str, size: int) -> str:
+    """Section 2: the window of a row, at most of a size."""
+    return f"least({size}, greatest(1, {_until(asked, name)} - {name}.ts))"
 
 
 GROUP = {"A.k": "ak", "B.k": "bk", "A.g": "ag", "B.g": "bg", "A.v + B.v": "av + bv", EITHER: "coalesce(ak, bk)"}
@@ -310,7 +337,7 @@ def _final(text: Text, asked: Asked) -> str:
         selected = " AND ".join(f"({condition})" for condition in wanted)
         ends.append(f"""tp_{name} AS (SELECT job, k, min(ts) AS tp FROM ({made}) WHERE k IS NOT NULL GROUP BY job, k),
             over_{name} AS (
-                SELECT p.job, p.k, tp, greatest(tp, max({name}.ts) + {size} - 1) AS early
+                SELECT p.job, p.k, tp, greatest(tp, max({name}.ts + {_own(asked, name, size)}) - 1) AS early
                 FROM tp_{name} p LEFT JOIN {name} ON {name}.job = p.job AND {name}.k = p.k AND NOT broken
                     AND {name}.ts <= tp AND ({selected})
                 GROUP BY p.job, p.k, tp
@@ -333,7 +360,7 @@ def _final(text: Text, asked: Asked) -> str:
 
 def _over(asked: Asked) -> str:
     """Section 6: when the output of a query is over for a key; NULL where nobody promises that."""
-    told = _told(asked)
+    told = {"A": 0, "B": 0} if asked.join_kind is JoinKind.ASOF else _sizes(asked)
     preserved = [f"{name.lower()}.tp + {told[name]}" for name in ("AB"[side] for side in asked.preserved)]
     both = preserved if len(preserved) == 2 else ["a.tp", "b.tp"]
     later = f"CASE WHEN a.tp IS NOT NULL AND b.tp IS NOT NULL THEN greatest({', '.join(both)}) END"

@@ -12,7 +12,7 @@ from typing import Any
 
 from muntin.plan.strategies import STRATEGIES
 from whole_way.asked import FINAL, Asked, random_query, with_other_window
-from whole_way.tasks import DEATHS
+from whole_way.tasks import DEATHS, STARTS
 from worlds import ORDERINGS
 
 Row = dict[str, Any]
@@ -88,6 +88,8 @@ class Life:
     online: bool
     """Whether one run without end sees all steps but the last, so that queries come and go while it runs."""
     fault_rate: float
+    hot_loss: float = 0.0
+    """How often a task finds no hot state where the one before has left it."""
 
 
 def random_text(seed: int) -> Text:
@@ -157,9 +159,10 @@ def random_life(text: Text, number: int) -> Life:
         if n and not online and dice.random() < 0.5:
             step.changes = _other_job(dice, text)
         if wild and dice.random() < 0.6:
-            step.kill, step.keeps_hot = dice.choice(DEATHS), dice.random() < 0.5
+            deaths = STARTS if n and not online and (step.adds or step.drops) and dice.random() < 0.4 else DEATHS
+            step.kill, step.keeps_hot = dice.choice(deaths), dice.random() < 0.5
         steps.append(step)
-    return Life(text, number, steps, online, 0.15 if wild else 0.0)
+    return Life(text, number, steps, online, 0.15 if wild else 0.0, dice.choice((0.0, 0.0, 0.3)))
 
 
 def _other_job(dice: random.Random, text: Text) -> dict[str, Any]:

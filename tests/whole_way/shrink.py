@@ -44,7 +44,8 @@ def without(life: Life, pieces: list[str]) -> Life:
     for step in steps:
         step.drops = [name for name in step.drops if name in known]
     rate = 0.0 if "failing tasks" in cut else life.fault_rate
-    return replace(life, text=text, steps=steps, fault_rate=rate)
+    hot_loss = 0.0 if "lost hot states" in cut else life.hot_loss
+    return replace(life, text=text, steps=steps, fault_rate=rate, hot_loss=hot_loss)
 
 
 def _kept(queries: tuple[Asked, ...], cut: set[str]) -> tuple[Asked, ...]:
@@ -55,7 +56,7 @@ def pieces_of(life: Life) -> Iterator[list[str]]:
     """What may be left out, large pieces first; rows by halves, quarters and so on."""
     yield from ([f"step {n}"] for n in range(len(life.steps) - 1))
     yield from ([f"query {q.name}"] for q in (*life.text.spare, *life.text.queries[1:]))
-    yield ["failing tasks"]
+    yield from (["failing tasks"], ["lost hot states"])
     for n, step in enumerate(life.steps):
         yield from ([f"{name} of step {n}"] for name, none in OPTIONS.items() if getattr(step, name) != none)
     for name in "AB":

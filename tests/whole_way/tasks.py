@@ -5,9 +5,11 @@ An exchange delivers in any order. A task that fails is tried again with the sta
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import re
+import shutil
 import sys
 import threading
 from collections import defaultdict
@@ -21,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from muntin.spark.exchange.partitions import partition_of
+from muntin.spark.shard.hot_state import local_folder
 from muntin.spark.store import crash_points
 
 if TYPE_CHECKING:
@@ -54,6 +57,10 @@ DEATHS = [
 """The crash points of one micro-batch, in order. Here a death is an exception: what is raised ends the run."""
 
 
+STARTS = ["before plan", "after plan", "before control message", "after control message", "after columns of a query"]
+"""Those of a start with other queries, or of another job file."""
+
+
 class Killed(RuntimeError):
     """The process dies here."""
 
@@ -72,6 +79,8 @@ class Faults:
 
     def __init__(self, dice: random.Random, rate: float = 0.0):
         self.dice, self.rate = dice, rate
+        self.hot_loss = 0.0
+        """How often the hot states of this machine are gone when a task begins."""
         self.kill = None
 
     @property
@@ -87,6 +96,11 @@ class Faults:
     def _die(self, point: str) -> None:
         self.kill = None
         raise Killed(f"killed {point}")
+
+    def lose_hot(self) -> None:
+        """A temporary folder that somebody has emptied."""
+        if self.hot_loss and self.dice.random() < self.hot_loss:
+            shutil.rmtree(local_folder() / f"muntin-{os.getuid()}", ignore_errors=True)
 
     def fails(self, attempt: int) -> bool:
         return attempt < ATTEMPTS and self.dice.random() < self.rate
@@ -104,6 +118,9 @@ class Files:
     def sources(self) -> list[Any]:
         return [self]
 
+    def rows(self, numbers: list[int]) -> int:
+        return sum(self._session.files[self.name][n].num_rows for n in numbers)
+
     def run(self, work: Work, first: int) -> list[Records]:
         """Small files of a micro-batch may share a partition, as with Spark."""
         parts: list[Records] = []
@@ -113,6 +130,28 @@ class Files:
                 parts.append([])
             parts[-1] += self._session.files[self.name][number].to_batches()
         return parts
+
+
+class Folder:
+    """A source of Parquet files in the order in which they came, which their times tell."""
+
+    def __init__(self, session: Session, folder: Path, most: int):
+        self._folder, self.name, self.most = folder, f"files of {folder}", most
+        self._found = session.found[str(folder)]
+
+    def count(self) -> int:
+        new = set(self._folder.glob("[!._]*.parquet")) - set(self._found)
+        self._found += sorted(new, key=lambda file: (file.stat().st_mtime_ns, file.name))
+        return len(self._found)
+
+    def sources(self) -> list[Any]:
+        return [self]
+
+    def rows(self, numbers: list[int]) -> int:
+        return sum(pq.read_metadata(self._found[n]).num_rows for n in numbers)
+
+    def run(self, work: Work, first: int) -> list[Records]:
+        return [pq.read_table(self._found[n]).to_batches() for n in work.batch.files.get(self.name, ())]
 
 
 class Lines:
@@ -133,6 +172,10 @@ class Lines:
     def sources(self) -> list[Any]:
         return [self]
 
+    def rows(self, numbers: list[int]) -> int:
+        texts = self._look()
+        return sum(len(texts[n].splitlines()) for n in numbers)
+
     def run(self, work: Work, first: int) -> list[Records]:
         texts, numbers = self._look(), work.batch.files.get(self.name, ())
         lines = [line for number in numbers for line in texts[number].splitlines()]
@@ -150,6 +193,9 @@ class Tables:
 
     def sources(self) -> list[Any]:
         return [self]
+
+    def rows(self, numbers: list[int]) -> int:
+        return sum(pq.read_metadata(self._files[n]).num_rows for n in numbers)
 
     def run(self, work: Work, first: int) -> list[Records]:
         return [pq.read_table(self._files[n]).to_batches() for n in work.batch.files.get(self.name, ())]
@@ -229,6 +275,7 @@ class Stateful:
     def _task(self, work: Work, groups: dict[int, list[Any]]) -> Records:
         """Work on a copy of the state, which counts when the task is over."""
         handle, out = Handle(work.before), []
+        work.session.faults.lose_hot()
         processor = pickle.loads(pickle.dumps(self.processor))
         processor.init(handle)
         for group in work.shuffled(groups):

@@ -201,6 +201,21 @@ def test_a_callable_that_blocks_holds_its_micro_batch_and_a_stop_waits_for_it(wo
     assert batches == sorted(batches) and set(batches) == set(range(FILES))
 
 
+TINY = 500
+
+
+@pytest.mark.slow
+def test_hundreds_of_tiny_files_in_one_micro_batch_are_joined_at_once(tmp_path: Path):
+    """Each partition of the input sends every shard its share; there are hundreds of them."""
+    world = World(tmp_path)
+    world.spec = parse_job(JOB.replace("maxFilesPerTrigger = '1'", "maxFilesPerTrigger = '5000'"))
+    for name in "AB":
+        world.session.files[name] = [_file(0).slice(n, 1) for n in range(TINY)]
+    world.run()
+    assert sorted(world.rows()) == sorted((t % 997, t, t) for t in range(TINY))
+    assert read_status(world.checkpoint)["batches"] == 1
+
+
 QUERIES = int(os.environ.get("MUNTIN_QUERIES", "60"))
 
 

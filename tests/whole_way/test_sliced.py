@@ -63,7 +63,7 @@ class Place:
     def run(self, queries: str, mode: str = "available-now", **options: Any) -> None:
         for layout in ("sliced", "queries"):
             run = self.start(queries, mode, layout, **options)
-            assert run.await_termination(60)
+            run.await_termination()
         self.status = run.status()
 
     def rows(self, query: str) -> list[Any]:

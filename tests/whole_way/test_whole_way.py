@@ -31,19 +31,20 @@ from whole_way.net import LIVES, again, cast, replay
 from whole_way.random_jobs import Life, random_life, random_text
 from whole_way.shrink import SEPARATOR, pieces_of, shrunk, without
 from whole_way.stand_in import Session
-from whole_way.tasks import DEATHS
+from whole_way.tasks import DEATHS, STARTS
 
-JOBS = int(os.environ.get("MUNTIN_JOBS", "240"))
+JOBS = int(os.environ.get("MUNTIN_JOBS", "2000"))
 FIRST = int(os.environ.get("MUNTIN_FIRST", "0"))
-CHUNKS = 4
+CHUNKS = 10
 """The jobs are spread over so many tests, so that several processes share them."""
 SEED, LIFE = os.environ.get("MUNTIN_SEED"), os.environ.get("MUNTIN_LIFE")
 WITHOUT = os.environ.get("MUNTIN_WITHOUT", "")
 KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", "push-down", "isolated", "mem-opt",
          "cpu-opt", "sync-filter", "filter-order", "adaptive", "order key", "order global", "output files",
          "output sliced", "output none", "output callable", "1 shards", "2 shards", "3 shards", "4 shards",
-         "promises marks", "promises unique", "promises both", *(f"killed {point}" for point in DEATHS),
-         "tasks tried again", "added", "dropped", "changed online", "idle", "band", "empty band",
+         "promises marks", "promises unique", "promises both", *(f"killed {point}" for point in (*DEATHS, *STARTS)),
+         "tasks tried again", "hot state lost", "added", "dropped", "changed online", "idle", "until", "band",
+         "empty band",
          "another lateness", "another strategy", "another column", "another shards", "JOIN", *JOINS,
          "final JOIN", *(f"final {join}" for join in JOINS))  # fmt: skip
 """What some hundred jobs meet, if the random ones are as they should be."""

@@ -214,8 +214,12 @@ def show_scale(figures: dict[str, Any]) -> None:
         out.print(screen.table(header, rows, name))
     parts = figures["parts"]
     if parts:
-        header = ("a micro-batch without Spark", *(next(iter(parts.values()))))
-        rows = [(name, *(f"{value:.3g}" for value in found.values())) for name, found in parts.items()]
+        columns = list(dict.fromkeys(column for found in parts.values() for column in found))
+        rows = [
+            (name, *(f"{found[column]:.3g}" if column in found else "" for column in columns))
+            for name, found in parts.items()
+        ]
+        header = ("a micro-batch without Spark", *columns)
         out.print(screen.table(header, rows, "parts: core seconds, megabytes"))
     model = figures["model"]
     if model:

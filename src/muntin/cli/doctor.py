@@ -27,6 +27,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=a_checkpoint, required=True, metavar="DIR", help="that of the job")
     parser.add_argument("--output", type=Path, metavar="DIR", help="its output, where it is not where it was")
     parser.add_argument("--repair", action="store_true", help="repair what can be; refused while a job runs")
+    parser.add_argument(
+        "--missing-is-lost", action="store_true", help="nobody takes files from the output: make missing ones again"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
@@ -36,9 +39,9 @@ def execute(args: argparse.Namespace) -> int:
 
     done: list[str] = []
     if args.repair:
-        done, found = repair(args.checkpoint, args.output)
+        done, found = repair(args.checkpoint, args.output, args.missing_is_lost)
     else:
-        found = examine(args.checkpoint, args.output, is_taken(args.checkpoint))
+        found = examine(args.checkpoint, args.output, is_taken(args.checkpoint), args.missing_is_lost)
     if args.json:
         print(json.dumps(as_json(found, done), indent=2))
     else:

@@ -110,7 +110,7 @@ def ahead_of_clock(status: Mapping[str, Any], now: float | None = None) -> dict[
         name: frontier
         for join in status["joins"]
         for name, frontier in zip(join["streams"], join["frontiers"], strict=True)
-        if frontier is not None and _instant(frontier) > latest
+        if frontier not in (None, "ended") and _instant(frontier) > latest
     }
 
 
@@ -183,6 +183,10 @@ def work(join: dict[str, Any]) -> Iterator[str]:
         yield f"{now:,.0f} comparisons per second of stream in the last micro-batch{beside}"
     elif then is not None:
         yield f"{then:,.0f} comparisons per second of stream predicted"
+    for stream, own in zip(join["streams"], join.get("own_windows") or [None, None], strict=True):
+        if own:
+            mean = "" if own["mean_us"] is None else f", {own['mean_us'] / 1e6:,.6g} s on average"
+            yield f"rows of {stream} wait until {' or '.join(own['until'])}{mean}"
     for stream, top in zip(join["streams"], join["fullest_keys"], strict=True):
         if top and top["share"] >= SKEWED:
             yield skew(stream, top)

@@ -116,6 +116,8 @@ class Counters:
     unwanted: list[int] = field(default_factory=lambda: [0, 0])
     inserted: list[int] = field(default_factory=lambda: [0, 0])
     expired: list[int] = field(default_factory=lambda: [0, 0])
+    stay_us: list[int] = field(default_factory=lambda: [0, 0])
+    """For how long inserted rows stay, added up, of a side whose rows leave at ends of their own."""
     probes: int = 0
     comparisons: int = 0
     stale_checks: int = 0

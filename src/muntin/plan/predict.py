@@ -25,6 +25,7 @@ from muntin.plan.chains import CHAINS, Chain, Edges
 from muntin.plan.cost import Constants, Load
 from muntin.plan.invalidations import Invalidation, invalidation_of
 from muntin.plan.joins import Cuts, Plan, SharedJoin, signature
+from muntin.plan.punctuation import leave_at_own_ends
 from muntin.plan.strategies import STRATEGIES, QueryGroups, group_queries
 from muntin.plan.traffic import NOTHING, Knowledge, Traffic, survivors, traffic_of
 
@@ -164,25 +165,35 @@ def predict_join(join: SharedJoin, traffic: Traffic, constants: Constants, inval
     return JoinLoad(
         join,
         traffic,
-        (_state(join, Side.LEFT, edges[0]), _state(join, Side.RIGHT, edges[1])),
+        (_state(join, Side.LEFT, edges[0], traffic), _state(join, Side.RIGHT, edges[1], traffic)),
         _cleaning_ns(stored[0], stored[1], traffic.match, constants, invalidation_of(invalidation)),
         sum(traffic.rates) * ARRIVAL_NS + JOIN_NS,
     )
 
 
-def _state(join: SharedJoin, side: Side, edges: Edges) -> StateLoad:
+def _state(join: SharedJoin, side: Side, edges: Edges, traffic: Traffic) -> StateLoad:
     starts, ends = edges.path(join.cuts[side])
-    stream = join.streams[side]
+    stream, rows = join.streams[side], edges.rows(starts, ends)
+    stays = _part_that_stays(join, side, edges, traffic, float(rows.sum()))
     return StateLoad(
         stream.name,
         join.axes[side],
         join.cuts[side],
         row_bytes(stream.schema),
-        edges.rows(starts, ends),
-        edges.comparisons(starts, ends),
-        edges.routed(starts, ends),
-        edges.length(starts, ends),
+        rows * stays,
+        edges.comparisons(starts, ends) * stays,
+        edges.routed(starts, ends) * stays,
+        edges.length(starts, ends) * stays,
     )
+
+
+def _part_that_stays(join: SharedJoin, side: Side, edges: Edges, traffic: Traffic, rows: float) -> float:
+    """The part of the rows that is still there where rows leave at ends of their own; 1 where nobody has measured it.
+
+    All slices are taken to have the same part: how the ends are spread is not known.
+    """
+    stay_s = traffic.stays_s[side] if leave_at_own_ends(join, side) else None
+    return 1.0 if stay_s is None or not rows else min(1.0, stay_s * float(edges.inserted(0)) / rows)
 
 
 def _cleaning_ns(left: float, right: float, match: float, constants: Constants, invalidation: Invalidation) -> float:

@@ -103,6 +103,8 @@ class Traffic:
     queries: tuple[Query, ...]
     lags: tuple[MeasuredLags | None, MeasuredLags | None] = (None, None)
     """How long rows of each side wait for promises, where that was measured."""
+    stays_s: tuple[float | None, float | None] = (None, None)
+    """How long rows of each side stay on average that leave at ends of their own, where that was measured."""
 
     def mix(self, join: SharedJoin, side: Side) -> Mix:
         """The rows of the stream as a join sees them: those of another part of the stream are wanted by no query."""

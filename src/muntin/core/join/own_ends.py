@@ -33,10 +33,15 @@ class OwnEnds:
     def nbytes(self) -> int:
         return sum(ends.nbytes for ends in self._ends)
 
-    def append(self, rows: Rows, slots: Int32s, start: int, stop: int, stays: Stays | None, by_class: Int64s) -> None:
-        """Take in the rows from `start` to `stop` that have a slot; `by_class` is when others of their class leave."""
+    def append(
+        self, rows: Rows, slots: Int32s, start: int, stop: int, stays: Stays | None, by_class: Int64s
+    ) -> list[int]:
+        """Take in the rows from `start` to `stop` that have a slot; `by_class` is when others of their class leave.
+
+        Returns for how long they stay, added up for each side.
+        """
         if stays is None:
-            return
+            return [0, 0]
         stored = Rows._make(a[start + np.flatnonzero(slots[start:stop] >= 0)] for a in rows)
         own = stays(stored)
         early = own < by_class[stored.side, stored.cls]
@@ -44,6 +49,7 @@ class OwnEnds:
             mine = early & (stored.side == side)
             places = stored.at[mine]
             self._ends[side].add([places + own[mine], places, stored.h1[mine], stored.h2[mine], stored.row[mine]])
+        return [int(own[stored.side == side].sum()) for side in Side]
 
     def begin_again(self, rows: Rows | None, stays: Stays | None, by_class: Int64s) -> None:
         """Go on with these rows and no others: numbers or windows of rows have changed."""

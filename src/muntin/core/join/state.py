@@ -156,9 +156,10 @@ class JoinState(IndexedRows):
             if need == DONE:
                 if scan.stored:
                     stored = self.expiry.append(rows, slots, list_of_class, listed, stop)
-                    self._own_ends.append(rows, slots, listed, stop, self._stays, retentions.by_class)
+                    stay = self._own_ends.append(rows, slots, listed, stop, self._stays, retentions.by_class)
                     for side in Side:
                         counters.inserted[side] += int(stored[side])
+                        counters.stay_us[side] += stay[side]
                 last, listed, stop = stop - 1, stop, min(stop + sweep_after, total)
                 if listed < total:
                     self._sweep(rows, last, retentions, scan, counters)

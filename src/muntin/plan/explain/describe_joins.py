@@ -34,7 +34,7 @@ from muntin.plan.ordered import ordered_values, why_every_pair
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
 from muntin.plan.promise_lags import AssumedLags, Lags
-from muntin.plan.punctuation import pattern_of, promising
+from muntin.plan.punctuation import leave_at_own_ends, pattern_of, promising
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES, PunctuationMode
 from muntin.plan.response_times import burst_of
 from muntin.plan.schedulers import SCHEDULERS
@@ -203,6 +203,7 @@ def _query(join: SharedJoin, query: Query, fractions: Sequence[float], mode: Pun
             WindowSpan(str(query.window.axes[side]), query.window.starts[side], query.window.side(side))
             for side in Side
         ],
+        until=[None if u is None else u.text for u in query.until],
         selections=[None if w is None else w.text for w in query.where],
         selectivities=[round(fraction, 6) for fraction in fractions],
         condition=None if query.residual is None else query.residual.text,
@@ -271,6 +272,8 @@ def _state(load: JoinLoad, side: Side) -> StateUse:
         stream=join.streams[side].name,
         axis=str(join.axes[side]),
         reach=join.reach(side),
+        until=[until.text for until in join.own_windows.untils[side]],
+        stay_s=load.traffic.stays_s[side] if leave_at_own_ends(join, side) else None,
         slices=list(starmap(one, zip(join.slices(side), load.states[side].slices, strict=True))),
         sequencing_bytes_per_row_and_shard=NUMBER_BYTES if join.axes[side] is Axis.ROWS else 0,
     )

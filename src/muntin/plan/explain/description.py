@@ -143,6 +143,8 @@ class QueryUse:
     name: str
     streams: list[str]
     window: list[WindowSpan]
+    until: list[str | None]
+    """Until when rows of each stream wait, at most for the window; None: for the window."""
     selections: list[str | None]
     selectivities: list[float]
     condition: str | None
@@ -171,6 +173,10 @@ class StateUse:
     stream: str
     axis: str
     reach: int
+    until: list[str]
+    """The times of their own until when rows wait."""
+    stay_s: float | None
+    """How long rows that leave then stay on average, where it was measured; else it is taken to be the reach."""
     slices: list[StateSliceUse]
     sequencing_bytes_per_row_and_shard: int
 

@@ -148,6 +148,8 @@ def _query(query: QueryUse) -> str:
     left, right = query.window
     sizes = [_span(window) for window in (left, right)]
     parts = [f"window {sizes[0]}" if left == right else f"window {sizes[0]} / {sizes[1]}"]
+    until = [f"rows of {s} at most until {u}" for u, s in zip(query.until, query.streams, strict=True) if u]
+    parts += [" and ".join(until)] if until else []
     parts += [query.join] if query.join else []
     selections = zip(query.selections, query.selectivities, query.streams, strict=True)
     wheres = " and ".join(f"{where} ({percent(share)} of {stream})" for where, share, stream in selections if where)
@@ -209,10 +211,20 @@ def _state_lines(state: StateUse, part: StreamPart | None) -> list[str]:
     else:
         lines = [f"  state of {stream}: the last {reach} in {count(len(slices), 'slice')}; {held}"]
         lines += [f"    {line}" for line in _slice_lines(slices, axis)]
+    if state.until:
+        lines.append(f"    {_own_ends(state, reach)}")
     if axis == Axis.ROWS:
         each = f"{state.sequencing_bytes_per_row_and_shard} bytes a row"
         lines.append(f"    every shard receives the event time of every row of {stream} ({each}) to number the rows")
     return lines
+
+
+def _own_ends(state: StateUse, reach: str) -> str:
+    """Until when rows stay that say so themselves, and how that is known."""
+    waits = f"rows wait until {' or '.join(state.until)}, at most {reach}"
+    if state.stay_s is None:
+        return f"{waits}; how long they stay was not measured: they are taken to stay for {reach}"
+    return f"{waits}; they stay for {number(state.stay_s)} s on average, as measured"
 
 
 def _where(piece: StateSliceUse, part: StreamPart | None) -> str:

@@ -18,9 +18,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
-from muntin.spark.store import Location, spark_half, sync_folder
+from muntin.spark.store import Location, spark_half, sync_file, sync_folder
 
 SPARK = ("offsets", "commits", "sources", "state")
 AT_ONCE = 8
@@ -79,11 +80,5 @@ def _stamp_all(folder: str, seen: dict[str, Stamp]) -> None:
 
 
 def _sync_file(file: Path) -> None:
-    try:
-        handle = os.open(file, os.O_RDONLY)
-    except FileNotFoundError:
-        return  # Spark has just removed it
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with suppress(FileNotFoundError):  # Spark has just removed it
+        sync_file(file)

@@ -16,7 +16,7 @@ from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.joins import signature
 from muntin.plan.predict import JoinLoad, match_seen, predict, predict_join, traffics_of
 from muntin.plan.promise_lags import LagCounts, MeasuredLags
-from muntin.plan.punctuation import is_without_windows, promising
+from muntin.plan.punctuation import is_without_windows, leave_at_own_ends, promising
 from muntin.plan.traffic import KEYS, Knowledge, Traffic, measured
 from muntin.spark.checkpoint import (
     Manifest,
@@ -109,7 +109,9 @@ def measured_traffic(join: SharedJoin, reports: Reports) -> Traffic | None:
     left, right = (sum(report.counters.state_rows[side] for report in reports) for side in Side)
     matches = sum(report.matches for report in reports)
     traffic = measured(join, seconds, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]), 1.0)
-    traffic = replace(traffic, lags=(_lags(join, Side.LEFT, reports), _lags(join, Side.RIGHT, reports)))
+    lags = _lags(join, Side.LEFT, reports), _lags(join, Side.RIGHT, reports)
+    stays = _stay_s(join, Side.LEFT, reports), _stay_s(join, Side.RIGHT, reports)
+    traffic = replace(traffic, lags=lags, stays_s=stays)
     if not join.keys:
         return traffic
     if matches and left and right:
@@ -126,6 +128,14 @@ def _lags(join: SharedJoin, side: Side, reports: Reports) -> MeasuredLags | None
     if said is None or not counts.rows or join.axes[side] is not Axis.TIME:
         return None
     return MeasuredLags(counts, join.reach(side) / SECOND_US, said.binding_us / SECOND_US)
+
+
+def _stay_s(join: SharedJoin, side: Side, reports: Reports) -> float | None:
+    """How long rows of a side stay on average that leave at ends of their own; None where none does."""
+    inserted = sum(report.counters.inserted[side] for report in reports)
+    if not leave_at_own_ends(join, side) or not inserted:
+        return None
+    return sum(report.counters.stay_us[side] for report in reports) / inserted / SECOND_US
 
 
 def _classes(join: SharedJoin, side: Side, reports: Reports) -> tuple[Any, Any]:

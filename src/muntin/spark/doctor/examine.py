@@ -44,8 +44,11 @@ class Examination:
         return all(finding.is_repairable for finding in self.findings if finding.level is Level.BROKEN)
 
 
-def examine(checkpoint: Location, output: Path | None = None, is_driven: bool = False) -> Examination:
-    """Look at every durable file of a job; `output` is named where it is not where the checkpoint says."""
+def examine(
+    checkpoint: Location, output: Path | None = None, is_driven: bool = False, missing_is_lost: bool = False
+) -> Examination:
+    """Look at every durable file of a job; `output` is named where it is not where the checkpoint says. With
+    `missing_is_lost` nobody takes files away from it."""
     numbers = identity.pipeline_numbers(checkpoint)
     pipelines = [PipelineFindings(number, identity.pipeline_folder(checkpoint, number)) for number in numbers]
     found = Examination(checkpoint, output, pipelines, is_driven)
@@ -55,7 +58,7 @@ def examine(checkpoint: Location, output: Path | None = None, is_driven: bool = 
     found.output = output or _output_of(checkpoint) if 0 in ours else output
     if found.output is not None and 0 in ours:
         read = [(p, ours[p.number].manifests) for p in pipelines if p.number in ours]
-        check_output(found.output, identity.checkpoint_id(checkpoint), read)
+        check_output(found.output, identity.checkpoint_id(checkpoint), read, missing_is_lost)
     for pipeline in pipelines:
         stored = stored_job(pipeline.folder) if pipeline.number in ours else None
         if stored is not None and not stored.is_over:

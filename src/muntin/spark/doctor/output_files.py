@@ -15,12 +15,13 @@ from muntin.spark.run import verify
 from muntin.spark.sink import SCHEMA_FILE, columns_ever
 
 TIME = "_ts"
+LOST = "nothing if it was a reader; else `muntin doctor --repair --missing-is-lost` goes back and makes it again"
 Committed = list[tuple[PipelineFindings, dict[int, Manifest]]]
 """What was found in each pipeline so far, and its manifests."""
 REWRITE = "remove it if the folder is this job's: the next start writes it anew; `muntin doctor --repair` does"
 
 
-def check_output(output: Path, checkpoint_id: str, pipelines: Committed) -> None:
+def check_output(output: Path, checkpoint_id: str, pipelines: Committed, missing_is_lost: bool) -> None:
     """Look at all files of an output; what belongs to a micro-batch is told to its pipeline, the rest to the first."""
     first = pipelines[0][0]
     if not output.is_dir():
@@ -31,7 +32,7 @@ def check_output(output: Path, checkpoint_id: str, pipelines: Committed) -> None
         prefix = f"{identity.pipeline_prefix(pipeline.number)}b"
         _check_mark(output, prefix, pipeline, manifests)
         for batch, manifest in sorted(manifests.items()):
-            _check_batch(output, pipeline, batch, manifest)
+            _check_batch(output, pipeline, batch, manifest, missing_is_lost)
     for file in sorted(output.glob("*/*b*.parquet")):
         if (wrong := unreadable(file)) is not None and not _is_told(pipelines, file):
             first.broken(file, wrong, "its rows cannot be read", "restore it; or remove it, if its rows may be missing")
@@ -85,14 +86,20 @@ def _check_mark(output: Path, prefix: str, pipeline: PipelineFindings, manifests
         pipeline.note(file, "it is missing", "rows may have been moved away; the next start writes it anew")
 
 
-def _check_batch(output: Path, pipeline: PipelineFindings, batch: int, manifest: Manifest) -> None:
+def _check_batch(
+    output: Path, pipeline: PipelineFindings, batch: int, manifest: Manifest, missing_is_lost: bool
+) -> None:
     """The files of one micro-batch: each as it was written, with the rows that the manifest counts."""
     sources = {target: source for source, target in manifest.renames}
     counted: dict[str, int] = {}
     for name, stored in manifest.files.items():
         file = next((f for f in (output / name, output / sources.get(name, name)) if f.exists()), None)
         if file is None:
-            pipeline.note(output / name, "it was published and is not there", "a reader may have taken it away")
+            what = "it was published and is not there"
+            if missing_is_lost:
+                pipeline.broken(output / name, what, f"rows of micro-batch {batch} are lost", ROLL_BACK, undoes=batch)
+            else:
+                pipeline.note(output / name, what, "a reader has taken it away, or it is lost", LOST)
             counted[Path(name).parts[0]] = -1
             continue
         wrong = None if Fingerprint.of(file) == stored else "it is not what was written"

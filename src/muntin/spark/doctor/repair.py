@@ -23,18 +23,20 @@ from muntin.spark.store import Location, sync_folder
 PUT_AWAY = "put-away"
 
 
-def repair(checkpoint: Location, output: Path | None = None) -> tuple[list[str], Examination]:
+def repair(
+    checkpoint: Location, output: Path | None = None, missing_is_lost: bool = False
+) -> tuple[list[str], Examination]:
     """Mend what can be mended; what was done, one line each, and what is found afterwards. Refused while a job runs."""
     if not isinstance(checkpoint, Path):
         raise UsageError(f"{checkpoint} is in an object store", hint="only a checkpoint in a folder can be repaired")
     examine(checkpoint, output)  # it is one, before anything is written
     lock = Lock(checkpoint)
     try:
-        found = examine(checkpoint, output)
+        found = examine(checkpoint, output, missing_is_lost=missing_is_lost)
         done: list[str] = []
         for pipeline in found.pipelines:
             done += _Mender(checkpoint, found.output, pipeline).mend()
-        return done, examine(checkpoint, output)
+        return done, examine(checkpoint, output, missing_is_lost=missing_is_lost)
     finally:
         lock.release()
 

@@ -56,7 +56,7 @@ class Frame:
     def table(self) -> pa.Table:
         try:
             return read_table(self.payload)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise FrameError(f"a frame of {self.kind.name.lower()} is damaged: its rows cannot be read") from error
 
 

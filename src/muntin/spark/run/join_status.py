@@ -7,10 +7,11 @@ from muntin.core.batch import Counters
 from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.orderings import must_wait, ordering_in_force
+from muntin.plan.punctuation import leave_at_own_ends
 from muntin.spark.checkpoint import TopKey
 from muntin.spark.control import Reports
 from muntin.spark.ingest import iso
-from muntin.spark.run.status import JoinStatus, KeyShare, OrderingStatus, SliceStatus, Waiting
+from muntin.spark.run.status import JoinStatus, KeyShare, OrderingStatus, OwnWindowsStatus, SliceStatus, Waiting
 
 
 def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
@@ -32,6 +33,7 @@ def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
         rebuilt=sum(r.rebuilt for r in reports),
         left_rows=sum(r.left_rows for r in reports),
         hot_keys=sorted({key.name for r in reports for key in r.hot_keys or () if key.until == FOREVER}) or None,
+        own_windows=[_own_windows(join, reports, side) for side in Side] if join.own_windows else None,
     )
 
 
@@ -58,6 +60,13 @@ def frontier(reports: Reports, side: Side) -> str | None:
 
 def _slices(join: SharedJoin, reports: Reports, side: Side) -> list[SliceStatus]:
     return [SliceStatus(s.lo, s.hi, sum(r.slices[side][n] for r in reports)) for n, s in enumerate(join.slices(side))]
+
+
+def _own_windows(join: SharedJoin, reports: Reports, side: Side) -> OwnWindowsStatus | None:
+    untils, inserted = join.own_windows.untils[side], sum(r.counters.inserted[side] for r in reports)
+    known = inserted and leave_at_own_ends(join, side)
+    mean_us = sum(r.counters.stay_us[side] for r in reports) // inserted if known else None
+    return OwnWindowsStatus([until.text for until in untils], mean_us) if untils else None
 
 
 def _in_force(join: SharedJoin, reports: Reports) -> str:

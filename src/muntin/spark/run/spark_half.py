@@ -108,7 +108,8 @@ class SparkHalf:
     def sources(self) -> int:
         """How many sources the streaming query has, as most of its offsets say."""
         counts = [len(entry) for n in self.numbers("offsets") if isinstance(entry := self.entry("offsets", n), list)]
-        return max(counts, default=1) - 1
+        place = self.folder / "sources"
+        return max(counts) - 1 if counts else len(store_of(place).folders(place))
 
     def damage_of_offset(self, number: int) -> str | None:
         entry = self.entry("offsets", number)

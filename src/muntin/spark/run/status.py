@@ -129,6 +129,14 @@ class Comparisons:
     predicted: float | None = None
 
 
+@dataclass(frozen=True)
+class OwnWindowsStatus:
+    """Until when rows of a side wait, and how long they stay on average; None where they stay for the window."""
+
+    until: list[str]
+    mean_us: int | None
+
+
 @dataclass
 class JoinStatus:
     """A shared join: the reports of its shards, added up. Lists of two have the left and the right stream."""
@@ -155,6 +163,8 @@ class JoinStatus:
     waits_for: Waiting | None = None
     predicted_bytes: int | None = None
     comparisons_per_second: Comparisons = field(default_factory=Comparisons)
+    own_windows: list[OwnWindowsStatus | None] | None = field(default=None, metadata=LEFT_OUT)
+    """Absent where no rows wait until times of their own."""
 
 
 @dataclass(frozen=True)

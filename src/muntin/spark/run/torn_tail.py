@@ -7,10 +7,11 @@ taken away, and it is begun anew. Anything else is refused by name; `muntin doct
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from muntin.spark.checkpoint import identity, last_manifest, stored_job
-from muntin.spark.run.spark_half import SparkHalf
+from muntin.spark.run.spark_half import SparkHalf, damage_of
 from muntin.spark.store import Location, sync_folder
 
 
@@ -48,6 +49,19 @@ def _mend(folder: Path) -> list[str]:
         for number, name in spark.lists(source).items():
             if number > taken and (wrong := spark.damage("sources", str(source), name)) is not None:
                 done.append(_taken(folder / "sources" / str(source) / name, f"{wrong}; its files are listed anew"))
+    return done + (_begun_anew(folder, spark) if last < 0 else [])
+
+
+def _begun_anew(folder: Path, spark: SparkHalf) -> list[str]:
+    """Nothing is committed, and nothing is left of a first micro-batch but perhaps its state: Spark wants none then."""
+    if spark.numbers("offsets") or spark.numbers("commits"):
+        return []
+    done: list[str] = []
+    if (folder / "metadata").exists() and (wrong := damage_of(folder / "metadata")) is not None:
+        done.append(_taken(folder / "metadata", wrong))
+    if (folder / "state").exists():
+        shutil.rmtree(folder / "state")
+        done.append(f"taken away, being of a micro-batch that is begun anew: {folder / 'state'}")
     return done
 
 

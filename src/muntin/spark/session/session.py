@@ -63,6 +63,13 @@ _OWN_CONFS = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
+_ALONE_CONFS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.authenticate": "true",  # also other users of this machine reach loopback; Spark makes the secret itself
+}
+"""Where driver and executor are one process."""
+
 _LOG4J = """rootLogger.level = {level}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
@@ -107,7 +114,7 @@ def open_session(
     own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
     if alone:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **_socket_confs(folder)}
+        own |= {**_ALONE_CONFS, **_socket_confs(folder)}
     defaults = default_settings()
     settings = {**{name: value for name, value in own.items() if name not in defaults}, **(confs or {})}
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.model import MuntinError
-from muntin.spark.store import crash_points
+from muntin.spark.store import crash_points, sync_file, sync_folder
 
 NAME = re.compile(r"((?:p\d{3}-)?b)(\d{10})-(\d{3}|\d{10})\.parquet")
 """A published file: prefix, micro-batch, and its part; or the first micro-batch and the last of a merged one."""
@@ -93,12 +93,7 @@ def _batch(file: Path) -> str:
 
 def _alike(one: Path, other: Path) -> bool:
     prefixes = {found[1] for file in (one, other) if (found := NAME.fullmatch(file.name)) is not None}
-    return len(prefixes) == 1 and _columns(one).equals(_columns(other))
-
-
-def _columns(file: Path) -> pa.Schema:
-    """The columns of a file; whether there is a NULL in it is not one of their properties."""
-    return pa.schema([field.with_nullable(True) for field in pq.read_schema(file)])
+    return len(prefixes) == 1 and pq.read_schema(one).equals(pq.read_schema(other))
 
 
 def _replace(output: Path, folder: Path, merges: list[_Merge]) -> None:
@@ -111,6 +106,8 @@ def _replace(output: Path, folder: Path, merges: list[_Merge]) -> None:
                 os.link(file, aside / file.name)
         for merge in merges:
             _merge(merge.files, aside / merge.name)
+            sync_file(aside / merge.name)  # what it replaces goes
+        sync_folder(aside)
         with crash_points.durable("compaction"):
             _exchange(folder, aside)
         for left in [path for path in aside.iterdir() if path.is_dir()]:
@@ -129,13 +126,12 @@ def sweep_aside(output: Path) -> None:
 
 
 def _merge(files: list[Path], target: Path) -> None:
-    schema = _columns(files[0])
+    schema = pq.read_schema(files[0])
     texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     options = {"compression": "snappy", "use_dictionary": texts or False, "write_page_checksum": True}
     with pq.ParquetWriter(target, schema, **options) as writer:
         for file in files:
-            rows = pq.read_table(file, partitioning=None, page_checksum_verification=True)
-            writer.write_table(pa.Table.from_arrays(rows.columns, schema=schema))
+            writer.write_table(pq.read_table(file, partitioning=None, page_checksum_verification=True))
 
 
 def _exchange(one: Path, other: Path) -> None:

@@ -164,12 +164,7 @@ def write_parquet(table: pa.Table, file: Path | pa.NativeFile) -> None:
 
 
 def write_rows(table: pa.Table, file: Path | pa.NativeFile, **encodings: Any) -> None:
-    """A file of rows. A column without a NULL is one that cannot have any there: a tenth less to write."""
-    if table.num_rows:
-        schema = table.schema
-        for n, column in enumerate(table.columns):
-            schema = schema.set(n, schema.field(n).with_nullable(column.null_count > 0))
-        table = pa.Table.from_arrays(table.columns, schema=schema)
+    """A file of rows, with what is said of the encodings of its columns."""
     options = {"compression": COMPRESSION, "write_page_checksum": True, "write_batch_size": BATCH} | encodings
     pq.write_table(table, file, **options)
 

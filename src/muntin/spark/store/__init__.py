@@ -10,7 +10,7 @@ from muntin.spark.store.arrow import arrow_files
 from muntin.spark.store.locate import is_uri, locate
 from muntin.spark.store.location import Location, ObjectPath, for_spark, spark_half
 from muntin.spark.store.objects import ObjectStore
-from muntin.spark.store.posix import sync_folder
+from muntin.spark.store.posix import sync_file, sync_folder
 from muntin.spark.store.private import private_folder
 from muntin.spark.store.store import Store, store_of
 
@@ -27,5 +27,6 @@ __all__ = [
     "private_folder",
     "spark_half",
     "store_of",
+    "sync_file",
     "sync_folder",
 ]

@@ -111,7 +111,13 @@ def _make(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+    """Make the names in a folder durable."""
+    sync_file(folder)
+
+
+def sync_file(file: Path) -> None:
+    """Make the bytes of a file durable, whoever has written them."""
+    handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
