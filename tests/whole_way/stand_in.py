@@ -20,6 +20,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from muntin.spark.store import crash_points
 from whole_way.tasks import (
@@ -123,6 +126,10 @@ class Session:
     def readStream(self) -> Reader:
         return Reader(self)
 
+    @property
+    def read(self) -> TableReader:
+        return TableReader()
+
 
 class Reader:
     """`spark.readStream.format(...).options(...).schema(...).load(...)`."""
@@ -153,6 +160,32 @@ class Reader:
         if self._format == "parquet":
             return DataFrame(self._session, Tables(Path(folder)))
         return DataFrame(self._session, Files(self._session, self._options["name"], most))
+
+
+class TableReader:
+    """`spark.read.format("parquet").options(path=...).load()`, and the few calls on what it gives."""
+
+    def format(self, name: str) -> TableReader:
+        assert name == "parquet", name
+        return self
+
+    def options(self, path: str) -> TableReader:
+        self._rows = pq.read_table(path, partitioning=None)
+        return self
+
+    def load(self) -> TableReader:
+        return self
+
+    @property
+    def schema(self) -> StructType:
+        return from_arrow_schema(self._rows.schema)
+
+    def select(self, *columns: str) -> TableReader:
+        self._rows = self._rows.select([name.strip("`") for name in columns])
+        return self
+
+    def toArrow(self) -> pa.Table:
+        return self._rows
 
 
 class DataFrame:

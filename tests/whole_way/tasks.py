@@ -36,7 +36,7 @@ State = dict[int, tuple[dict[Any, Any], Any]]
 """Of each group, the entries of its map state and the value of its value state."""
 
 
-OURS = re.compile(r"/muntin/(commits|plans|requests|answers|job|status|history|lock)\b|/(control|offsets)/")
+OURS = re.compile(r"/muntin/(commits|plans|tables|requests|answers|job|status|history|lock)\b|/(control|offsets)/")
 """What lies there in a checkpoint is the driver's alone: a task may run where it cannot be reached."""
 _task = threading.local()
 

@@ -41,6 +41,7 @@ class FrameKind(IntEnum):
     PART = 12  # a part of a chunk, old shard -> new shard
     COPIES = 14  # rows of other shards whose keys may be hot, ingest -> operator
     SEED = 13  # the small states of all old shards of a join, driver -> new shard
+    TABLE = 14  # a version of a table, driver -> ingest
 
 
 class FrameError(MuntinError):
