@@ -40,8 +40,13 @@ def own_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
 
 
 def stream_schema(stream: Stream) -> pa.Schema:
-    """The columns of a stream as declared."""
+    """The columns of a stream, with those that it looks up."""
     return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in stream.schema])
+
+
+def own_schema(stream: Stream) -> pa.Schema:
+    """The columns of a stream as declared."""
+    return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in stream.own])
 
 
 def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:

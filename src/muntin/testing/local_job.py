@@ -18,13 +18,14 @@ from muntin.core.arrivals import (
     StreamsReached,
     begun_with,
     data_of,
+    look_up,
     marked,
     outside_calendar,
     shard_rows,
     spans_of,
     to_report,
 )
-from muntin.core.batch import TS, Arrivals, Counters, event_times, stream_schema
+from muntin.core.batch import TS, Arrivals, Counters, event_times, own_schema
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
@@ -127,8 +128,11 @@ class LocalJob:
         plan: Plan | None = None,
         run_length: int | None = None,
         checks: bool | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
     ):
         self.spec = spec
+        self.tables = dict(tables or {})
+        """What rows look into from the next micro-batch on."""
         self._run_length = run_length
         self.plan = plan or make_plan(spec)
         self._policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
@@ -220,7 +224,7 @@ class LocalJob:
         rows = _timed(stream, table)
         outside = outside_calendar(rows[TS])
         self.outside[stream.name].append(rows.filter(outside))
-        return rows.filter(pc.invert(outside))
+        return look_up(stream, rows.filter(pc.invert(outside)), self.tables)
 
     def change(self, spec: JobSpec) -> dict[str, ChangeOutcome]:
         """Go on with other queries; for each that is new, what the change did in its join."""
@@ -273,7 +277,7 @@ def _later(one: ChangeOutcome | None, other: ChangeOutcome, query: str) -> Chang
 
 
 def _timed(stream: Stream, table: pa.Table | None) -> pa.Table:
-    wanted = stream_schema(stream)
+    wanted = own_schema(stream)
     table = wanted.empty_table() if table is None else table.select(wanted.names).cast(wanted)
     return table.add_column(0, pa.field(TS, pa.int64(), nullable=False), event_times(stream, table))
 

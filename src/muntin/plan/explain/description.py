@@ -52,6 +52,8 @@ class StreamUse:
     readers: int
     source: str | None = None
     """Who reads it and from where, of a broker."""
+    lookups: list[str] = field(default_factory=list)
+    """What its rows look up before they are joined."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What the driver tells the tasks of one micro-batch beyond what they were made with: plans that came since.
+"""What the driver tells the tasks of one micro-batch beyond what they were made with: plans that came since, and the
+versions of tables that it goes by.
 
 A task's function is packed when the streaming query starts. Plans that come while it runs are handed over as a property
 of the job that runs the micro-batch, which Spark sends along with each of its tasks. So tasks read no files of ours,
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from muntin.core.arrivals import StreamsReached
 from muntin.spark.checkpoint import Epoch
 from muntin.spark.exchange.packed import packed, unpacked
+from muntin.spark.exchange.table_versions import TableVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +26,12 @@ PROPERTY = "muntin.briefing"
 
 @dataclass(frozen=True)
 class Briefing:
-    """Plans that the topology does not have, and how far the streams of each join had come before this micro-batch."""
+    """Plans that the topology does not have, how far the streams of each join had come before this micro-batch, and
+    which versions of tables its rows look into."""
 
     epochs: tuple[Epoch, ...] = ()
     reached: tuple[StreamsReached, ...] = ()
+    tables: tuple[TableVersion, ...] = ()
 
     def give(self, spark: SparkSession) -> None:
         """Hand it to the tasks that this thread starts from now on."""

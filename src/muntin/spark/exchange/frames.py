@@ -40,6 +40,7 @@ class FrameKind(IntEnum):
     DELIVERY = 11  # results while a micro-batch is at work, operator -> driver
     PART = 12  # a part of a chunk, old shard -> new shard
     SEED = 13  # the small states of all old shards of a join, driver -> new shard
+    TABLE = 14  # a version of a table, driver -> ingest
 
 
 class FrameError(MuntinError):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrivals import data_of, marked, outside_calendar, shard_rows, spans_of
-from muntin.core.batch import MARK, TS, event_times, stream_schema
+from muntin.core.arrivals import data_of, look_up, marked, outside_calendar, shard_rows, spans_of
+from muntin.core.batch import MARK, TS, event_times, own_schema
 from muntin.core.storage import table_bytes
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
@@ -109,6 +109,8 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     place |= {"min_ts": int(times.min()), "max_ts": int(times.max()), "arrived_us": time.time_ns() // 1000}
     if topology.policy.max_ahead_us is not None:
         place["spans"] = spans_of(times, topology.policy.max_ahead_us)
+    looking = topology.looking_up(stream)
+    rows = look_up(looking, rows, topology.tables(looking))
     for join, side in topology.readers(stream):
         yield from _pack_side(topology, join, side, rows, place)
 
@@ -126,7 +128,7 @@ def admit(stream: Stream, table: pa.Table, max_ahead_us: int | None = None) -> t
     if stream.value is not None:
         table, undecodable = decoded(stream, table)
         turned_away.append(undecodable)
-    wanted = stream_schema(stream)
+    wanted = own_schema(stream)
     table = table.select(wanted.names).cast(wanted)
     times = event_times(stream, table)
     if times.null_count:
