@@ -3,7 +3,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-web benches cluster crash soak soak-steady soak-brokers fuzz golden lint clean
+.PHONY: help setup demo quick test spark test-web benches cluster crash soak soak-steady soak-brokers fuzz golden lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -21,10 +21,13 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 	$(VENV)/bin/muntin demo
 
 quick: setup    ## the tests that need neither Spark nor much time
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not slow and not bench and not cluster"
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not stand_in and not slow and not bench and not cluster"
 
 test: setup    ## all tests but those of the benches, those that start Spark included
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench and not cluster"
+
+spark: setup    ## what `make test` runs on a stand-in for Spark, on Spark itself
+	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses 2 --dist loadgroup -m stand_in
 
 test-web: setup    ## the live page in a real browser, which this installs (Debian)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium

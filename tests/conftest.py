@@ -8,6 +8,8 @@ import os
 import pytest
 
 PROCESSES = 2
+ON_SPARK = bool(os.environ.get("MUNTIN_SPARK"))
+"""Whether tests with the mark `stand_in` run on Spark itself."""
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 """Every Java of the tests runs for minutes at most: what its second compiler would save is less than what it costs."""
@@ -16,7 +18,11 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of a file stay together where they share a session, and what takes minutes alone comes first."""
-    sessions = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
+    for item in items:
+        if ON_SPARK and item.get_closest_marker("stand_in") is not None:
+            item.add_marker(pytest.mark.spark)
+    alone = [item for item in items if item.get_closest_marker("spark") is not None]
+    sessions = [item for item in alone if {"spark", "session"} & set(getattr(item, "fixturenames", ()))]
     files = sorted({str(item.path) for item in sessions})
     for item in sessions:
         item.add_marker(pytest.mark.xdist_group(f"spark {files.index(str(item.path)) % PROCESSES}"))

@@ -362,3 +362,4 @@ def test_a_stream_that_is_ahead_of_the_clock_is_a_warning_once(capsys):
     assert not any("max_ahead" in line for line in headlines(STATUS, 0))
     for year, ahead in (("+12024-01-01T00:00:00+00:00", True), ("-0044-03-15T00:00:00+00:00", False)):
         assert bool(ahead_of_clock({"joins": [{**join, "frontiers": [year, None]}]})) is ahead
+    assert ahead_of_clock({"joins": [{**join, "frontiers": ["ended", "ended"]}]}) == {}, "that is no time"

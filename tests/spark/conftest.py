@@ -16,6 +16,8 @@ import pytest
 from muntin.model import JobSpec, Window
 from muntin.oracle import admit, answer, columns
 from muntin.sql import parse_job
+from whole_way.drive import kept_apart
+from whole_way.stand_in import Session
 
 US = 1_000_000
 EPOCH_US = 1_700_000_000 * US
@@ -31,12 +33,23 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture
-def muntin(spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """Spark's, or with the mark `stand_in` that of the stand-in, unless all tests are to run on Spark."""
+    if request.node.get_closest_marker("spark") is not None:
+        yield request.getfixturevalue("spark")
+        return
+    assert request.node.get_closest_marker("stand_in") is not None, "say on what it runs"
+    with kept_apart(tmp_path):
+        yield Session()
+
+
+@pytest.fixture
+def muntin(session: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """The command line in this process and on the session of the tests: arguments in; exit code, stdout, stderr out."""
     from muntin.cli.main import main
 
-    monkeypatch.setattr("muntin.spark.session.open_session", lambda *_, **__: spark)
-    monkeypatch.setattr(spark, "stop", lambda: None)
+    monkeypatch.setattr("muntin.spark.session.open_session", lambda *_, **__: session)
+    monkeypatch.setattr(session, "stop", lambda: None, raising=False)
 
     def call(*arguments: object) -> tuple[int, str, str]:
         code = main([str(a) for a in arguments])
@@ -126,7 +139,7 @@ class Lab:
 
         place = {"output": self.output, "checkpoint": self.checkpoint} | more
         run = Job(self.spark, self.spec()).start(mode=mode, **place)
-        assert run.await_termination(120)
+        run.await_termination()
         return run.status()
 
     def files(self, query: str) -> list[Path]:
@@ -173,8 +186,8 @@ def _oracle_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, spark: Any) -> Lab:
-    return Lab(tmp_path, spark)
+def lab(tmp_path: Path, session: Any) -> Lab:
+    return Lab(tmp_path, session)
 
 
 @pytest.fixture

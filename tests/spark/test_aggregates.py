@@ -18,8 +18,6 @@ from muntin.spark.shard.hot_state import forget_hot
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
 
-pytestmark = pytest.mark.spark
-
 FROM = "FROM A, B WHERE A.k = B.k"
 AGGREGATES = {
     "per_key": f"SELECT A.k, COUNT(*) AS n, MAX(B.v) AS top, AVG(A.v) AS mean {FROM} GROUP BY A.k WINDOW 4 s",
@@ -60,6 +58,7 @@ def run(lab: Any, mode: str) -> dict[str, Any]:
     return started.status()
 
 
+@pytest.mark.stand_in
 def test_aggregates_come_in_order_and_once_whatever_the_restarts(lab: Any, rows: Any):
     lab.lateness_s, lab.per_trigger = 1, 1
     left, right = rows(31, 150, lateness_s=1), rows(32, 150, lateness_s=1)
@@ -83,6 +82,7 @@ def test_aggregates_come_in_order_and_once_whatever_the_restarts(lab: Any, rows:
     assert letters[0]["reason"].startswith("overflow: SUM(A.id * 0 + 5000000000000000000) does not fit into bigint")
 
 
+@pytest.mark.spark
 def test_an_aggregate_that_comes_while_the_job_runs_is_right_from_when_it_says(lab: Any, rows: Any):
     lab.per_trigger = 1
     left, right = rows(33, 160), rows(34, 160)
@@ -134,6 +134,7 @@ VALUES: dict[str, list[list[Any]]] = {
 SPREADS = ["VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", VALUES)
 def test_variances_are_those_of_spark_sql(spark: Any, kind: str):
     rows = [(k, value) for k, values in enumerate(VALUES[kind]) for value in values]

@@ -12,10 +12,10 @@ import pytest
 from muntin.model import UsageError
 from muntin.spark.run import Job, read_status
 
-pytestmark = pytest.mark.spark
 
-
-@pytest.mark.parametrize("per_trigger", [1, 20])
+@pytest.mark.parametrize(
+    "per_trigger", [pytest.param(1, marks=pytest.mark.spark), pytest.param(20, marks=pytest.mark.stand_in)]
+)
 def test_a_bounded_run_gives_the_oracles_rows_in_order_and_reads_each_source_once(
     lab: Any, rows: Any, per_trigger: int
 ):
@@ -35,6 +35,7 @@ def test_a_bounded_run_gives_the_oracles_rows_in_order_and_reads_each_source_onc
     assert read_status(lab.checkpoint)["state"] == "ended"
 
 
+@pytest.mark.stand_in
 def test_disorder_within_the_lateness_loses_nothing_and_restarts_change_nothing(lab: Any, rows: Any):
     lab.lateness_s, lab.per_trigger = 3, 1
     left, right = rows(3, 260, lateness_s=3), rows(4, 260, lateness_s=3)
@@ -51,6 +52,7 @@ def test_disorder_within_the_lateness_loses_nothing_and_restarts_change_nothing(
     assert not lab.letters()
 
 
+@pytest.mark.spark
 def test_a_replayed_batch_is_not_doubled(lab: Any, rows: Any):
     """As after a crash between our publishing and Spark's own commit."""
     lab.add_files("A", rows(5, 200), 2)
@@ -69,6 +71,7 @@ def test_a_replayed_batch_is_not_doubled(lab: Any, rows: Any):
     lab.check()
 
 
+@pytest.mark.stand_in
 def test_late_rows_are_dead_letters_and_rows_after_the_end_are_refused(lab: Any, rows: Any):
     lab.per_trigger = 1
     whole = rows(7, 120)
@@ -84,6 +87,7 @@ def test_late_rows_are_dead_letters_and_rows_after_the_end_are_refused(lab: Any,
             lab.run(mode)
 
 
+@pytest.mark.stand_in
 def test_key_order_and_counting_give_the_same_rows(lab: Any, rows: Any):
     lab.settings = "SET output_order = 'key';\n"
     lab.add_files("A", rows(10, 150), 2)
@@ -95,6 +99,7 @@ def test_key_order_and_counting_give_the_same_rows(lab: Any, rows: Any):
         assert counts["total_rows"] == len(lab.wanted(query))
 
 
+@pytest.mark.spark
 def test_a_callable_gets_every_table_in_order(lab: Any, rows: Any):
     lab.add_files("A", rows(12, 100, nulls=True), 1)
     lab.add_files("B", rows(13, 100), 1)
@@ -108,6 +113,7 @@ def test_a_callable_gets_every_table_in_order(lab: Any, rows: Any):
     assert [batch for *_, batch in received] == sorted(batch for *_, batch in received)
 
 
+@pytest.mark.spark
 def test_malformed_json_lines_are_dead_letters_with_their_text(lab: Any, tmp_path: Path):
     folders = {}
     for name in "AB":
@@ -128,6 +134,7 @@ def test_malformed_json_lines_are_dead_letters_with_their_text(lab: Any, tmp_pat
     assert {json.loads(row["row"])["_corrupt_record"] for row in lab.letters()} == {'{"ts": oops'}
 
 
+@pytest.mark.spark
 def test_another_job_another_output_and_a_second_process_are_refused(lab: Any, rows: Any):
     lab.add_files("A", rows(17, 30), 1)
     lab.add_files("B", rows(18, 30), 1)
@@ -146,6 +153,7 @@ def test_another_job_another_output_and_a_second_process_are_refused(lab: Any, r
         lab.run(checkpoint=lab.root / "other")
 
 
+@pytest.mark.spark
 def test_streams_may_come_from_any_streaming_dataframe(lab: Any, rows: Any):
     lab.add_files("A", rows(19, 60), 1)
     lab.add_files("B", rows(20, 60), 1)

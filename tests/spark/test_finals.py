@@ -11,8 +11,6 @@ import pytest
 
 from . import duck
 
-pytestmark = pytest.mark.spark
-
 JOB = """
 SET punctuations = '{how}';
 CREATE STREAM Auction (ts TIMESTAMP, id BIGINT, category BIGINT, expires TIMESTAMP, UNIQUE (id))
@@ -60,7 +58,14 @@ def _open_sql() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("how", ["pwjoin", "pjoin", "off"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("pwjoin", marks=pytest.mark.spark),
+        pytest.param("pjoin", marks=pytest.mark.stand_in),
+        pytest.param("off", marks=pytest.mark.stand_in),
+    ],
+)
 def test_finals_over_two_runs_are_duckdbs(muntin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str):
     monkeypatch.chdir(tmp_path)
     assert muntin("generate", "nexmark", "data", "--rate", "100", "--duration", "60", "--auction", "10")[0] == 0

@@ -13,8 +13,6 @@ from muntin.oracle import answer, columns
 from muntin.spark.run import Job
 from muntin.sql import parse_job
 
-pytestmark = pytest.mark.spark
-
 US = 1_000_000
 ROWS, TIME = Axis.ROWS, Axis.TIME
 CASES: dict[str, Any] = {
@@ -41,7 +39,9 @@ def sql(lab: Any) -> str:
     )
 
 
-@pytest.mark.parametrize("per_trigger", [1, 4])
+@pytest.mark.parametrize(
+    "per_trigger", [pytest.param(1, marks=pytest.mark.stand_in), pytest.param(4, marks=pytest.mark.spark)]
+)
 def test_count_windows_and_nested_loops_give_the_oracles_rows(lab: Any, rows: Any, per_trigger: int):
     lab.per_trigger = per_trigger
     lab.add_files("A", distinct_times(rows(21, 200), 0), 4)
@@ -66,6 +66,7 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
     return pa.table(plain).to_pylist()
 
 
+@pytest.mark.stand_in
 def test_one_key_with_half_of_all_rows_works_and_is_reported(lab: Any, rows: Any):
     def skewed(table: pa.Table) -> pa.Table:
         keys = np.where(np.arange(table.num_rows) % 2 == 0, 7, table["k"].to_numpy() + 100)
@@ -80,12 +81,17 @@ def test_one_key_with_half_of_all_rows_works_and_is_reported(lab: Any, rows: Any
     lab.check()
 
 
+BATCH = "SET batch_limit = '3 KB';\n", "more than 1,500 bytes to one shard, its share of batch_limit", ""
+FAN_OUT = "SET fan_out_limit = 50;\n", "more than 50 pairs in one micro-batch", ""
+STATE = "SET state_limit = '64 KB';\n", "its share of state_limit is 32,", "SET state_limit = '1 GB';\n"
+
+
 @pytest.mark.parametrize(
     ("setting", "words", "cure"),
     [
-        ("SET batch_limit = '3 KB';\n", "more than 1,500 bytes to one shard, its share of batch_limit", ""),
-        ("SET fan_out_limit = 50;\n", "more than 50 pairs in one micro-batch", ""),
-        ("SET state_limit = '64 KB';\n", "its share of state_limit is 32,", "SET state_limit = '1 GB';\n"),
+        pytest.param(*BATCH, marks=pytest.mark.stand_in),
+        pytest.param(*FAN_OUT, marks=pytest.mark.stand_in),
+        pytest.param(*STATE, marks=pytest.mark.spark),
     ],
 )
 def test_a_limit_stops_the_job_with_the_query_and_key_that_dominate_and_nothing_is_lost(

@@ -83,7 +83,7 @@ WRONG = [
     ("«CREATE STREAM S (ts TIMESTAMP) TIMESTAMP BY ts WITH (format = 'x')»", "expected CREATE QUERY or DROP QUERY"),
     ("«INSERT INTO x VALUES (1)»", "expected CREATE QUERY or DROP QUERY"),
     ("«hot»", "expected CREATE QUERY or DROP QUERY"),
-    ("CREATE «TABLE» t (x INT)", "CREATE TABLE is not a statement here"),
+    ("CREATE «VIEW» t AS SELECT 1", "CREATE VIEW is not a statement here"),
     ("CREATE OR REPLACE «STREAM» S (ts TIMESTAMP)", "only queries can be replaced"),
     ("DROP «STREAM» Temperature", "only queries can be dropped"),
     # names

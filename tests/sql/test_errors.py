@@ -228,7 +228,7 @@ JOBS = [
     ("CREATE OR REPLACE QUERY «IF» NOT EXISTS q AS SELECT 1", "IF NOT EXISTS is not supported yet"),
     ("CREATE OR REPLACE QUERY q «SELECT» 1", "expected AS after the query's name"),
     ("«CREATE»", "CREATE is not a statement here"),
-    ("CREATE «TABLE» t (x INT)", "CREATE TABLE is not a statement"),
+    ("CREATE «VIEW» t AS SELECT 1", "CREATE VIEW is not a statement"),
     ("«SELECT 1»", "needs a name"),
     ("«INSERT INTO x VALUES (1)»", "INSERT does not begin"),
     ("«ELSE» x; SELECT 1", "Unexpected token"),

@@ -20,9 +20,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from muntin.spark.store import crash_points
-from whole_way.tasks import Exchanged, Faults, Files, Lines, Mapped, MicroBatch, State, Stateful, Tables, Union, Work
+from whole_way.tasks import (
+    Exchanged,
+    Faults,
+    Files,
+    Folder,
+    Lines,
+    Mapped,
+    MicroBatch,
+    State,
+    Stateful,
+    Tables,
+    Union,
+    Work,
+)
 
 ONE_TASK = threading.Lock()
 """A Python process of Spark's runs one task at a time: kernels use memory of the process again and again."""
@@ -63,6 +79,8 @@ class Session:
         self.defaultParallelism = 2
         self.files: dict[str, list[pa.Table]] = defaultdict(list)
         self.checkpoints: dict[str, Checkpoint] = defaultdict(Checkpoint)
+        self.found: dict[str, list[Path]] = defaultdict(list)
+        """The Parquet files that were seen so far, by folder."""
         self.texts: dict[str, dict[str, str]] = defaultdict(dict)
         """The text files that have come so far, by folder and name."""
         self.queries: list[StreamingQuery] = []
@@ -108,6 +126,10 @@ class Session:
     def readStream(self) -> Reader:
         return Reader(self)
 
+    @property
+    def read(self) -> TableReader:
+        return TableReader()
+
 
 class Reader:
     """`spark.readStream.format(...).options(...).schema(...).load(...)`."""
@@ -132,10 +154,38 @@ class Reader:
     def load(self, folder: str = "") -> DataFrame:
         if self._format == "text":
             return DataFrame(self._session, Lines(self._session, Path(folder)))
+        most = int(self._options.get("maxFilesPerTrigger", 1000))
+        if self._format == "parquet" and "path" in self._options:
+            return DataFrame(self._session, Folder(self._session, Path(self._options["path"]), most))
         if self._format == "parquet":
             return DataFrame(self._session, Tables(Path(folder)))
-        most = int(self._options.get("maxFilesPerTrigger", 1000))
         return DataFrame(self._session, Files(self._session, self._options["name"], most))
+
+
+class TableReader:
+    """`spark.read.format("parquet").options(path=...).load()`, and the few calls on what it gives."""
+
+    def format(self, name: str) -> TableReader:
+        assert name == "parquet", name
+        return self
+
+    def options(self, path: str) -> TableReader:
+        self._rows = pq.read_table(path, partitioning=None)
+        return self
+
+    def load(self) -> TableReader:
+        return self
+
+    @property
+    def schema(self) -> StructType:
+        return from_arrow_schema(self._rows.schema)
+
+    def select(self, *columns: str) -> TableReader:
+        self._rows = self._rows.select([name.strip("`") for name in columns])
+        return self
+
+    def toArrow(self) -> pa.Table:
+        return self._rows
 
 
 class DataFrame:
@@ -262,15 +312,11 @@ class StreamingQuery:
             self._error = error
             self.stop()
             return False
-        rows = [self._rows(source, batch) for source in self._frame.plan.sources()]
+        rows = [source.rows(batch.files.get(source.name, [])) for source in self._frame.plan.sources()]
         sources = [{"numInputRows": count} for count in rows]
         done = {"runId": self._id, "batchId": batch.number, "durationMs": {"addBatch": 1}, "sources": sources}
         self.lastProgress = Progress(done)
         return True
-
-    def _rows(self, source: Any, batch: MicroBatch) -> int:
-        numbers = batch.files.get(source.name, ())
-        return sum(self._frame.session.files[source.name][n].num_rows for n in numbers) if source.most < 1000 else 0
 
     def _next(self) -> MicroBatch | None:
         """The micro-batch that was begun and not committed, or one of what has come since."""

@@ -36,7 +36,7 @@ State = dict[int, tuple[dict[Any, Any], Any]]
 """Of each group, the entries of its map state and the value of its value state."""
 
 
-OURS = re.compile(r"/muntin/(commits|plans|requests|answers|job|status|history|lock)\b|/(control|offsets)/")
+OURS = re.compile(r"/muntin/(commits|plans|tables|requests|answers|job|status|history|lock)\b|/(control|offsets)/")
 """What lies there in a checkpoint is the driver's alone: a task may run where it cannot be reached."""
 _task = threading.local()
 
@@ -118,6 +118,9 @@ class Files:
     def sources(self) -> list[Any]:
         return [self]
 
+    def rows(self, numbers: list[int]) -> int:
+        return sum(self._session.files[self.name][n].num_rows for n in numbers)
+
     def run(self, work: Work, first: int) -> list[Records]:
         """Small files of a micro-batch may share a partition, as with Spark."""
         parts: list[Records] = []
@@ -127,6 +130,28 @@ class Files:
                 parts.append([])
             parts[-1] += self._session.files[self.name][number].to_batches()
         return parts
+
+
+class Folder:
+    """A source of Parquet files in the order in which they came, which their times tell."""
+
+    def __init__(self, session: Session, folder: Path, most: int):
+        self._folder, self.name, self.most = folder, f"files of {folder}", most
+        self._found = session.found[str(folder)]
+
+    def count(self) -> int:
+        new = set(self._folder.glob("[!._]*.parquet")) - set(self._found)
+        self._found += sorted(new, key=lambda file: (file.stat().st_mtime_ns, file.name))
+        return len(self._found)
+
+    def sources(self) -> list[Any]:
+        return [self]
+
+    def rows(self, numbers: list[int]) -> int:
+        return sum(pq.read_metadata(self._found[n]).num_rows for n in numbers)
+
+    def run(self, work: Work, first: int) -> list[Records]:
+        return [pq.read_table(self._found[n]).to_batches() for n in work.batch.files.get(self.name, ())]
 
 
 class Lines:
@@ -147,6 +172,10 @@ class Lines:
     def sources(self) -> list[Any]:
         return [self]
 
+    def rows(self, numbers: list[int]) -> int:
+        texts = self._look()
+        return sum(len(texts[n].splitlines()) for n in numbers)
+
     def run(self, work: Work, first: int) -> list[Records]:
         texts, numbers = self._look(), work.batch.files.get(self.name, ())
         lines = [line for number in numbers for line in texts[number].splitlines()]
@@ -164,6 +193,9 @@ class Tables:
 
     def sources(self) -> list[Any]:
         return [self]
+
+    def rows(self, numbers: list[int]) -> int:
+        return sum(pq.read_metadata(self._files[n]).num_rows for n in numbers)
 
     def run(self, work: Work, first: int) -> list[Records]:
         return [pq.read_table(self._files[n]).to_batches() for n in work.batch.files.get(self.name, ())]

@@ -306,5 +306,5 @@ def test_a_sink_that_raises_fails_the_run_with_a_message(place: Place, error: Ba
     run = job.start(sink=sink, checkpoint=place.checkpoint, mode="available-now")
     said = f"the sink raised {type(error).__name__}{f' ({error})' if str(error) else ''} with rows of q"
     with pytest.raises(MuntinError, match=re.escape(said)):
-        run.await_termination(60)
+        run.await_termination()
     assert run.status()["error"] == said

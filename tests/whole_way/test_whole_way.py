@@ -33,9 +33,9 @@ from whole_way.shrink import SEPARATOR, pieces_of, shrunk, without
 from whole_way.stand_in import Session
 from whole_way.tasks import DEATHS, STARTS
 
-JOBS = int(os.environ.get("MUNTIN_JOBS", "240"))
+JOBS = int(os.environ.get("MUNTIN_JOBS", "2000"))
 FIRST = int(os.environ.get("MUNTIN_FIRST", "0"))
-CHUNKS = 4
+CHUNKS = 10
 """The jobs are spread over so many tests, so that several processes share them."""
 SEED, LIFE = os.environ.get("MUNTIN_SEED"), os.environ.get("MUNTIN_LIFE")
 WITHOUT = os.environ.get("MUNTIN_WITHOUT", "")

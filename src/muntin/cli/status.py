@@ -83,6 +83,12 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     for name, source in status.get("sources", {}).items():
         if "seconds_ahead" in source:
             yield f"{name} is {source['seconds_ahead']:,.0f} s of event time ahead: it is read one file at a time"
+    for name, version in status.get("versions", {}).items():
+        yield f"table {name}: version {version['version']} with {version['rows']:,} rows since micro-batch " + str(
+            version["since_batch"]
+        )
+        if "warning" in version:
+            yield f"WARNING: table {name} stays as it was: {version['warning']}"
     yield from too_early(status)
     yield from dropped(status)
     pipelines = status.get("pipelines", ())
@@ -110,7 +116,7 @@ def ahead_of_clock(status: Mapping[str, Any], now: float | None = None) -> dict[
         name: frontier
         for join in status["joins"]
         for name, frontier in zip(join["streams"], join["frontiers"], strict=True)
-        if frontier is not None and _instant(frontier) > latest
+        if frontier not in (None, "ended") and _instant(frontier) > latest
     }
 
 
@@ -154,6 +160,8 @@ def order(join: dict[str, Any]) -> Iterator[str]:
         per_row = f"{1e6 * decision['seconds_per_row']:,.1f} us a row"
         chosen = f": load {decision['load']:.3g} of {rates} rows/s at {per_row}, alpha {decision['alpha']:g}"
     yield f"ordering {ordering['in_force']}{chosen}"
+    if hot := join.get("hot_keys"):
+        yield f"hot keys, whose rows visit every shard: {'; '.join(hot)}"
     if left := join.get("left_rows"):
         yield f"{left:,} rows have work left for the next micro-batches, {join['held_pairs']:,} results wait for that"
     if waits:

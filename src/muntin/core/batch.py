@@ -40,8 +40,13 @@ def own_columns(join: SharedJoin, side: Side) -> list[pa.Field]:
 
 
 def stream_schema(stream: Stream) -> pa.Schema:
-    """The columns of a stream as declared."""
+    """The columns of a stream, with those that it looks up."""
     return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in stream.schema])
+
+
+def own_schema(stream: Stream) -> pa.Schema:
+    """The columns of a stream as declared."""
+    return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in stream.own])
 
 
 def event_times(stream: Stream, rows: pa.Table) -> pa.ChunkedArray:
@@ -76,6 +81,7 @@ class Arrivals:
     `_arrival` of the shard's own rows is their place in it. `idle[side]`: the stream has been silent for so long that
     the other one no longer waits for it. `spans[side]`, where rows far ahead are turned away, are those of the whole
     stream in this micro-batch. `moment` is when the rows arrived, on the wall clock, for response times alone.
+    `copies[side]` are rows of other shards whose keys may be hot; `place` is the number of this shard, and of how many.
     """
 
     rows: tuple[pa.Table, pa.Table]
@@ -86,6 +92,8 @@ class Arrivals:
     idle: tuple[bool, bool] = (False, False)
     spans: tuple[Spans, Spans] = ((), ())
     moment: int = 0
+    copies: tuple[pa.Table | None, pa.Table | None] = (None, None)
+    place: tuple[int, int] = (0, 1)
 
 
 @dataclass

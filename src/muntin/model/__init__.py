@@ -20,6 +20,7 @@ from muntin.model.job import (
     ValueRange,
     Window,
 )
+from muntin.model.lookup import DimensionTable, Lookup, LookupKey
 from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.settings import AUTO, DEFAULT_SETTINGS, NO_CHAIN, Settings
 from muntin.model.types import Field, Schema, common_type, is_numeric
@@ -35,11 +36,14 @@ __all__ = [
     "Change",
     "Comparison",
     "Destination",
+    "DimensionTable",
     "Expr",
     "Field",
     "JobSpec",
     "JoinKind",
     "KeyPair",
+    "Lookup",
+    "LookupKey",
     "MuntinError",
     "Op",
     "Output",

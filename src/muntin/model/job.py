@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Literal
 
 from muntin.model.destination import Destination
+from muntin.model.lookup import DimensionTable, Lookup, united
 from muntin.model.punctuation import Punctuation
 from muntin.model.settings import DEFAULT_SETTINGS, Settings
 from muntin.model.types import Schema
@@ -60,6 +61,19 @@ class Stream:
     """How its columns come out of the source's `value`; None where the source has them."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Columns that do not come out of the value, and what the source calls them."""
+    lookups: tuple[Lookup, ...] = ()
+    """What its rows look up in tables; `schema` has these columns after its own."""
+
+    @property
+    def own(self) -> Schema:
+        """The columns that it declares."""
+        return Schema(self.schema.fields[: len(self.schema) - sum(len(lookup.fields) for lookup in self.lookups)])
+
+    def looking_up(self, lookups: Iterable[Lookup]) -> Stream:
+        """The stream with all that is looked up for it, beside what it looks up already."""
+        mine = united((*self.lookups, *(lookup for lookup in lookups if lookup.stream == self.name)))
+        fields = (*self.own, *(column for lookup in mine for column in lookup.fields))
+        return self if mine == self.lookups else replace(self, schema=Schema(fields), lookups=mine)
 
 
 class Op(StrEnum):
@@ -306,6 +320,8 @@ class Query:
     """Where its rows go; None for the output of the job."""
     from_beginning: bool = False
     """Whether it has rows of all that its streams have brought, also where it comes while a job runs."""
+    lookups: tuple[Lookup, ...] = ()
+    """What it wants of tables."""
     ranges: tuple[ValueRange, ...] = ()
     """Of a join without an equality: what `residual` says of two values, in the order of the text."""
     until: tuple[Expr | None, Expr | None] = (None, None)
@@ -369,6 +385,7 @@ class JobSpec:
     settings: Settings = DEFAULT_SETTINGS
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What the reader of the text should be told, though nothing is wrong."""
+    tables: Mapping[str, DimensionTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

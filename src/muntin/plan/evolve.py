@@ -22,8 +22,10 @@ def evolve(
     """The plan for the queries of `spec`; a join that has some of the queries before goes on, with its number.
 
     The strategy is that of `spec`, or where it leaves that open, the one in force. `elsewhere` are the streams whose
-    late rows others report.
+    late rows others report. What the streams of the plan before look up, they go on to look up: rows for it may be on
+    their way.
     """
+    spec = _looking_up(plan, spec)
     strategy = plan.strategy if spec.settings.strategy == AUTO else spec.settings.strategy
 
     def fresh() -> Plan:
@@ -31,6 +33,12 @@ def evolve(
 
     changed = STRATEGIES[strategy].change(plan, spec, fresh)
     return replace(changed, joins=tuple(_reporting(plan, changed.joins, elsewhere)))
+
+
+def _looking_up(plan: Plan, spec: JobSpec) -> JobSpec:
+    lookups = [lookup for stream in plan.streams for lookup in stream.lookups]
+    streams = {name: stream.looking_up(lookups) for name, stream in spec.streams.items()}
+    return replace(spec, streams=streams) if lookups else spec
 
 
 def redivides(plan: Plan, spec: JobSpec) -> bool:
@@ -77,7 +85,8 @@ def covers(join: SharedJoin, query: Query) -> bool:
     operator that received them knows (`Promises.lacking`).
     """
     keyless = all(any(side in other.preserved for other in join.queries) for side in query.preserved)
-    return keyless and all(_covers(join, query, side) for side in Side)
+    looked_up = [join.streams[side].looking_up(query.lookups) == join.streams[side] for side in Side]
+    return keyless and all(looked_up) and all(_covers(join, query, side) for side in Side)
 
 
 def _covers(join: SharedJoin, query: Query, side: Side) -> bool:

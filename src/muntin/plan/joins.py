@@ -14,7 +14,7 @@ A query that begins at a later age reads from the slice on that begins there: su
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -153,6 +153,13 @@ def signature(query: Query) -> tuple[object, ...]:
     """What two queries must have in common to share a join; the order of the equalities does not matter."""
     keys = tuple(sorted((k.left.sql, k.right.sql, k.type) for k in query.keys))
     return (query.left, query.right, keys, query.window.axes)
+
+
+def enriched(spec: JobSpec) -> JobSpec:
+    """A job with streams that look up what its queries want."""
+    lookups = [lookup for query in spec.queries.values() for lookup in query.lookups]
+    streams = {name: stream.looking_up(lookups) for name, stream in spec.streams.items()}
+    return replace(spec, streams=streams) if lookups else spec
 
 
 NO_TIME = Expr("FALSE", "boolean", "an interval that holds no time")

@@ -50,6 +50,8 @@ POINTS = 0.1
 OTHERS = 9
 """How many times as likely as a named value all that are not named are together."""
 NULLS = 0.01
+FOUND = 0.9
+"""What finds a row in a table that it looks into."""
 MOST_CLASSES = 4096
 DRAWING = 1 << 30
 """Fewer are drawn where each has very many regions and predicates: this many outcomes are looked up at most."""
@@ -203,7 +205,8 @@ def assumed(
 def _assumed_mix(join: SharedJoin, side: Side, declared: Selectivities) -> Mix:
     wheres = [q.where[side] for q in join.queries]
     distinct = {w.sql: w for w in wheres if w is not None}
-    holds, weights = _merged(*_classes(Predicates(list(distinct.values()), join.streams[side].schema)))
+    predicates = Predicates(list(distinct.values()), join.streams[side].schema)
+    holds, weights = _merged(*_classes(predicates, _found(join, side)))
     number = {sql: n for n, sql in enumerate(distinct)}
     targets: dict[int, list[float]] = {}
     for query, where in zip(join.queries, wheres, strict=True):
@@ -216,10 +219,19 @@ def _assumed_mix(join: SharedJoin, side: Side, declared: Selectivities) -> Mix:
     return Mix(wants, fit(weights, holds[:, list(targets)], means))
 
 
-def _classes(predicates: Predicates) -> tuple[Bools, Floats]:
+def _found(join: SharedJoin, side: Side) -> dict[str, float]:
+    """How likely rows have looked into tables, and have found something."""
+    columns = [f'"{side.prefix}{lookup.name}"' for lookup in join.streams[side].lookups]
+    looked = {f"NOT ({column} IS NOT DISTINCT FROM NULL)": 1.0 for column in columns}
+    return looked | dict.fromkeys(columns, FOUND)
+
+
+def _classes(predicates: Predicates, known: Mapping[str, float]) -> tuple[Bools, Floats]:
     """The predicates that hold in combinations of regions, and how likely each combination is."""
     shares = [_shares(column) for column in predicates.columns]
-    shares += [np.full(len(p), 1 / len(p)) for p in predicates.possible[len(shares) :]]
+    for expr, possible in zip(predicates.opaque, predicates.possible[len(shares) :], strict=True):
+        likely = known.get(expr.sql, 0.5) if len(possible) == 2 else 1.0
+        shares.append(np.array([1 - likely, likely][-len(possible) :]))
     if predicates.combinations <= MOST_CLASSES:
         return predicates.enumerate(), reduce(np.multiply.outer, shares, np.ones(1)).ravel()
     draw, drawn = np.random.default_rng(SEED), min(MOST_CLASSES, DRAWING // (len(shares) * len(predicates.predicates)))

@@ -14,6 +14,7 @@ from muntin.sql.aggregates import Grouped, is_aggregate, is_final
 from muntin.sql.conditions import Placed, place_conditions
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.joins import Joined, read_join
+from muntin.sql.lookups import take_tables
 from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, span_of
 from muntin.sql.plain import plain_select
@@ -50,10 +51,11 @@ class _Binder:
         self.spec = spec
 
     def query(self, name: str, select: exp.Expr, statement: str) -> Query:
-        tree = self._check_form(plain_select(self.text, self.spec, select))
-        sides = read_join(self.text, self.spec, tree).sides
+        attached = take_tables(self.text, self.spec, self._check_form(plain_select(self.text, self.spec, select)))
+        tree, spec = attached.select, attached.spec
+        sides = read_join(self.text, spec, tree).sides
         unfold_fields(tree, [s.alias for s in sides], [f.name for s in sides for f in s.stream.schema])
-        joined = read_join(self.text, self.spec, tree)
+        joined = read_join(self.text, spec, tree)
         given = given_windows(self.text, joined)
         self._check_kind(tree, joined, counts_rows(given))
         names = Names(self.text, joined.sides)
@@ -79,6 +81,7 @@ class _Binder:
         return Query(
             name, left, right, tuple(placed.keys), window, outputs, where, residual, statement, aggregation,
             placed.kind, placed.subject, joined.preserved, after, until=until, ranges=ranges,
+            lookups=attached.lookups,
         )  # fmt: skip
 
     # form

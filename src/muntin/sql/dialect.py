@@ -5,10 +5,12 @@
       TIMESTAMP BY column | expression [LATENESS d] [IDLE AFTER d] [RATE n PER SECOND]
       [PUNCTUATION WHEN condition [FOR * | FOR column [BETWEEN x AND y | IN ([x, ...])]]] [BINDING d]
       [VALUE FORMAT name [(option = 'value', ...)]] WITH (option = 'value', ...)
+    CREATE TABLE name (column type, ...) WITH (option = 'value', ...)
     CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]] [FROM BEGINNING] AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
       FROM item, item | item join item ON condition | item join item USING (column, ...) | item
+      [, Table [alias] | [LEFT] JOIN Table [alias] ON item.column = Table.column ...]
       [WHERE condition | exists | range] [GROUP BY expression | name | position, ...] [HAVING condition]
       [WINDOW d | WINDOW n ROWS | WINDOW UNTIL expression, ... [AT MOST d]] [ORDER BY expression [DESC], ... LIMIT n]
       [EMIT CHANGES | EMIT FINAL | EVERY d]
@@ -25,7 +27,8 @@
               | INTERVAL '0 00:10:00' DAY TO SECOND | make_dt_interval(0, 1, 30, 0)
 
 Here is only form. What the language has but this version does not (`IF EXISTS`, ...) is recognised here when no tree
-could hold it, and refused by name. Expressions are those of Spark (sql/marking.py), names, values and amounts are read
+could hold it, and refused by name. Expressions are those of Spark (sql/marking.py), CREATE STREAM and
+CREATE TABLE are read by sql/declarations.py, names, values and amounts are read
 by sql/values.py, and the nodes for what is ours are in sql/tree.py.
 """
 
@@ -39,25 +42,20 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
 from muntin.sql.amounts import is_row_count, parse_rows
-from muntin.sql.casts import TYPES_HINT
+from muntin.sql.declarations import DeclarationParser
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.marking import GrammarError, marking
 from muntin.sql.places import Span, did_you_mean, mark
 from muntin.sql.tree import (
-    ColumnType,
     CreateQuery,
     CreateStream,
     DropQuery,
     Duration,
     Emit,
-    EventTime,
-    PunctuationClause,
     RowCount,
     SetOption,
     StreamRef,
-    Unique,
     Until,
-    ValueFormatClause,
 )
 from muntin.sql.values import ValueParser
 
@@ -71,7 +69,7 @@ class UnknownStatement(GrammarError):
     """A statement that there is not; what could stand in its place, the reader of the text knows."""
 
 
-class MuntinParser(ValueParser):
+class MuntinParser(DeclarationParser):
     RANGE_PARSERS: ClassVar[dict[TokenType, Any]] = {  # after a condition, FOR says what a punctuation is about
         token: parse for token, parse in ValueParser.RANGE_PARSERS.items() if token != TokenType.FOR
     }
@@ -129,6 +127,8 @@ class MuntinParser(ValueParser):
             return self._parse_create_stream()
         if self._match_text_seq("QUERY"):
             return self._parse_create_query()
+        if self._match_text_seq("TABLE"):
+            return self._parse_create_table()
         if self._match_text_seq("OR", "REPLACE"):
             if self._match_text_seq("QUERY"):
                 return self._parse_create_query(replace=True)
@@ -162,124 +162,6 @@ class MuntinParser(ValueParser):
         clauses = {"replace": replace, "into": into, "history": bool(history)}
         node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, **clauses))
         return node
-
-    def _parse_create_stream(self) -> CreateStream:
-        name = self._parse_name("the stream's name")
-        if not self._match(TokenType.L_PAREN):
-            self._fail("expected ( and the stream's columns", f"write CREATE STREAM {name.name} (ts TIMESTAMP, ...)")
-        clauses: dict[str, Any] = {}
-        columns = [self._parse_column_type()]
-        while self._match(TokenType.COMMA):
-            if self._is_word("UNIQUE") and self._next and self._next.token_type == TokenType.L_PAREN:
-                if "unique" in clauses:
-                    self._fail("UNIQUE is given twice", "keep one of them")
-                clauses["unique"] = self._parse_unique_columns()
-            else:
-                columns.append(self._parse_column_type())
-        if not self._match(TokenType.R_PAREN):
-            self._fail("expected , or ) after the column's type", "a column is a name and a type, nothing else")
-        while self._curr:
-            start = self._curr
-            key, clause = self._parse_stream_clause()
-            if key in clauses:
-                self._fail_since(start, f"{start.text.upper()} is given twice", "keep one of them")
-            clauses[key] = clause
-        node: CreateStream = self.expression(CreateStream(this=name, expressions=columns, **clauses))
-        return node
-
-    def _parse_column_type(self) -> ColumnType:
-        name = self._parse_name("a column's name")
-        kind = self._parse_types(allow_identifiers=False)
-        if kind is None:
-            hint = "write the column's name and type, such as v DOUBLE"
-            if self._curr and self._curr.token_type == TokenType.VAR:
-                self._fail(f"the type {self._curr.text} is not known", TYPES_HINT)
-            self._fail(f"expected the type of column {name.name}", hint)
-        metadata = self._parse_metadata(name) if self._match_text_seq("METADATA") else None
-        node: ColumnType = self.expression(ColumnType(this=name, type=kind, metadata=metadata))
-        return node
-
-    def _parse_metadata(self, name: exp.Identifier) -> exp.Expr:
-        """What the source calls a column that does not come out of the value."""
-        if not self._match(TokenType.FROM):
-            return name.copy()
-        if not self._curr or self._curr.token_type != TokenType.STRING:
-            self._fail("expected a name in quotes after FROM", f"write {name.name} STRING METADATA FROM 'key'")
-        return self._parse_plain_value()
-
-    def _parse_unique_columns(self) -> Unique:
-        start = self._curr
-        self._advance()
-        return self._marked(start, Unique(expressions=self._parse_wrapped_csv(lambda: self._parse_name("a column"))))
-
-    def _parse_punctuation(self) -> PunctuationClause:
-        """The condition after PUNCTUATION WHEN, and what such a row is about."""
-        start, when = self._prev, self._parse_disjunction()
-        if when is None:
-            self._fail("expected a condition after WHEN", "write PUNCTUATION WHEN closed")
-        if not self._match_text_seq("FOR"):
-            return self._marked(start, PunctuationClause(this=when))
-        if self._match(TokenType.STAR):
-            return self._marked(start, PunctuationClause(this=when, pattern="every"))
-        if self._curr and self._curr.token_type == TokenType.L_PAREN:
-            columns = self._parse_wrapped_csv(lambda: self._parse_name("a column"))
-            return self._marked(start, PunctuationClause(this=when, columns=columns))
-        columns, pattern, values = [self._parse_name("a column after FOR")], "own", []
-        if self._match(TokenType.BETWEEN):
-            low, joined, high = self._parse_bitwise(), self._match(TokenType.AND), self._parse_bitwise()
-            if low is None or high is None or not joined:
-                self._fail("the range has no two ends", "write FOR column BETWEEN low AND high")
-            pattern, values = "range", [low, high]
-        elif self._match(TokenType.IN):
-            pattern, values = "list", self._parse_wrapped_csv(self._parse_bitwise)
-        clause = PunctuationClause(this=when, columns=columns, pattern=pattern, expressions=values)
-        return self._marked(start, clause)
-
-    def _parse_stream_clause(self) -> tuple[str, Any]:
-        if self._match_text_seq("TIMESTAMP", "BY"):
-            return "time", self._parse_event_time()
-        if self._match_text_seq("LATENESS"):
-            return "lateness", self._parse_duration()
-        if self._match_text_seq("IDLE"):
-            if not self._match_text_seq("AFTER"):
-                self._fail("expected AFTER and a duration after IDLE", "write IDLE AFTER 30 seconds")
-            return "idle", self._parse_duration()
-        if self._match_text_seq("RATE"):
-            return "rate", self._parse_rate()
-        if self._match_text_seq("PUNCTUATION"):
-            if not self._match(TokenType.WHEN):
-                self._fail("expected WHEN after PUNCTUATION", "write PUNCTUATION WHEN closed")
-            return "punctuation", self._parse_punctuation()
-        if self._match_text_seq("BINDING"):
-            return "binding", self._parse_duration()
-        if self._match_text_seq("VALUE", "FORMAT"):
-            return "value", self._parse_value_format()
-        if self._match(TokenType.WITH):
-            return "options", self._parse_wrapped_csv(self._parse_option)
-        hint = (
-            "after the columns come TIMESTAMP BY column, LATENESS d, IDLE AFTER d, RATE n PER SECOND, PUNCTUATION WHEN "
-            "condition, BINDING d, VALUE FORMAT name and WITH (...)"
-        )
-        self._fail(f"unexpected {self._curr.text}", hint)
-
-    def _parse_event_time(self) -> exp.Expr:
-        """A column, or an expression: the next clause begins with a word, which does not continue an expression."""
-        following = self._next.text[:1] if self._next else ";"
-        if (following.isalpha() or following in ";_") and not self._is_word("(", "CASE"):
-            return self._parse_name("the event time's column")
-        start, node = self._curr, self._parse_disjunction()
-        if node is None:
-            self._fail("expected the event time's column", "write TIMESTAMP BY ts, or TIMESTAMP BY timestamp_millis(t)")
-        return self._marked(start, EventTime(this=node))
-
-    def _parse_value_format(self) -> ValueFormatClause:
-        start = self._prev
-        if not self._curr or self._curr.token_type == TokenType.WITH:
-            self._fail("expected a format after VALUE FORMAT", "write VALUE FORMAT JSON")
-        name = self._parse_name("a format after VALUE FORMAT")
-        has_options = self._curr and self._curr.token_type == TokenType.L_PAREN
-        options = self._parse_wrapped_csv(self._parse_option) if has_options else []
-        return self._marked(start, ValueFormatClause(this=name, expressions=options))
 
     # aggregates
 

@@ -19,7 +19,7 @@ MAX_TEXT = 1_000_000
 """Bytes of a whole text."""
 MAX_STATEMENT = 200_000
 """Bytes of one statement."""
-STATEMENTS = "a job file has SET, CREATE STREAM, CREATE QUERY and DROP QUERY"
+STATEMENTS = "a job file has SET, CREATE STREAM, CREATE TABLE, CREATE QUERY and DROP QUERY"
 
 
 def only_statement(sql: SqlText, message: str, hint: str) -> exp.Expr:

@@ -33,6 +33,9 @@ FROM has one item where WHERE has an `exists`, else two. A `range` compares the 
 ON or, of an inner join, in WHERE; with both ends it takes the place of WINDOW. An as-of join takes
 no USING, and its ON has to say `A.ts >= B.ts` or `A.ts > B.ts`. AND joins several of them.
 
+A table is joined to one stream by equalities with its columns, in ON or, without LEFT, in WHERE;
+each of its keys has one row ([guide.md](guide.md)).
+
 UNTIL takes a timestamp of one stream, or of each: rows wait until that time of their own. AT MOST
 is the window of both streams. It may be left out where the stream has a RANGE, or a `range` bounds
 it.

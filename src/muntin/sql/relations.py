@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import JobSpec
+from muntin.model import DimensionTable, JobSpec, Stream
 from muntin.sql.names import find
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.tree import StreamRef
@@ -95,11 +95,11 @@ class RelationReader:
         common = known.get(node.name.lower()) if not node.db else None
         if common is not None:
             return self._named(common, alias.name if alias is not None else node.name, node)
-        stream = find(self.spec.streams, ".".join(part.name for part in node.parts))
-        if stream is None:
+        declared: dict[str, Stream | DimensionTable] = {**self.spec.streams, **self.spec.tables}
+        name = find(declared, ".".join(part.name for part in node.parts))
+        if name is None:
             return None
-        names = self.spec.streams[stream].schema.names
-        return Relation(alias.name if alias is not None else stream, {n: n for n in names}, node)
+        return Relation(alias.name if alias is not None else name, {n: n for n in declared[name].schema.names}, node)
 
     def _derived(self, query: exp.Expr, alias: exp.TableAlias, known: Relations, node: exp.Expr) -> Relation:
         self._derived_so_far += 1

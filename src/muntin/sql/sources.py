@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from muntin.model import JobSpec, Side, SqlError, Stream
 from muntin.model.types import Field
+from muntin.sql.names import find
 from muntin.sql.parsing import event_time_of
 from muntin.sql.places import Span, SqlText, did_you_mean, listing, span_of
 from muntin.sql.tree import Duration, RowCount, StreamRef
@@ -102,6 +103,9 @@ def _stream(text: SqlText, spec: JobSpec, node: exp.Table) -> Stream:
     for name, stream in spec.streams.items():
         if name.lower() == written.lower():
             return stream
+    if find(spec.tables, written):
+        hint = "a table stands beside two streams in FROM: FROM A JOIN B ON A.k = B.k JOIN Places P ON A.place = P.id"
+        raise text.error(f"{written} is a table, not a stream", node.this, hint)
     otherwise = f"streams are {listing(spec.streams)}" if spec.streams else "CREATE STREAM comes first"
     hint = did_you_mean(written, spec.streams, otherwise)
     raise text.error(f"there is no stream {written}", node.this, hint)

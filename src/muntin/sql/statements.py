@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from muntin.model import Change, Destination, JobSpec, KeyPair, Query, Settings, Side, SqlError, Stream
+from muntin.model import Change, Destination, DimensionTable, JobSpec, KeyPair, Query, Settings, Side, SqlError, Stream
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
 from muntin.sql.null_notes import null_notes
@@ -17,7 +17,8 @@ from muntin.sql.parsing import STATEMENTS, event_time_of, only_statement, promis
 from muntin.sql.places import SqlText, span_of
 from muntin.sql.settings import check_value, conflicts, setting_named
 from muntin.sql.streams import bind_stream, event_time, named_options, with_promises
-from muntin.sql.tree import CreateQuery, CreateStream, DropQuery, Into, SetOption
+from muntin.sql.tables import bind_table
+from muntin.sql.tree import CreateQuery, CreateStream, CreateTable, DropQuery, Into, SetOption
 
 _NEW = "write one CREATE QUERY name AS SELECT ..."
 _CHANGES = "write CREATE QUERY name AS SELECT ..., CREATE OR REPLACE QUERY name AS SELECT ... or DROP QUERY name"
@@ -135,6 +136,7 @@ class _Job:
     def __init__(self, sql: SqlText):
         self.sql = sql
         self.streams: dict[str, Stream] = {}
+        self.tables: dict[str, DimensionTable] = {}
         self.queries: dict[str, Query] = {}
         self.settings: dict[str, str | int | float | bool] = {}
         self.notes: list[str] = []
@@ -146,6 +148,8 @@ class _Job:
                 self._set(statement)
             elif isinstance(statement, CreateStream):
                 self._create_stream(statement)
+            elif isinstance(statement, CreateTable):
+                self._create_table(statement)
             elif isinstance(statement, CreateQuery):
                 self._create_query(statement)
             elif isinstance(statement, DropQuery):
@@ -162,7 +166,7 @@ class _Job:
 
     def _so_far(self) -> JobSpec:
         settings = Settings(**self.settings)  # type: ignore[arg-type]
-        return JobSpec(self.streams, self.queries, settings, tuple(self.notes))
+        return JobSpec(self.streams, self.queries, settings, tuple(self.notes), self.tables)
 
     def _stray(self, statement: exp.Expr) -> SqlError:
         if isinstance(statement, exp.Query):
@@ -194,8 +198,20 @@ class _Job:
 
     def _create_stream(self, statement: CreateStream) -> None:
         name = check_name(self.sql, "stream", statement.this)
-        self._once("stream", statement.this, name.lower())
+        self._once_in_from("stream", statement.this, name)
         self.streams[name] = bind_stream(self.sql, name, statement)
+
+    def _create_table(self, statement: CreateTable) -> None:
+        name = check_name(self.sql, "table", statement.this)
+        self._once_in_from("table", statement.this, name)
+        self.tables[name] = bind_table(self.sql, name, statement)
+
+    def _once_in_from(self, what: str, node: exp.Expr, name: str) -> None:
+        """Refuse a second use of a name among all that FROM may name."""
+        other = "table" if what == "stream" else "stream"
+        if (other, name.lower()) in self._first:
+            raise self.sql.error(f"there is already a {other} {name}", node, "choose another name")
+        self._once(what, node, name.lower())
 
     def _create_query(self, statement: CreateQuery) -> None:
         name = check_name(self.sql, "query", statement.this)

@@ -13,7 +13,7 @@ from muntin.sql.names import find
 from muntin.sql.nested import unfold_fields
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.punctuate import StreamNames, bind_punctuation, bind_unique
-from muntin.sql.tree import CreateStream, EventTime, Option
+from muntin.sql.tree import CreateStream, CreateTable, EventTime, Option
 from muntin.sql.value_formats import metadata_of, value_format
 
 _TIME_HINT = "the event time is a TIMESTAMP or TIMESTAMP_NTZ; write timestamp_millis(t), to_timestamp(s) or the like"
@@ -21,9 +21,9 @@ _TIME_HINT = "the event time is a TIMESTAMP or TIMESTAMP_NTZ; write timestamp_mi
 
 def bind_stream(sql: SqlText, name: str, statement: CreateStream) -> Stream:
     """What CREATE STREAM says."""
-    schema = _schema(sql, statement)
+    schema = bind_schema(sql, statement)
     time, time_expr = _time(sql, statement, schema)
-    options = _options(sql, statement)
+    options = options_with_format(sql, statement)
     form = next(options.pop(k) for k in list(options) if k.lower() == "format")
     return Stream(
         name=name,
@@ -43,7 +43,8 @@ def bind_stream(sql: SqlText, name: str, statement: CreateStream) -> Stream:
     )
 
 
-def _schema(sql: SqlText, statement: CreateStream) -> Schema:
+def bind_schema(sql: SqlText, statement: CreateStream | CreateTable) -> Schema:
+    """The columns of a stream or a table."""
     fields: dict[str, Field] = {}
     for column in statement.expressions:
         name = column.this.name
@@ -103,7 +104,8 @@ def _rate(statement: CreateStream) -> float | None:
     return None if node is None else float(node.args["per_second"])
 
 
-def _options(sql: SqlText, statement: CreateStream) -> dict[str, str]:
+def options_with_format(sql: SqlText, statement: CreateStream | CreateTable) -> dict[str, str]:
+    """The options of WITH, of which the format is one."""
     options = named_options(sql, statement.args.get("options") or [])
     form = find(options, "format")
     if form is None or not options[form]:

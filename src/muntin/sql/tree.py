@@ -99,6 +99,12 @@ class CreateStream(exp.Expression):
     }
 
 
+class CreateTable(exp.Expression):
+    """`CREATE TABLE this (expressions) WITH (options)`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": True, "options": False}
+
+
 class Into(exp.Expression):
     """`INTO kind 'place' WITH (options)`."""
 

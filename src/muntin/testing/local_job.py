@@ -15,16 +15,19 @@ import pyarrow.compute as pc
 
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.arrivals import (
+    HeavyKey,
     StreamsReached,
     begun_with,
+    copies_of,
     data_of,
+    look_up,
     marked,
     outside_calendar,
     shard_rows,
     spans_of,
     to_report,
 )
-from muntin.core.batch import TS, Arrivals, Counters, event_times, stream_schema
+from muntin.core.batch import TS, Arrivals, Counters, event_times, own_schema
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
@@ -127,8 +130,11 @@ class LocalJob:
         plan: Plan | None = None,
         run_length: int | None = None,
         checks: bool | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
     ):
         self.spec = spec
+        self.tables = dict(tables or {})
+        """What rows look into from the next micro-batch on."""
         self._run_length = run_length
         self.plan = plan or make_plan(spec)
         self._policy = Policy.of(spec.settings, shards * max(1, len(self.plan.joins)))
@@ -159,6 +165,11 @@ class LocalJob:
         for operator in self._operators():
             operator.work_limit = limit
 
+    def heat(self, join: int, hot: Collection[tuple[int, int]], cool: Collection[tuple[int, int]] = ()) -> None:
+        """From the next micro-batch on rows of some keys visit every shard, and those of others no more."""
+        for shard in self.shards[join]:
+            shard.operator.heat([HeavyKey(*key, "") for key in hot], [HeavyKey(*key, "") for key in cool])
+
     def push(
         self, batch: Mapping[str, pa.Table], ended: bool = False, idle: Collection[str] = ()
     ) -> dict[str, pa.Table]:
@@ -176,6 +187,7 @@ class LocalJob:
             silent = [s.name in idle for s in join.streams]
             gap = self._policy.max_ahead_us
             spans = [spans_of(rows[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
+            copies = [copies_of(of_side, _hot_keys(shards)) for of_side in parts]
             runs = []
             for n, shard in enumerate(shards):
                 arrivals = Arrivals(
@@ -186,6 +198,8 @@ class LocalJob:
                     (clocks[0], clocks[1]),
                     (silent[0], silent[1]),
                     (spans[0], spans[1]),
+                    copies=(copies[0][n], copies[1][n]),
+                    place=(n, len(shards)),
                 )
                 if self._policy.eager:
                     step, delivered = shard.deliver(arrivals, self._run_length)
@@ -220,7 +234,7 @@ class LocalJob:
         rows = _timed(stream, table)
         outside = outside_calendar(rows[TS])
         self.outside[stream.name].append(rows.filter(outside))
-        return rows.filter(pc.invert(outside))
+        return look_up(stream, rows.filter(pc.invert(outside)), self.tables)
 
     def change(self, spec: JobSpec) -> dict[str, ChangeOutcome]:
         """Go on with other queries; for each that is new, what the change did in its join."""
@@ -265,6 +279,10 @@ class LocalJob:
         return [shard.operator.counters for shard in self.shards[join]]
 
 
+def _hot_keys(shards: Iterable[Shard]) -> set[tuple[int, int]]:
+    return {key.key for shard in shards for key in shard.operator.hot_keys.known}
+
+
 def _later(one: ChangeOutcome | None, other: ChangeOutcome, query: str) -> ChangeOutcome:
     """Of two joins that feed a query, the one that makes it complete later."""
     if one is None or one.complete_from[query] is None or other.complete_from[query] is None:
@@ -273,7 +291,7 @@ def _later(one: ChangeOutcome | None, other: ChangeOutcome, query: str) -> Chang
 
 
 def _timed(stream: Stream, table: pa.Table | None) -> pa.Table:
-    wanted = stream_schema(stream)
+    wanted = own_schema(stream)
     table = wanted.empty_table() if table is None else table.select(wanted.names).cast(wanted)
     return table.add_column(0, pa.field(TS, pa.int64(), nullable=False), event_times(stream, table))
 

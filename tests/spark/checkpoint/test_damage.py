@@ -34,7 +34,7 @@ pytestmark = pytest.mark.spark
 
 DOCS = Path(__file__).parents[3] / "docs" / "durable-files.md"
 NAMED, TOLD, HARMLESS, EITHER = "refused", "told", "harmless", "refused or harmless"
-FLIPS = 64
+FLIPS = 24
 """In so many places of a file, spread evenly, one bit is turned; in a shorter file in every byte."""
 
 

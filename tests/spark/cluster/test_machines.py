@@ -76,9 +76,15 @@ def leftovers(cluster: ClusterLab) -> list[str]:
     return found
 
 
-def test_a_job_survives_what_happens_to_its_machines(tmp_path: Path, rows: Any):
-    """One machine has the package, the other gets it shipped and has its Python elsewhere. They lose an executor, a
-    Python process, a whole machine and the driver; another driver goes on elsewhere. Each query has its rows."""
+@pytest.mark.parametrize(
+    "mishaps",
+    [["machine"], pytest.param(["executor", "Python", "machine", "driver"], marks=pytest.mark.cluster)],
+    ids=["a machine", "everything"],
+)
+def test_a_job_survives_what_happens_to_its_machines(tmp_path: Path, rows: Any, mishaps: list[str]):
+    """One machine has the package, the other gets it shipped and has its Python elsewhere. One of them is lost, with
+    its executor and its Python processes; in `make cluster` each of these alone before, and the driver after. Another
+    driver goes on elsewhere. Each query has its rows."""
     lab = Lab(tmp_path, None, per_trigger=1, settings="SET shards = 2;\n")
     feed = feeder(lab, rows, 20)
     with cluster_lab(tmp_path, lab) as cluster:
@@ -88,7 +94,7 @@ def test_a_job_survives_what_happens_to_its_machines(tmp_path: Path, rows: Any):
         cluster.start()
         cluster.await_commits(1)
         assert leftovers(cluster), "hot states are on the machines that work with them"
-        for mishap in ("executor", "Python", "machine", "driver"):
+        for mishap in mishaps:
             cluster.suffer(mishap, feed)
         cluster.stop_driver()
         end_with_spark_submit(cluster)

@@ -62,7 +62,7 @@ def test_a_chain_that_does_not_pay_is_undone(tmp_path):
     assert control_stream.sent_epochs(tmp_path) == [1, 2]
 
 
-@pytest.mark.spark
+@pytest.mark.stand_in
 def test_a_job_goes_over_to_the_chain_that_suits_its_traffic(lab: Any, rows: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("muntin.plan.adapt.PATIENCE", 2)
     monkeypatch.setattr("muntin.plan.adapt.TRIAL", 2)

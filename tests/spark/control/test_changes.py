@@ -19,8 +19,6 @@ from muntin.spark.checkpoint import requests
 from muntin.spark.run import Job
 from muntin.sql import parse_job
 
-pytestmark = pytest.mark.spark
-
 US = 1_000_000
 SELECT = "SELECT A.id AS a, B.id AS b, B.v AS bv FROM A, B WHERE A.k = B.k"
 
@@ -58,6 +56,7 @@ def rows_done(run: Any) -> int:
     return sum(s["total_rows"] for n, s in run.status()["sources"].items() if n in "AB")
 
 
+@pytest.mark.spark
 def test_queries_come_and_go_while_the_job_runs(lab: Any, rows: Any):
     lab.per_trigger = 1
     feed(lab, rows, 0, 200)
@@ -113,6 +112,7 @@ def check(lab: Any, name: str, every: list[tuple[Any, ...]], added: Any) -> None
     assert [row[-1] for row in got] == sorted(row[-1] for row in got)
 
 
+@pytest.mark.stand_in
 def test_a_changed_job_file_is_a_change_of_the_running_job(lab: Any, rows: Any):
     lab.per_trigger = 1
     feed(lab, rows, 0, 300)
@@ -131,6 +131,7 @@ def test_a_changed_job_file_is_a_change_of_the_running_job(lab: Any, rows: Any):
         start(lab, text.replace("CREATE STREAM B (ts TIMESTAMP, id BIGINT", "CREATE STREAM B (ts TIMESTAMP, id INT"))
 
 
+@pytest.mark.spark
 def test_two_clients_at_once_are_served_in_order(lab: Any, rows: Any):
     feed(lab, rows, 0, 60)
     run = start(lab, lab.sql())
@@ -153,6 +154,7 @@ def test_two_clients_at_once_are_served_in_order(lab: Any, rows: Any):
         run.stop()
 
 
+@pytest.mark.spark
 def test_a_run_that_is_killed_in_the_middle_of_a_change_finishes_it_when_it_runs_again(
     lab: Any, rows: Any, tmp_path: Path
 ):

@@ -24,6 +24,7 @@ from muntin.spark.control.control_stream import TYPES
 from muntin.spark.run.history import History
 from muntin.spark.run.rescaling import Moved, Moves
 from muntin.spark.run.status import JobStatus
+from muntin.spark.tables.versions import StoredVersion
 
 from . import make
 
@@ -32,6 +33,7 @@ SECTIONS = dict(re.findall(r"^### ([^\n:]+)[^\n]*\n(.*?)(?=^##|\Z)", PAGE, re.DO
 RECORDS: dict[str, list[type]] = {
     "Job identity": [JobIdentity],
     "Plans": [StoredPlan],
+    "Tables": [StoredVersion],
     "Manifests": [Manifest],
     "Requests and answers": [Request, Answer],
     "Status": [JobStatus],

@@ -18,7 +18,7 @@ from muntin.plan.explain.description import (
     StreamUse,
 )
 from muntin.plan.invalidations import invalidation_of
-from muntin.plan.joins import Plan, never_true
+from muntin.plan.joins import Plan, SharedJoin, enriched, never_true
 from muntin.plan.predict import Prediction
 from muntin.plan.punctuation import has_promises
 from muntin.plan.strategies import STRATEGIES
@@ -98,7 +98,7 @@ def _settings(spec: JobSpec, plan: Plan) -> dict[str, str | int]:
 
 
 def _stream(stream: Stream, plan: Plan, pipelines: Pipelines) -> StreamUse:
-    reading = [join for join in plan.joins if stream in join.streams]
+    reading = [join for join in plan.joins if stream.name in {s.name for s in join.streams}]
     return StreamUse(
         name=stream.name,
         time=stream.time,
@@ -108,7 +108,17 @@ def _stream(stream: Stream, plan: Plan, pipelines: Pipelines) -> StreamUse:
         only_in_vain=not reading and stream.name in {q.stream(side) for q in plan.never for side in Side},
         joins=[join.index + 1 for join in reading],
         readers=len({pipeline_of(join, pipelines) for join in reading}),
+        lookups=_lookups(stream, reading),
     )
+
+
+def _lookups(stream: Stream, reading: list[SharedJoin]) -> list[str]:
+    """Each key of a table with the columns that are wanted of it."""
+    found = [lookup for join in reading for own in join.streams for lookup in own.lookups]
+    return [
+        f"{lookup.text}" + (f" for {', '.join(column.name for column in lookup.columns)}" if lookup.columns else "")
+        for lookup in stream.looking_up(found).lookups
+    ]
 
 
 def _never(spec: JobSpec, plan: Plan) -> list[NeverTrue]:
@@ -117,8 +127,8 @@ def _never(spec: JobSpec, plan: Plan) -> list[NeverTrue]:
     Where all are like that they are not planned away: their joins run and keep nothing.
     """
     running = [query for join in plan.joins for query in join.queries]
-    without_rows = plan.never or (running if running and never_true(spec, running[0]) else ())
-    found = {query.name: never_true(spec, query) for query in without_rows}
+    without_rows = plan.never or (running if running and never_true(enriched(spec), running[0]) else ())
+    found = {query.name: never_true(enriched(spec), query) for query in without_rows}
     return [NeverTrue(name, expr.text, bool(plan.never)) for name, expr in found.items() if expr]
 
 

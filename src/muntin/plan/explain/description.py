@@ -52,6 +52,8 @@ class StreamUse:
     readers: int
     source: str | None = None
     """Who reads it and from where, of a broker."""
+    lookups: list[str] = field(default_factory=list)
+    """What its rows look up before they are joined."""
 
 
 @dataclass(frozen=True)
@@ -276,6 +278,10 @@ class JoinDescription:
     """Where there is no equality: what spares it to look at every pair."""
     every_pair_since: str | None
     """Or why nothing does."""
+    hot_keys_asked: bool
+    """Whether the job sets hot_keys = 'auto'."""
+    keys_at_home_since: str | None
+    """Why all rows of a key stay in one shard, however many; None where those of hot keys visit every shard."""
     parts: list[StreamPart | None]
     selections_checked_on: str
     queries: list[QueryUse]

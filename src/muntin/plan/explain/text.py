@@ -88,7 +88,11 @@ def _pipeline_lines(plan: PlanDescription) -> list[str]:
 
 def _stream_lines(plan: PlanDescription) -> list[str]:
     width = max((len(stream.name) for stream in plan.streams), default=0)
-    return ["streams", *(f"  {stream.name:<{width}}  {_use(stream)}" for stream in plan.streams)]
+    lines = ["streams"]
+    for stream in plan.streams:
+        lines.append(f"  {stream.name:<{width}}  {_use(stream)}")
+        lines += [f"  {'':<{width}}  looks up {lookup}, before the exchange" for lookup in stream.lookups]
+    return lines
 
 
 def _use(stream: StreamUse) -> str:

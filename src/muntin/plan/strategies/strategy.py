@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from muntin.model import NO_CHAIN, JobSpec, Query, Side
-from muntin.plan.joins import Cuts, Parts, Plan, SharedJoin, distinct_windows, never_true, signature
+from muntin.plan.joins import Cuts, Parts, Plan, SharedJoin, distinct_windows, enriched, never_true, signature
 from muntin.plan.traffic import Traffic
 
 JoinPart = tuple[Sequence[Query], Parts]
@@ -38,6 +38,7 @@ class QueryGroups:
 
 def group_queries(spec: JobSpec) -> QueryGroups:
     """The queries of a job by what they have in common; those that can have no rows are planned away."""
+    spec = enriched(spec)
     never = [q for q in spec.queries.values() if never_true(spec, q)]
     if len(never) == len(spec.queries):
         never = []  # an operator that keeps no rows is simpler than a job without one

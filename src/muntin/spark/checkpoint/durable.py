@@ -36,6 +36,7 @@ class FileKind(StrEnum):
     PLACE = "place of Spark's half"
     LOG = "log of an output"
     PLAN = "plan"
+    TABLE = "version of a table"
     CONTROL = "control message"
     STATUS = "status"
     HISTORY = "history"
@@ -58,6 +59,7 @@ WHAT_TO_DO = {
     FileKind.PLACE: "remove it, and name the folder with `spark_checkpoint=`",
     FileKind.LOG: _RESTORE,
     FileKind.PLAN: _RESTORE,
+    FileKind.TABLE: _RESTORE,
     FileKind.CONTROL: _RESTORE,
     FileKind.STATUS: "it is only a report: run the job, and it is written anew",
     FileKind.HISTORY: "it is only a report: remove it, and charts begin anew",

@@ -54,7 +54,7 @@ class StreamIdentity:
     @classmethod
     def of(cls, stream: Stream) -> StreamIdentity:
         return cls(
-            columns={f.name: f.type + _metadata(stream, f.name) for f in stream.schema},
+            columns={f.name: f.type + _metadata(stream, f.name) for f in stream.own},
             time=stream.time,
             lateness_us=stream.lateness_us,
             binding_us=stream.binding_us,

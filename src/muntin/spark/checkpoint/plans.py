@@ -51,20 +51,24 @@ class StoredChange:
 
 @dataclass(frozen=True)
 class StoredStream:
-    """What may be another with another plan: columns with their types, lateness, for how long promises bind."""
+    """What may be another with another plan: columns with their types, lateness, for how long promises bind, and what
+    its rows look up, as values of the model."""
 
     columns: dict[str, str]
     lateness_us: int
     binding_us: int | None
+    lookups: list[Any] = field(default_factory=list)
 
     @classmethod
     def of(cls, stream: Stream) -> StoredStream:
-        return cls({f.name: f.type for f in stream.schema}, stream.lateness_us, stream.binding_us)
+        lookups = [to_plain(lookup) for lookup in stream.lookups]
+        return cls({f.name: f.type for f in stream.own}, stream.lateness_us, stream.binding_us, lookups)
 
     def applied(self, stream: Stream) -> Stream:
         """A stream of the job as it was then."""
         schema = Schema(tuple(Field(name, kind) for name, kind in self.columns.items()))
-        return replace(stream, schema=schema, lateness_us=self.lateness_us, binding_us=self.binding_us)
+        then = replace(stream, schema=schema, lateness_us=self.lateness_us, binding_us=self.binding_us, lookups=())
+        return then.looking_up(map(from_plain, self.lookups))
 
 
 @dataclass(frozen=True)

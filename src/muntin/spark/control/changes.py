@@ -69,6 +69,8 @@ class Changes:
         self._knowledge = knowledge
         self._tell = tell
         self._lock = threading.Lock()
+        self.fits: Callable[[Plan], None] = lambda plan: None
+        """Raises where the state cannot go over to a plan."""
         self._answers: dict[int, Answer] = {}
         self._answered = threading.Condition()
 
@@ -170,6 +172,7 @@ class Changes:
 
     def _advance(self, plan: Plan, new: list[Query], request: ChangeRequest) -> int:
         """Write the next epoch and send its message."""
+        self.fits(plan)
         covered = {query.name: _covered(self.plan, plan, query) for query in new}
         epoch = Epoch((self.log.latest() or 0) + 1, plan, covered, request.name, request.kind, request.request_id)
         self.log.write(epoch)

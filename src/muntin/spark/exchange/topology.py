@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 
+import pyarrow as pa
+
 from muntin.core.policy import DEFAULT_POLICY, Policy
 from muntin.model import MuntinError, Side, Stream
 from muntin.plan import Plan, SharedJoin
@@ -15,6 +17,7 @@ from muntin.spark.exchange.briefing import briefing
 from muntin.spark.exchange.build import BUILD, PLACE, refuse_other_build
 from muntin.spark.exchange.packed import packed, unpacked
 from muntin.spark.exchange.partitions import group_id
+from muntin.spark.exchange.table_versions import fetched
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Topology:
     """Where shards deliver results while they are at work; None where the sink gets them after."""
     ahead_of_clock_us: int | None = None
     """How far ahead of the clock of the micro-batch a row may be, in a run without end."""
+    tables_at: Address | None = None
+    """Where the driver hands out tables; None where nothing is looked up."""
 
     def __reduce__(self) -> tuple[Callable[[str, str, bytes], Topology], tuple[str, str, bytes]]:
         return _unpacked, (BUILD, PLACE, self._packed)
@@ -80,6 +85,17 @@ class Topology:
             for side in Side:
                 if join.streams[side].name == stream.name:
                     yield join, side
+
+    def looking_up(self, stream: Stream) -> Stream:
+        """A stream with what its rows look up, for all plans that a shard may be at."""
+        reading = [join.streams[side] for join, side in self.readers(stream)]
+        return stream.looking_up(lookup for found in reading for lookup in found.lookups)
+
+    def tables(self, stream: Stream) -> dict[str, pa.Table]:
+        """The tables that the rows of a stream look into, in the versions of this micro-batch."""
+        wanted = {lookup.table for lookup in stream.lookups}
+        versions = [version for version in briefing().tables if version.table in wanted]
+        return {version.table: fetched(self.tables_at, self.checkpoint_id, version) for version in versions}
 
     def reporter(self, stream: Stream) -> SharedJoin | None:
         """The join that reports the stream's dead letters; None where no query reads the stream any more."""

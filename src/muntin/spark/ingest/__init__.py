@@ -7,6 +7,7 @@ of rows that were turned away.
 
 from muntin.spark.ingest import dead_letters, packing, sources
 from muntin.spark.ingest.dead_letters import event_time, iso
+from muntin.spark.ingest.own_columns import choose_columns
 from muntin.spark.ingest.packing import Packed, as_batches
 from muntin.spark.ingest.sources import FILE_FORMATS, with_sources
 
@@ -14,6 +15,7 @@ __all__ = [
     "FILE_FORMATS",
     "Packed",
     "as_batches",
+    "choose_columns",
     "dead_letters",
     "event_time",
     "iso",

@@ -91,7 +91,7 @@ def late(stream: Stream, rows: pa.Table, frontiers: pa.ChunkedArray, idle: pa.Ch
         _late_reason(ts, frontier) + (f" of {other}: its own stream was idle" if was_idle else "")
         for ts, frontier, was_idle in rows_late
     ]
-    return _as_dead_letters(stream, why, rows_as_json(rows), times)
+    return _as_dead_letters(stream, why, _own(stream, rows), times)
 
 
 def ahead(stream: Stream, rows: pa.Table, limits: pa.ChunkedArray, of: str) -> pa.Table:
@@ -99,7 +99,7 @@ def ahead(stream: Stream, rows: pa.Table, limits: pa.ChunkedArray, of: str) -> p
     times = event_times(stream, rows)
     pairs = zip(times.to_pylist(), limits.to_pylist(), strict=True)
     why = [f"ahead: {(ts - limit) / 1e6:g} s ahead of {of}, {iso(limit)}" for ts, limit in pairs]
-    return _as_dead_letters(stream, why, rows_as_json(rows), times)
+    return _as_dead_letters(stream, why, _own(stream, rows), times)
 
 
 def overflows(query: Query, faults: pa.Table) -> pa.Table:
@@ -112,7 +112,7 @@ def overflows(query: Query, faults: pa.Table) -> pa.Table:
 
 def refused(stream: Stream, rows: pa.Table, reasons: pa.ChunkedArray) -> pa.Table:
     """Punctuations that say nothing, and rows that broke a promise."""
-    return _as_dead_letters(stream, reasons.to_pylist(), rows_as_json(rows), event_times(stream, rows))
+    return _as_dead_letters(stream, reasons.to_pylist(), _own(stream, rows), event_times(stream, rows))
 
 
 def unheard(stream: Stream, rows: pa.Table) -> pa.Table:
@@ -120,6 +120,12 @@ def unheard(stream: Stream, rows: pa.Table) -> pa.Table:
     columns = ", ".join(stream.punctuation.columns if stream.punctuation else ()) or "a join key"
     reason = f"punctuation: it is about {columns}, and no query joins {stream.name} on that"
     return refused(stream, rows, pa.chunked_array([[reason] * rows.num_rows], pa.string()))
+
+
+def _own(stream: Stream, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+    """Rows as they came, without what they looked up."""
+    looked_up = {field.name for lookup in stream.lookups for field in lookup.fields}
+    return rows_as_json(rows.drop_columns([name for name in rows.column_names if name in looked_up]))
 
 
 def _late_reason(ts: int, frontier: int) -> str:

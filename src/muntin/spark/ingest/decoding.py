@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from muntin.core.batch import stream_schema
+from muntin.core.batch import own_schema
 from muntin.formats import format_named
 from muntin.model import Field, Stream, UsageError
 from muntin.spark.ingest import dead_letters
@@ -28,7 +28,7 @@ HEADERS = "headers."
 
 def value_columns(stream: Stream) -> pa.Schema:
     """The columns that come out of the value."""
-    return pa.schema([field for field in stream_schema(stream) if field.name not in stream.metadata])
+    return pa.schema([field for field in own_schema(stream) if field.name not in stream.metadata])
 
 
 def check_values(stream: Stream) -> None:

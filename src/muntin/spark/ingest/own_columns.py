@@ -1,28 +1,30 @@
-"""Sources that bring their own columns, as rate, Kafka and sockets do: what a stream declares is chosen from these."""
+"""Sources that bring their own columns, as rate, Kafka and sockets do: what a stream or table declares is chosen from
+these."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muntin.model import Field, Stream, UsageError
+from muntin.model import DimensionTable, Field, Stream, UsageError
 from muntin.model.types import INTEGERS, common_type, decimal_parts
 
 
-def choose_columns(stream: Stream, brought: Sequence[Field]) -> list[tuple[str, Field]]:
-    """The source's name of each column that a stream declares, and the column; other columns are left out."""
+def choose_columns(stream: Stream | DimensionTable, brought: Sequence[Field]) -> list[tuple[str, Field]]:
+    """The source's name of each column that is declared, and the column; other columns are left out."""
+    named = f"{'table' if isinstance(stream, DimensionTable) else 'stream'} {stream.name}"
     there = {field.name.lower(): field for field in brought}
     listed = ", ".join(f"{field.name} {field.type.upper()}" for field in brought)
     chosen: list[tuple[str, Field]] = []
-    for wanted in stream.schema:
+    for wanted in stream.own if isinstance(stream, Stream) else stream.schema:
         found = there.get(wanted.name.lower())
         if found is None:
             raise UsageError(
-                f"stream {stream.name}: the source {stream.format} brings its own columns, and none is {wanted.name}",
+                f"{named}: the source {stream.format} brings its own columns, and none is {wanted.name}",
                 hint=f"declare some of these: {listed}",
             )
         if found.type != wanted.type and not is_widening(found.type, wanted.type):
             raise UsageError(
-                f"stream {stream.name}: {found.name} of the source {stream.format} is {found.type}, not {wanted.type}",
+                f"{named}: {found.name} of the source {stream.format} is {found.type}, not {wanted.type}",
                 hint=f"declare {found.name} {found.type.upper()} and write CAST({found.name} AS {wanted.type.upper()}) "
                 f"in queries; the source has {listed}",
             )

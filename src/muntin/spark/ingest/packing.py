@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrivals import data_of, marked, outside_calendar, shard_rows, spans_of
-from muntin.core.batch import MARK, TS, event_times, stream_schema
+from muntin.core.arrivals import copies_of, data_of, look_up, marked, outside_calendar, shard_rows, spans_of
+from muntin.core.batch import MARK, TS, event_times, own_schema
 from muntin.core.storage import table_bytes
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import punctuates_no_key
-from muntin.spark.exchange import FrameKind, Topology, encode
+from muntin.spark.exchange import FrameKind, Topology, briefing, encode
 from muntin.spark.ingest import dead_letters
 from muntin.spark.ingest.decoding import decoded
 from muntin.spark.worker import set_aside
@@ -109,6 +109,8 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     place |= {"min_ts": int(times.min()), "max_ts": int(times.max()), "arrived_us": time.time_ns() // 1000}
     if topology.policy.max_ahead_us is not None:
         place["spans"] = spans_of(times, topology.policy.max_ahead_us)
+    looking = topology.looking_up(stream)
+    rows = look_up(looking, rows, topology.tables(looking))
     for join, side in topology.readers(stream):
         yield from _pack_side(topology, join, side, rows, place)
 
@@ -126,7 +128,7 @@ def admit(stream: Stream, table: pa.Table, max_ahead_us: int | None = None) -> t
     if stream.value is not None:
         table, undecodable = decoded(stream, table)
         turned_away.append(undecodable)
-    wanted = stream_schema(stream)
+    wanted = own_schema(stream)
     table = table.select(wanted.names).cast(wanted)
     times = event_times(stream, table)
     if times.null_count:
@@ -152,11 +154,17 @@ def _pack_side(
     topology: Topology, join: SharedJoin, side: Side, rows: pa.Table, place: dict[str, object]
 ) -> Iterator[Packed]:
     head = place | {"join": join.index, "side": int(side)}
-    for shard, part in enumerate(shard_rows(join, side, rows, topology.shards)):
+    parts = shard_rows(join, side, rows, topology.shards)
+    for shard, part in enumerate(parts):
         for n, piece in enumerate(_pieces(part)):
             header = head | {"piece": n, "rows": piece.num_rows}
             body = table_bytes(piece) if piece.num_rows else b""
             yield topology.group(join.index, shard), encode(FrameKind.ROWS, header, body)
+    hot = [key for index, key in briefing().hot_keys if index == join.index]
+    for shard, part in enumerate(copies_of(parts, hot)) if hot else ():
+        for n, piece in enumerate(_pieces(part) if part.num_rows else ()):
+            header = head | {"piece": n, "rows": piece.num_rows}
+            yield topology.group(join.index, shard), encode(FrameKind.COPIES, header, table_bytes(piece))
     if join.axes[side] is Axis.ROWS:
         data = data_of(rows).select([TS])
         times = table_bytes(data)

@@ -35,7 +35,7 @@ def read_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     options = {name: _absolute(value) if name.lower() == "path" else value for name, value in stream.options.items()}
     if stream.value is not None:
         return undecoded(stream, _load(spark, stream, options))
-    fields = [f"`{f.name}` {f.type}" for f in stream.schema]
+    fields = [f"`{f.name}` {f.type}" for f in stream.own]
     if stream.format.lower() in TEXT_FORMATS and stream.schema.find(CORRUPT) is None:
         fields.append(f"`{CORRUPT}` string")
         options["columnNameOfCorruptRecord"] = CORRUPT

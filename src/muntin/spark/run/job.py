@@ -29,6 +29,7 @@ from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.run import Progress, Run
 from muntin.spark.sink import Callback, OutputRequest, RoutedSink, open_into
 from muntin.spark.store import Location
+from muntin.spark.tables import check_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -200,4 +201,6 @@ def check_job(spec: JobSpec, frames: Collection[str] = (), checkpoint: Location 
         open_into(OutputRequest(into=into, eager=spec.settings.eager))
     plan = plan_for(spec, checkpoint)
     check_sources(plan, frames)
+    for name in {lookup.table for stream in plan.streams for lookup in stream.lookups}:
+        check_table(spec.tables[name])
     return plan

@@ -11,27 +11,30 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from muntin.core.policy import Policy
-from muntin.model import JobSpec, MuntinError, Stream
+from muntin.model import JobSpec, Lookup, MuntinError, Query, Stream
 from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
 from muntin.spark.brokers import is_paced
 from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, PowerSync, identity
 from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, measured_by
-from muntin.spark.exchange import Briefing, Topology
+from muntin.spark.exchange import Address, Briefing, Topology
 from muntin.spark.run import dataflow
 from muntin.spark.run.executors import forget_everywhere
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.quiet_moments import QuietMoments
+from muntin.spark.run.start_queue import StartQueue
 from muntin.spark.run.status_board import StatusBoard
+from muntin.spark.run.verify import last_number
 from muntin.spark.session import weigh_rows
-from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace
+from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace, RoutedSink
 from muntin.spark.store import Location, crash_points, spark_half, store_of
+from muntin.spark.tables import open_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,27 +42,8 @@ if TYPE_CHECKING:
 
 NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 """What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
-OWN_FOLDERS = "plans", "held"
+OWN_FOLDERS = "plans", "held", "tables"
 """Those of ours that a pipeline needs only while it runs."""
-TURN_S = 60.0
-"""How long at most one streaming query waits for another to begin."""
-
-
-class StartQueue:
-    """Streaming queries start one after the other: each begins with a Python process, which Spark gives ten seconds."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._begun: Callable[[], bool] = lambda: True
-
-    def start(self, launch: Callable[[], None], begun: Callable[[], bool]) -> None:
-        """Launch one as soon as the one before has begun."""
-        with self._lock:
-            until = time.monotonic() + TURN_S
-            while not self._begun() and time.monotonic() < until:
-                time.sleep(0.05)
-            launch()
-            self._begun = begun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +56,7 @@ class RunContext:
     mode: str
     shards: int
     board: StatusBoard
-    start_queue: StartQueue
+    start_queue: StartQueue = field(default_factory=StartQueue)
     source: Callable[[Stream], DataFrame]
     """The rows of a stream."""
     tell: Tell
@@ -108,8 +92,8 @@ class Pipeline:
         self._preparing = threading.Lock()
         self._prepared = self.publisher.last.epoch - 1
         """The last epoch whose places are there."""
-        self._replayable: tuple[int, int] | None = None
-        """The epoch of a commit, and the last message before it."""
+        self._replayable: tuple[int, int, int] | None = None
+        """The epoch of a commit, the last message before it, and its micro-batch."""
 
     state: str
     """"stopped", "ended" or "failed", once it is over."""
@@ -142,6 +126,7 @@ class Pipeline:
             epochs=self._epochs_from(self.publisher.before(self.publisher.last.batch)),
             counting=self._sink.counts_in_shards,
             ahead_of_clock_us=ahead_us,
+            tables_at=self._open_tables(),
         )
         for number in self.changes.log.numbers():
             self._sink.know(self.changes.log.read(number).plan)
@@ -159,8 +144,9 @@ class Pipeline:
         names = [*(s.name for s in self._streams), control_stream.NAME]
         self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
-        self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
         endless = context.mode == "endless"
+        self._watch = Watch(self.folder, self._streams, settings, endless, self.publisher.last)
+        self.changes.fits = self._watch.hot_keys.fits
         self._pacing = Pacing(self.folder, settings, context.board.constants, endless)
         self._pacing.begin(self.publisher.last)
         self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
@@ -190,7 +176,20 @@ class Pipeline:
         changing = bool(epochs) and epochs[-1].number > before.epoch
         reached = control_stream.streams_reached(before) if changing else ()
         new = tuple(epoch for epoch in epochs if epoch.number not in known)
-        Briefing(new, reached).give(self._context.spark)
+        versions, hot = self.tables.at(batch, self._lookups), self._watch.hot_keys.keys(before)
+        Briefing(new, reached, versions, hot).give(self._context.spark)
+
+    def _open_tables(self) -> Address | None:
+        """Read the tables that rows look into; where tasks ask for them."""
+        tried = last_number(spark_half(self.folder) / "offsets")
+        self.tables = open_tables(self._context.spark, self.folder, self._context.spec.tables, tried)
+        self.tables.forget(self.publisher.last.batch)
+        self.tables.begin(self._lookups)
+        return self.tables.address
+
+    @property
+    def _lookups(self) -> list[Lookup]:
+        return [lookup for stream in self.changes.plan.streams for lookup in stream.lookups]
 
     def _open_hub(self, topology: Topology) -> EagerHub:
         """Listen for results that shards deliver while they are at work."""
@@ -244,7 +243,7 @@ class Pipeline:
                 assert self._writer is not None
                 self._brief(batch)
                 manifest = self._writer.write(frame, batch)
-                self.status.committed(manifest, self._writer.latency)
+                self.status.committed(manifest, self._writer.latency, self.tables.status(batch))
                 self.changes.committed(manifest)
                 if batch % KEPT_MANIFESTS == 0:
                     self._forget(manifest)
@@ -266,8 +265,10 @@ class Pipeline:
     def _forget(self, manifest: Manifest) -> None:
         """Remove what no replay can need any more: what was there one look ago. No clock says when that was."""
         if self._replayable is not None:
-            self.changes.forget(*self._replayable)
-        self._replayable = manifest.epoch, control_stream.last_number(self.folder)
+            epoch, message, batch = self._replayable
+            self.changes.forget(epoch, message)
+            self.tables.forget(batch)
+        self._replayable = manifest.epoch, control_stream.last_number(self.folder), manifest.batch
 
     def note_progress(self) -> None:
         """Report a micro-batch that is over also if none follows."""
@@ -354,6 +355,7 @@ class Pipeline:
         if self._writer is not None:
             self._writer.close()
             self._admission.close()
+            self.tables.close()
         forget_everywhere(self._context.spark, self.id)
 
     def discard(self) -> None:
@@ -367,6 +369,14 @@ class Pipeline:
         identity.retire(self.folder)
         self.remove_local_files()
         remove_state(self.folder)
+
+
+def check_query(query: Query, sink: RoutedSink, pipelines: Sequence[Pipeline]) -> None:
+    """Refuse a new query that the output, or the tables that it looks into, cannot do."""
+    sink.check(query)
+    for pipeline in pipelines:
+        if {query.left, query.right} <= pipeline.changes.sources:
+            pipeline.tables.check(query.lookups)
 
 
 def remove_folder(folder: Location) -> None:

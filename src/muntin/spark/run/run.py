@@ -32,7 +32,7 @@ from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.picture import plans_in_force
-from muntin.spark.run.pipeline import Pipeline, RunContext, StartQueue, remove_folder, remove_state
+from muntin.spark.run.pipeline import Pipeline, RunContext, check_query, remove_folder, remove_state
 from muntin.spark.run.rescaling import finish_rescale, follow_cores, successor_of
 from muntin.spark.run.status_board import StatusBoard
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
@@ -78,7 +78,7 @@ class Run:
         self._done = threading.Event()
         self._error: MuntinError | None = None
         self.differences: list[str] = []
-        """What the job has otherwise than the run before on this checkpoint, one line each."""
+        """What the job has otherwise than the run before, one line each."""
         self.warnings: list[str] = advice(spec)
         """What the job may not mean, what was published and is gone, and what was taken from the output."""
 
@@ -127,13 +127,16 @@ class Run:
         pipeline.start()
         self._active.add(pipeline)
 
+    def _check(self, query: Query) -> None:
+        check_query(query, self.place.sink, self._pipelines)
+
     def _source(self, stream: Stream) -> DataFrame:
         return self._frames.get(stream.name) or sources.read_stream(self._spark, stream)
 
     def _open(self) -> None:
         """Begin the first pipeline, or go on with those of the run before, and with the queries of the job file."""
         spec, checkpoint = self._spec, self.place.checkpoint
-        self.board = StatusBoard(checkpoint, spec.settings, self.mode, spec.streams.values())
+        self.board = StatusBoard(checkpoint, spec.settings, self.mode, spec)
         self._history = HistoryKeeper(checkpoint, self.board.before)
         self._context = RunContext(
             spark=self._spark,
@@ -142,14 +145,12 @@ class Run:
             mode=self.mode,
             shards=self._claim.shards,
             board=self.board,
-            start_queue=StartQueue(),
             source=self._source,
             tell=self._tell,
             after_batch=self._report_progress,
             after_end=self._pipeline_ended,
         )
-        check = self.place.sink.check
-        self._router = QueryRouter(checkpoint, spec, self._begin_pipeline, check, self._changing, self._tell)
+        self._router = QueryRouter(checkpoint, spec, self._begin_pipeline, self._check, self._changing, self._tell)
         log, stored = PlanLog(checkpoint, spec), stored_job(checkpoint)
         assert stored is not None
         if log.latest() is None and not stored.is_over:

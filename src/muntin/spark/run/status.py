@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from muntin.core.batch import Counters
-from muntin.model import Stream, UsageError
+from muntin.model import DimensionTable, Stream, UsageError
 from muntin.model.records import LEFT_OUT, to_json
 from muntin.plan.orderings import Decision
 from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, has_driver, read_record
 from muntin.spark.control import OrderingSwitch
 from muntin.spark.store import Location, ObjectPath, locate
+from muntin.spark.tables import TableStatus
 
 FILE = "status.json"
 
@@ -31,6 +32,17 @@ class DeclaredStream:
     @classmethod
     def of(cls, stream: Stream) -> DeclaredStream:
         return cls([(field.name, field.type) for field in stream.schema], stream.time)
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """A table of the job file, whether or not it is looked into: names and types of its columns."""
+
+    columns: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, table: DimensionTable) -> DeclaredTable:
+        return cls([(field.name, field.type) for field in table.schema])
 
 
 @dataclass
@@ -157,6 +169,8 @@ class JoinStatus:
     rebuilt: int
     left_rows: int = 0
     """Rows that later micro-batches have work to do for, where delivery is eager."""
+    hot_keys: list[str] | None = field(default=None, metadata=LEFT_OUT)
+    """Keys whose rows visit every shard."""
     pipeline: int = 0
     waits_for: Waiting | None = None
     predicted_bytes: int | None = None
@@ -198,6 +212,7 @@ class PipelineStatus:
     switches: list[OrderingSwitch] = field(default_factory=list)
     dead_letters: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    versions: dict[str, TableStatus] = field(default_factory=dict)
     progressed: float = 0.0
     """When Spark last reported a micro-batch, as a Unix time."""
 
@@ -239,6 +254,10 @@ class JobStatus:
     error: str | None = field(default=None, metadata=LEFT_OUT)
     streams: dict[str, DeclaredStream] = field(default_factory=dict)
     """All streams of the job file."""
+    tables: dict[str, DeclaredTable] = field(default_factory=dict)
+    """All tables of the job file."""
+    versions: dict[str, TableStatus] = field(default_factory=dict)
+    """Of each table that rows look into, what the last micro-batch went by."""
     delivery: str = "batch"
 
 

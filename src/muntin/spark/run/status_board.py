@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from muntin.core.arrivals import is_event_time
-from muntin.model import Settings, Side, Stream
+from muntin.model import JobSpec, Settings, Side
 from muntin.model.records import to_json
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.adapt import Move
@@ -24,6 +24,7 @@ from muntin.spark.run.join_status import describe, frontier, waiting
 from muntin.spark.run.status import (
     Comparisons,
     DeclaredStream,
+    DeclaredTable,
     DroppedQueries,
     JobStatus,
     JoinStatus,
@@ -35,6 +36,7 @@ from muntin.spark.run.status import (
 )
 from muntin.spark.sink import Latency
 from muntin.spark.store import Location
+from muntin.spark.tables import TableStatus
 
 PlanOf = Callable[[int], Plan]
 """The plan of an epoch."""
@@ -42,12 +44,14 @@ PlanOf = Callable[[int], Plan]
 MIGRATIONS = 20
 """How many are remembered."""
 SECOND_US = 1_000_000
+NO_JOB = JobSpec()
+NO_VERSIONS: Mapping[str, TableStatus] = {}
 
 
 class StatusBoard:
     """The status of a running job, made of that of its pipelines."""
 
-    def __init__(self, checkpoint: Location, settings: Settings, mode: str, streams: Iterable[Stream] = ()):
+    def __init__(self, checkpoint: Location, settings: Settings, mode: str, spec: JobSpec = NO_JOB):
         self.file = status_file(checkpoint)
         self.invalidation = settings.invalidation
         self.ordering = settings.ordering
@@ -58,8 +62,15 @@ class StatusBoard:
         self._pipelines: list[PipelineBoard] = []
         self._ended: list[Manifest] = []
         self._batches_of_ended = 0
-        declared = {stream.name: DeclaredStream.of(stream) for stream in streams}
-        self._head = JobStatus(mode, "running", os.getpid(), time.time(), streams=declared, delivery=settings.delivery)
+        self._head = JobStatus(
+            mode,
+            "running",
+            os.getpid(),
+            time.time(),
+            streams={stream.name: DeclaredStream.of(stream) for stream in spec.streams.values()},
+            tables={table.name: DeclaredTable.of(table) for table in spec.tables.values()},
+            delivery=settings.delivery,
+        )
 
     def add(self, number: int, plan_of: PlanOf, names: list[str], last: Manifest) -> PipelineBoard:
         """Show one more pipeline; `names` are its sources as Spark numbers them."""
@@ -121,6 +132,7 @@ class StatusBoard:
             dead_letters=dict(sum((Counter(found) for found in dead_letters), Counter())),
             seconds=latest.seconds if latest else {},
             pipelines=[p.summary for p in pipelines],
+            versions={name: version for p in reversed(pipelines) for name, version in p.versions.items()},
         )
 
 
@@ -178,9 +190,12 @@ class PipelineBoard:
                     self.status.queries[name].applied_from = event_time(change.applied_from)
                     self.status.queries[name].complete_from = event_time(complete)
 
-    def committed(self, manifest: Manifest, latency: Mapping[str, Latency]) -> None:
+    def committed(
+        self, manifest: Manifest, latency: Mapping[str, Latency], versions: Mapping[str, TableStatus] = NO_VERSIONS
+    ) -> None:
         with self._board.lock:
             self.status.batches += 1
+            self.status.versions = dict(versions)
             self._take(manifest)
             for name, query in self.status.queries.items():
                 query.response = latency[name].summary if name in latency else {"rows": 0}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from muntin.model import Change, Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
+from muntin.model import Change, DimensionTable, Field, JobSpec, MuntinError, Query, Schema, Settings, Stream
 from muntin.plan import Plan
 from muntin.spark.checkpoint import FileKind, PlanLog, identity, read_record, stored_job, waiting, with_spark_half
 from muntin.spark.control import advice_about, apply_change
@@ -46,16 +47,21 @@ def spec_of(checkpoint: Location) -> JobSpec:
         return JobSpec()
     streams = {name: _stream(name, declared) for name, declared in status.streams.items()}
     settings = Settings(output_order=stored.settings.output_order, delivery=status.delivery)
-    spec = JobSpec(streams, {}, settings)
+    tables = {name: DimensionTable(name, _schema(declared.columns)) for name, declared in status.tables.items()}
+    spec = JobSpec(streams, {}, settings, tables=tables)
     return replace(spec, queries=_queries(checkpoint, spec)) if streams else spec
 
 
 def _stream(name: str, declared: DeclaredStream) -> Stream:
     from muntin.sql import parse_event_time
 
-    stream = Stream(name, Schema(tuple(Field(*column) for column in declared.columns)), declared.time)
+    stream = Stream(name, _schema(declared.columns), declared.time)
     is_column = stream.schema.find(declared.time) is not None
     return stream if is_column else parse_event_time(declared.time, stream)
+
+
+def _schema(columns: Iterable[tuple[str, str]]) -> Schema:
+    return Schema(tuple(Field(*column) for column in columns))
 
 
 def _queries(checkpoint: Location, spec: JobSpec) -> dict[str, Query]:

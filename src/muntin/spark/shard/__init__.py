@@ -6,7 +6,7 @@ the arrivals, stores what changed and sends results, dead letters and a report t
 """
 
 from muntin.spark.shard import processor, shard
-from muntin.spark.shard.eager_sender import ARRIVED, receive_frame, send_frame
+from muntin.spark.shard.eager_sender import ARRIVED
 from muntin.spark.shard.hot_state import forget_hot
 from muntin.spark.shard.seeding import OldJoin, SeedProcessor, Split, seed_frames
 
@@ -17,8 +17,6 @@ __all__ = [
     "Split",
     "forget_hot",
     "processor",
-    "receive_frame",
     "seed_frames",
-    "send_frame",
     "shard",
 ]

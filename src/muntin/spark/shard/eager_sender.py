@@ -10,7 +10,6 @@ and Spark decides what becomes of it. What is found within a moment goes out tog
 from __future__ import annotations
 
 import socket
-import struct
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -23,10 +22,10 @@ from muntin.core.operator import Operator
 from muntin.core.policy import LimitError
 from muntin.core.results import OutputColumns, routed
 from muntin.core.schedule import Delivery, ScheduledWork, merged
-from muntin.core.storage import Payload, pack, table_bytes
+from muntin.core.storage import pack, table_bytes
 from muntin.kernels.join import Pairs
 from muntin.model import MuntinError
-from muntin.spark.exchange import Address, Frame, FrameKind, decode, encode
+from muntin.spark.exchange import Address, receive_frame, send_frame
 
 ARRIVED = "_arrived_us"
 """A column beside those of the query: when the row arrived, on the wall clock."""
@@ -36,34 +35,6 @@ MOST_PAIRS = 1 << 17
 """They are sent at once when there are so many."""
 REACH_S, TIMEOUT_S = 20.0, 600.0
 """How long the driver may take to answer a call, and to take a message."""
-_LENGTH = struct.Struct("<Q")
-
-
-def send_frame(connection: socket.socket, header: Mapping[str, Any], payload: Payload = b"") -> None:
-    data = encode(FrameKind.DELIVERY, header, payload)
-    connection.sendall(_LENGTH.pack(len(data)))
-    connection.sendall(data)
-
-
-def receive_frame(connection: socket.socket, most: int = 1 << 34) -> Frame | None:
-    """The next frame; None where the other side has closed."""
-    head = _receive(connection, _LENGTH.size)
-    if head is None:
-        return None
-    (size,) = _LENGTH.unpack(head)
-    data = _receive(connection, size) if size <= most else None
-    return None if data is None else decode(data, "a delivery")
-
-
-def _receive(connection: socket.socket, size: int) -> bytearray | None:
-    data = bytearray(size)
-    view, got = memoryview(data), 0
-    while got < size:
-        more = connection.recv_into(view[got:])
-        if not more:
-            return None
-        got += more
-    return data
 
 
 @dataclass(frozen=True)

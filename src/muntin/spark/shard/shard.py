@@ -21,7 +21,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from muntin.core.arrivals import FOREVER, FRONTIER, IDLE, LIMIT, StreamsReached, begun_with, to_report
+from muntin.core.arrivals import FOREVER, FRONTIER, IDLE, LIMIT, HeavyKey, StreamsReached, begun_with, to_report
 from muntin.core.batch import Arrivals
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
@@ -146,7 +146,8 @@ def advance(topology: Topology, group: int, received: Sequence[bytes], state: Sh
         operator, began = engine.operator, time.process_time()
         if operator is not None:
             _follow_messages(operator, index, frames)
-            step = _join(operator, read_arrivals(operator.join, frames, topology.policy.max_ahead_us), sender)
+            place = shard, topology.shards
+            step = _join(operator, read_arrivals(operator.join, frames, topology.policy.max_ahead_us, place), sender)
         elif sender is not None:
             sender.done()
     if operator is None:
@@ -179,10 +180,14 @@ def _open_sender(
 
 
 def _follow_messages(operator: Operator, index: int, frames: list[Frame]) -> None:
-    """Do what the driver has told: which ordering to follow, and how much work to do."""
+    """Do what the driver has told: which ordering to follow, which keys are hot, and how much work to do."""
     for message in control_messages(frames, "ordering"):
         if message["join"] == index:
             operator.follow(message["filter_order"])
+    for message in control_messages(frames, "hot_keys"):
+        if message["join"] == index:
+            hot, cool = ([from_json(HeavyKey, key) for key in message[name]] for name in ("hot", "cool"))
+            operator.heat(hot, cool)
     for message in control_messages(frames, "work"):
         constants = from_json(Constants, message["constants"])
         until = message["until"].get(str(index))

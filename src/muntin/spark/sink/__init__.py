@@ -7,6 +7,7 @@ are still at work, and `HeldResults` keeps those that wait for the next micro-ba
 """
 
 from muntin.spark.sink.batch_writer import BatchWriter
+from muntin.spark.sink.delta import load_delta
 from muntin.spark.sink.eager_hub import EagerHub, Hub
 from muntin.spark.sink.held_results import HeldResults
 from muntin.spark.sink.hub_place import HubPlace
@@ -38,6 +39,7 @@ __all__ = [
     "columns_ever",
     "create_views",
     "layout_of",
+    "load_delta",
     "open_into",
     "open_sink",
     "read",

@@ -170,6 +170,16 @@ class OpenDeltaTable(LakeTable):
         )
 
 
+def load_delta(address: str) -> pa.Table | None:
+    """All rows of a Delta table; None where the package that reads it is not installed."""
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        return None
+    with telling(address, "cannot be read"):
+        return DeltaTable(address).to_pyarrow_table()
+
+
 def statistics(file: TableFile) -> str:
     """What readers may know of a file without opening it; times in whole milliseconds that enclose its own."""
     if file.span_us is None:

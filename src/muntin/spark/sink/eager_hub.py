@@ -35,8 +35,8 @@ from muntin.core.results import OUTPUT_TS
 from muntin.core.storage import read_table, unpack
 from muntin.model import MuntinError
 from muntin.plan import Plan
-from muntin.spark.exchange import Address, Frame
-from muntin.spark.shard import ARRIVED, receive_frame, send_frame
+from muntin.spark.exchange import Address, Frame, receive_frame, send_frame
+from muntin.spark.shard import ARRIVED
 from muntin.spark.sink.held_results import Held, HeldResults, Source
 from muntin.spark.sink.hub_place import HubPlace
 from muntin.spark.sink.response_times import Latency

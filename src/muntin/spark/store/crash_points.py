@@ -82,6 +82,8 @@ ACTIONS = {
     "request removed": Action("driver", "a request with its answer; the next run removes it", "an answer alone"),
     "old plans removed": Action("driver", "plans that nobody needs; they go later", "those that are kept"),
     "old messages removed": Action("driver", "messages that were taken; they go later", "those that are kept"),
+    "version of a table": Action("driver", "the version of before; the table is read again", "a version that its "
+                                 "first micro-batch has yet to go by; it does"),
     # a start, and rare commands
     "job": Action("driver", "an empty checkpoint, or the identity of the start before", "the identity of this start"),
     "place of Spark's half": Action("driver", AGAIN, "a checkpoint that knows its other half"),
