@@ -21,6 +21,7 @@ from muntin.spark.run import Job, Run
 from muntin.spark.sink import SlicedRows
 from muntin.spark.sink.slice_folders import SLICES, layouts_of
 from muntin.sql import parse_job
+from muntin.web.rows import last_rows
 from whole_way.drive import kept_apart, tuples
 from whole_way.stand_in import Session
 
@@ -100,6 +101,8 @@ def test_queries_of_slices_have_the_rows_that_they_have_in_files_of_their_own(pl
     names = ["counts", "near", "never", "outer", "picky", "wide"]
     assert muntin.create_views(place.sliced, duckdb.connect()) == names
     assert [name for name in names if not place.rows(name)] == ["never"]
+    seen = last_rows(place.root / "ckpt sliced", "wide", names)["rows"]
+    assert [row["_ts"] for row in seen] == sorted((row["_ts"] for row in seen), reverse=True) and len(seen) == 20
     layout = layouts_of(place.sliced)[0]
     assert {name for found in layouts_of(place.sliced) for name in found.queries} == {"near", "picky", "wide"}
     stored = [pq.read_metadata(f).num_rows for f in (place.sliced / SLICES / layout.name).glob("*/b*.parquet")]

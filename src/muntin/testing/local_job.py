@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.arrivals import (
+    HeavyKey,
     StreamsReached,
     begun_with,
+    copies_of,
     data_of,
     look_up,
     marked,
@@ -169,6 +171,11 @@ class LocalJob:
         for operator in self._operators():
             operator.work_limit = limit
 
+    def heat(self, join: int, hot: Collection[tuple[int, int]], cool: Collection[tuple[int, int]] = ()) -> None:
+        """From the next micro-batch on rows of some keys visit every shard, and those of others no more."""
+        for shard in self.shards[join]:
+            shard.operator.heat([HeavyKey(*key, "") for key in hot], [HeavyKey(*key, "") for key in cool])
+
     def push(
         self, batch: Mapping[str, pa.Table], ended: bool = False, idle: Collection[str] = ()
     ) -> dict[str, pa.Table]:
@@ -188,6 +195,7 @@ class LocalJob:
             silent = [s.name in idle for s in join.streams]
             gap = self._policy.max_ahead_us
             spans = [spans_of(came[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
+            copies = [copies_of(of_side, _hot_keys(shards)) for of_side in parts]
             runs = []
             for n, shard in enumerate(shards):
                 arrivals = Arrivals(
@@ -198,6 +206,8 @@ class LocalJob:
                     (clocks[0], clocks[1]),
                     (silent[0], silent[1]),
                     (spans[0], spans[1]),
+                    copies=(copies[0][n], copies[1][n]),
+                    place=(n, len(shards)),
                 )
                 arrivals = arrive(join, arrivals, fed[n])
                 if self._policy.eager:
@@ -287,6 +297,10 @@ class LocalJob:
 
     def counters(self, join: int = 0) -> list[Counters]:
         return [shard.operator.counters for shard in self.shards[join]]
+
+
+def _hot_keys(shards: Iterable[Shard]) -> set[tuple[int, int]]:
+    return {key.key for shard in shards for key in shard.operator.hot_keys.known}
 
 
 def _later(one: ChangeOutcome | None, other: ChangeOutcome, query: str) -> ChangeOutcome:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from muntin.model import UsageError
 from muntin.spark.checkpoint import stored_job
+from muntin.spark.sink import SlicedRows, layout_of, read
 from muntin.spark.store import Location
 
 ROWS = 20
@@ -46,6 +47,9 @@ def last_rows(checkpoint: Location, query: str, known: Iterable[str]) -> dict[st
     if folder is None:
         return {"rows": [], "why_not": "the rows of this job do not go to a folder"}
     found: list[Row] = []
+    if layout_of(str(folder)) == "sliced" and isinstance(kept := read(folder, query), SlicedRows):
+        found = [_texts(row) for row in reversed(kept.tail(ROWS).to_pylist())]
+        return {"rows": found, "why_not": "" if found else "no rows so far"}
     for file in newest(folder / query):
         found += reversed(tail(file))
         if len(found) >= ROWS:

@@ -200,10 +200,15 @@ def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> li
     return _split(_dressed(join, side, rows, own), numbers, shards)
 
 
-def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
+def content_homes(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> Int32s:
+    """The shard that the contents of each row choose."""
     columns = [rows[f.name] for f in join.streams[side].schema]
     contents = [c for c in columns if not pa.types.is_nested(c.type)]
-    homes = shard_of(*hash_keys([rows[TS], *contents])[:2], shards)
+    return shard_of(*hash_keys([rows[TS], *contents])[:2], shards)
+
+
+def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
+    homes = content_homes(join, side, rows, shards)
     zero = pa.array(np.zeros(rows.num_rows, np.int64))
     return [_dressed(join, side, rows, {H1: zero, H2: zero, KEPT: pa.array(homes == n)}) for n in range(shards)]
 

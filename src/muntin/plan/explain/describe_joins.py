@@ -30,6 +30,7 @@ from muntin.plan.explain.description import (
     Work,
 )
 from muntin.plan.families import combined, distinct_values_sent
+from muntin.plan.hot_keys import why_at_home
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
 from muntin.plan.ordered import ordered_values, why_every_pair
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
@@ -69,6 +70,8 @@ def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelin
                 on=[KeyEquality(k.left.text, k.right.text, k.type) for k in join.keys],
                 in_order_of=_values(join),
                 every_pair_since=why_every_pair(join),
+                hot_keys_asked=settings.hot_keys == AUTO,
+                keys_at_home_since=why_at_home(join, settings),
                 parts=[_part(part) for part in join.partitions],
                 selections_checked_on="rows" if join.selects else "pairs",
                 queries=[_query(join, query, fractions[query.name], mode) for query in join.queries],

@@ -52,6 +52,8 @@ def join_lines(join: JoinDescription, names_only: bool, without_rows: set[str]) 
         lines.append("  every row goes to every shard to look for partners, and is kept in one of them")
     if not join.on:
         lines.append(f"  {_looked_at(join)}")
+    elif join.hot_keys_asked:
+        lines.append(f"  {_at_home(join)}")
     for state, part in zip(join.state, join.parts, strict=True):
         lines += _state_lines(state, part)
     lines += [*map(_promise, join.promises), f"  {_order(join.order)}"]
@@ -89,6 +91,13 @@ def _looked_at(join: JoinDescription) -> str:
     apart = f"from {low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
     order = f"rows are in order of {values.left} and {values.right}"
     return f"{order}: each looks at partners for which {values.right} - {values.left} is {apart}"
+
+
+def _at_home(join: JoinDescription) -> str:
+    """Where the rows of a key with very many of them are."""
+    if join.keys_at_home_since is not None:
+        return f"all rows of a key are in one shard, however many: {join.keys_at_home_since}"
+    return "rows of a key that has very many visit every shard, and each is kept in one (hot_keys)"
 
 
 def _scheduling_lines(found: SchedulingForecast) -> list[str]:

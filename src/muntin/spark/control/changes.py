@@ -69,6 +69,8 @@ class Changes:
         self._knowledge = knowledge
         self._tell = tell
         self._lock = threading.Lock()
+        self.fits: Callable[[Plan], None] = lambda plan: None
+        """Raises where the state cannot go over to a plan."""
         self._answers: dict[int, Answer] = {}
         self._answered = threading.Condition()
 
@@ -170,6 +172,7 @@ class Changes:
 
     def _advance(self, plan: Plan, new: list[Query], request: ChangeRequest) -> int:
         """Write the next epoch and send its message."""
+        self.fits(plan)
         before = self.plan.hidden
         hidden = [name for name, query in plan.hidden.items() if not is_same(before.get(name), query)]
         covered = {name: _covered(self.plan, plan, plan.parts[name]) for name in [*(q.name for q in new), *hidden]}

@@ -33,6 +33,8 @@ def describe_operator(report: ShardReport, operator: Operator) -> ShardReport:
     report.left_rows = operator.left_rows
     report.limited = operator.work_limit.limit_ns is not None
     report.lags = operator.promises.lags or None
+    report.hot_keys = operator.hot_keys.known or None
+    report.heavy_keys = operator.heavy_keys() if operator.policy.hot_keys else None
     report.top_keys = [_top_key(operator, side) for side in Side]
     return report
 

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from muntin.core.arrivals import FRONTIER, IDLE, LIMIT, to_report
+from muntin.core.arrivals import FRONTIER, IDLE, LIMIT, HeavyKey, to_report
 from muntin.core.batch import Arrivals
 from muntin.core.feeding import FedRows, arrive, feed, for_outputs, told_by
 from muntin.core.operator import Operator
@@ -81,7 +81,8 @@ def _advance(
     operator, began = engine.operator, time.process_time()
     join = operator.join
     _follow_messages(operator, join.index, frames)
-    brought = arrive(join, read_arrivals(join, frames, topology.policy.max_ahead_us), fed)
+    place = report.shard, topology.shards
+    brought = arrive(join, read_arrivals(join, frames, topology.policy.max_ahead_us, place), fed)
     before = operator.release
     step = _join(operator, brought, sender)
     fed |= feed(operator, step, before)
@@ -112,10 +113,14 @@ def _open_sender(
 
 
 def _follow_messages(operator: Operator, index: int, frames: list[Frame]) -> None:
-    """Do what the driver has told: which ordering to follow, and how much work to do."""
+    """Do what the driver has told: which ordering to follow, which keys are hot, and how much work to do."""
     for message in control_messages(frames, "ordering"):
         if message["join"] == index:
             operator.follow(message["filter_order"])
+    for message in control_messages(frames, "hot_keys"):
+        if message["join"] == index:
+            hot, cool = ([from_json(HeavyKey, key) for key in message[name]] for name in ("hot", "cool"))
+            operator.heat(hot, cool)
     for message in control_messages(frames, "work"):
         constants = from_json(Constants, message["constants"])
         until = message["until"].get(str(index))

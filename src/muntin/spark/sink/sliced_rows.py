@@ -69,6 +69,15 @@ class SlicedRows:
     def count_rows(self) -> int:
         return sum(self._part(files, columns=[]).num_rows for files in self._parts)
 
+    def tail(self, rows: int) -> pa.Table:
+        """The last rows, of which no more is read than their parts."""
+        found = self.schema.empty_table()
+        for files in reversed(self._parts):
+            if found.num_rows >= rows:
+                break
+            found = pa.concat_tables([self._part(files), found])
+        return found.slice(max(0, found.num_rows - rows))
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
