@@ -220,14 +220,7 @@ class LocalJob:
                     runs.append(run)
                 for group in step.values:
                     values[group.query].append(group)
-                for side in told_by(join, n):
-                    name = join.streams[side].name
-                    self.late[name].append(to_report(self.plan, join, side, step.late[side]))
-                    if join.reports[side]:
-                        self.ahead[name].append(step.ahead[side])
-                for side, table in step.refused:
-                    if join.reports[side] and side in told_by(join, n):
-                        self.refused[join.streams[side].name].append(table)
+                self._turn_away(join, n, step)
                 for name, table in spoken_by(join.index, step.punctuations, speaks).items():
                     self.punctuations.setdefault(name, []).append(table)
             for query, table in route(join, ResultBatch.merge(runs)) if runs else ():
@@ -239,6 +232,17 @@ class LocalJob:
             found[name].append(table)
             self.faults[name].append(faults)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
+
+    def _turn_away(self, join: SharedJoin, n: int, step: Step) -> None:
+        """Keep the rows that a shard has turned away, if it is the one that tells them."""
+        for side in told_by(join, n):
+            name = join.streams[side].name
+            self.late[name].append(to_report(self.plan, join, side, step.late[side]))
+            if join.reports[side]:
+                self.ahead[name].append(step.ahead[side])
+        for side, table in step.refused:
+            if join.reports[side] and side in told_by(join, n):
+                self.refused[join.streams[side].name].append(table)
 
     def _parts(self, join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.Table]:
         """The rows of a stream for each shard; what joins below find comes later."""
