@@ -37,8 +37,8 @@ RATE, KEYS, SECONDS = 500, 200, 2
 """Rows per second of a stream, keys, and the seconds of event time in a file."""
 WARM = 0.4
 """The part of the time that is not looked at: caches fill, and Java compiles."""
-BEGUN = 10
-"""Micro-batches after which the time begins."""
+BEGUN = 40
+"""Micro-batches after which the time begins: Spark keeps the files of the last twenty."""
 LOOK_S = 3.0
 BEARABLE = 0.05
 """A slope that adds less than this part in an hour is no fault."""
@@ -57,7 +57,7 @@ QUERIES = (
 
 
 def query(name: str, n: int) -> str:
-    text = QUERIES[n % len(QUERIES)].format(n=n * 7 % 90, w=3 + n % 8)
+    text = QUERIES[n % len(QUERIES)].format(n=n * 7 % 90, w=5 + n % 6)
     return f"CREATE QUERY {name} AS {text};"
 
 
@@ -76,8 +76,10 @@ class Feeder:
             times = np.sort(now_us - self.dice.integers(0, (SECONDS + 1) * 1_000_000, n))
             closed = np.zeros(n, bool)
             closed[-3:] = True
+            keys = self.dice.integers(0, KEYS, n)
+            keys[-3:] = 10**6 + 3 * self.files + np.arange(3)  # of which indeed no more comes
             table = pa.table(
-                {"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": self.dice.integers(0, KEYS, n),
+                {"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": keys,
                  "v": self.dice.random(n) * 100, "closed": closed}
             )  # fmt: skip
             file = self.root / "data" / name / f"_{self.files:06d}.parquet"
@@ -172,7 +174,10 @@ def soak(root: Path, minutes: float) -> dict[str, tuple[list[float], list[float]
     environment = {**os.environ, TAG: tag, "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "muntin.cli.main", "run", "job.sql", "--output", "out", "--checkpoint", "ckpt"]
     with open(root / "log", "w") as log:
-        run = subprocess.Popen([*command, "--quiet"], cwd=root, env=environment, stdout=log, stderr=log)
+        local = f"spark.local.dir={temporary}"  # hot state lies there; Java does not heed TMPDIR
+        run = subprocess.Popen(
+            [*command, "--quiet", "--conf", local], cwd=root, env=environment, stdout=log, stderr=log
+        )
     seen: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     present: list[str] = []
     began = looked = changed = fed = time.monotonic()

@@ -27,7 +27,7 @@ def times(pairs):
 
 def test_the_oracle_stays_short():
     pages = list(Path(oracle.__file__).parent.glob("*.py"))
-    assert len(pages) == 6
+    assert len(pages) == 7
     assert [page.name for page in pages if len(page.read_text().splitlines()) >= 140] == []
 
 

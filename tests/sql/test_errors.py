@@ -150,7 +150,6 @@ NOT_YET = [
     (f"«SELECT» /*+ BROADCAST(A) */ A.ts {AB} {END}", "a hint"),
     (f"SELECT A.ts FROM Temperature A «CROSS JOIN Humidity B» {END}", "CROSS JOIN"),
     (f"SELECT A.ts FROM Temperature A «NATURAL JOIN Humidity B» {END}", "NATURAL JOIN"),
-    (f"SELECT A.ts FROM Temperature A, Humidity B«, Humidity C» {END}", "more than two streams"),
     (f"SELECT A.ts {AB} AND A.t IN («SELECT 1») {END}", "a subquery"),
     (f"SELECT «row_number() OVER (ORDER BY A.ts)» AS x {AB} {END}", "a window function"),
     (f"SELECT A.ts FROM Temperature A, «range(5) B» {END}", "a table function"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from muntin.model import JobSpec, Query, Side, SqlError
@@ -107,6 +109,16 @@ def test_queries_with_and_without_tables_share_one_join(spec: JobSpec) -> None:
     assert [c.name for c in lookup.columns] == ["building", "Floor"], "only what some query wants"
     assert join.streams[1].lookups == ()
     assert join.streams[0].own == job.streams["Temperature"].schema
+
+
+def test_the_queries_of_the_example_share_one_join_and_its_table_has_their_columns() -> None:
+    folder = Path(__file__).parents[2] / "examples" / "places"
+    job = parse_job((folder / "places.sql").read_text())
+    (join,) = make_plan(job).joins
+    (lookup,) = join.streams[0].lookups
+    header = (folder / "places.csv").read_text().splitlines()[0].split(",")
+    assert list(job.tables["Places"].schema.names) == header and len(join.queries) == 3
+    assert {column.name for column in lookup.columns} <= set(header)
 
 
 REFUSED = [

@@ -6,6 +6,7 @@ Runs begin, stop, die and go on from what is durable; queries come and go by the
 from __future__ import annotations
 
 import contextlib
+import random
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -18,7 +19,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.model import JobSpec, MuntinError
+from muntin.core.arrivals import HeavyKey, key_columns
+from muntin.kernels.hashing import hash_keys
+from muntin.model import JobSpec, MuntinError, Side
+from muntin.plan.hot_keys import why_together
 from muntin.plan.orderings import ordering_in_force
 from muntin.spark.checkpoint import FileKind, from_line, pipeline_folder, pipeline_numbers
 from muntin.spark.checkpoint.commit_log import last_manifest, read_manifests
@@ -32,7 +36,7 @@ from muntin.spark.run import Job, Run, pipeline
 from muntin.spark.run import run as running
 from muntin.spark.sink import read
 from muntin.sql import parse_job
-from whole_way.asked import Asked
+from whole_way.asked import INNER, PLAIN, Asked
 from whole_way.random_jobs import Life, Row, Step
 from whole_way.stand_in import Session
 from whole_way.standing_still import rescaled
@@ -125,6 +129,7 @@ class Driver:
         self.asked = {q.name: q for q in self.present}
         self.handed: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)
         self.died = False
+        self.dice = random.Random(f"heat {life.text.seed} {life.number}")
         self.folder = self.checkpoint
         """That of the pipeline that runs: a rescale begins another one."""
         self.past = Outcome([])
@@ -189,6 +194,28 @@ class Driver:
         if step.rule is not None and self.folder.exists():
             for join in _latest(self.folder, self._spec()).joins:
                 send_ordering(self.folder, join.index, ordering_in_force(bool(step.rule)))
+        if self.folder.exists() and not self.life.online and self._heats:
+            self._heat()
+
+    @property
+    def _heats(self) -> bool:
+        """Whether keys may become hot: no query comes that must have all rows of a key in one shard, and the shards
+        stay."""
+        asked = [*self.life.text.queries, *(q for step in self.life.steps for q in step.adds)]
+        stays = not any("shards" in step.changes for step in self.life.steps)
+        return stays and self.text.order == "global" and all(q.kind == PLAIN and q.join == INNER for q in asked)
+
+    def _heat(self) -> None:
+        """Let keys be hot, or be so no more."""
+        known = [row for one in self.life.steps for files in one.files.values() for rows in files for row in rows]
+        rows = pa.Table.from_pylist(known, ROW)
+        for join in _latest(self.folder, self._spec()).joins:
+            if not rows.num_rows or why_together(join, self._spec().settings) is not None or not join.keys:
+                continue
+            h1, h2, _ = hash_keys(key_columns(join, Side.LEFT, rows.select([f.name for f in join.streams[0].schema])))
+            keys = [HeavyKey(int(a), int(b), "") for a, b in sorted(set(zip(h1, h2, strict=True)))]
+            hot, cool = ([key for key in keys if self.dice.random() < part] for part in (0.7, 0.2))
+            control_stream.send(self.folder, control_stream.HotKeysMessage(join.index, hot, cool))
 
     def _hot_kept(self, step: Step) -> contextlib.AbstractContextManager[Any]:
         """A process that is killed leaves its hot state behind."""

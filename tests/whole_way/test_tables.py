@@ -20,7 +20,9 @@ import pytest
 from muntin.core.storage import read_table
 from muntin.model import MuntinError, UsageError
 from muntin.spark.checkpoint import DamageError
+from muntin.spark.doctor import examine
 from muntin.spark.run import Job, Run, check_change
+from muntin.spark.sink import read
 from muntin.spark.tables import VersionLog, keeper
 from muntin.sql import parse_job
 from whole_way.drive import kept_apart
@@ -322,6 +324,20 @@ def test_a_damaged_version_is_told_by_its_file(root: Path):
     world.come(dice)
     with pytest.raises(DamageError, match="0000000001"):
         world.run()
+    told = [finding for pipeline in examine(root / "ckpt").pipelines for finding in pipeline.findings]
+    assert str(file) in [str(finding.file) for finding in told], "doctor reads it, too"
+
+
+def test_slices_at_rest_have_what_rows_looked_up(root: Path):
+    dice, names = random.Random(3), ["plain", "inner_", "perhaps"]
+    world = World(root, names, "SET shards = 2; SET output_layout = 'sliced';")
+    world.put([{"id": n, "g": "x", "n": 2} for n in (1, 2)])
+    for _ in range(3):
+        world.come(dice)
+    world.run("bounded")
+    for name in names:
+        rows = read(root / "out", name).to_table().drop_columns(["_ts"]).to_pydict()
+        assert sorted(zip(*rows.values(), strict=True), key=repr) == world.wanted(name), name
 
 
 def test_rows_that_are_turned_away_are_as_they_came(root: Path):

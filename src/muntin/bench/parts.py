@@ -25,7 +25,7 @@ from muntin.plan import make_plan
 from muntin.spark.checkpoint import Publisher
 from muntin.spark.exchange import Topology, decode
 from muntin.spark.ingest import packing
-from muntin.spark.shard import forget_hot, shard
+from muntin.spark.shard import ShardState, forget_hot, shard
 from muntin.spark.sink import OutputRequest, SinkTask, open_sink
 from muntin.sql import parse_job
 
@@ -83,7 +83,7 @@ class Rehearsal:
             before = chunks.written + meta.written
             group = self.topology.group(0, n)
             with self._timed("operator_s"):
-                for part, frame in shard.advance(self.topology, group, frames[group], shard.ShardState(chunks, meta)):
+                for part, frame in shard.advance(self.topology, group, frames[group], ShardState(chunks, meta)):
                     parts[part].append(frame)
             self._now["state_written_mb"] += (chunks.written + meta.written - before) / 1e6
         self._now["exchanged_out_mb"] = sum(len(f) for many in parts.values() for f in many) / 1e6

@@ -160,6 +160,8 @@ def order(join: dict[str, Any]) -> Iterator[str]:
         per_row = f"{1e6 * decision['seconds_per_row']:,.1f} us a row"
         chosen = f": load {decision['load']:.3g} of {rates} rows/s at {per_row}, alpha {decision['alpha']:g}"
     yield f"ordering {ordering['in_force']}{chosen}"
+    if hot := join.get("hot_keys"):
+        yield f"hot keys, whose rows visit every shard: {'; '.join(hot)}"
     if left := join.get("left_rows"):
         yield f"{left:,} rows have work left for the next micro-batches, {join['held_pairs']:,} results wait for that"
     if waits:

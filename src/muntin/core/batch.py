@@ -81,6 +81,7 @@ class Arrivals:
     `_arrival` of the shard's own rows is their place in it. `idle[side]`: the stream has been silent for so long that
     the other one no longer waits for it. `spans[side]`, where rows far ahead are turned away, are those of the whole
     stream in this micro-batch. `moment` is when the rows arrived, on the wall clock, for response times alone.
+    `copies[side]` are rows of other shards whose keys may be hot; `place` is the number of this shard, and of how many.
     """
 
     rows: tuple[pa.Table, pa.Table]
@@ -91,6 +92,8 @@ class Arrivals:
     idle: tuple[bool, bool] = (False, False)
     spans: tuple[Spans, Spans] = ((), ())
     moment: int = 0
+    copies: tuple[pa.Table | None, pa.Table | None] = (None, None)
+    place: tuple[int, int] = (0, 1)
 
 
 @dataclass

@@ -33,9 +33,14 @@ def fullest_key(join: SharedJoin, side: Side, state: JoinState, payload: Sequenc
     rows, number = state.top(side)
     if number < 0:
         return None
+    return FullestKey(side, rows, rows / max(1, state.rows(side)), key_values(join, side, payload, number))
+
+
+def key_values(join: SharedJoin, side: Side, payload: Sequence[StoredRows], number: int) -> dict[str, Any]:
+    """The columns of the key of a stored row."""
     row = payload[side].take(np.array([number], np.int64))
     columns = dict.fromkeys(c for pair in join.keys for c in pair.side(side).columns(side))
-    return FullestKey(side, rows, rows / max(1, state.rows(side)), {name: row[name][0].as_py() for name in columns})
+    return {name: row[name][0].as_py() for name in columns}
 
 
 def state_too_large(join: SharedJoin, nbytes: int, limit: int, fullest: Sequence[FullestKey]) -> LimitError:

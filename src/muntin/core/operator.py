@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from muntin.core import limits
 from muntin.core.aggregates import GroupState, GroupValues, KeyEnds
-from muntin.core.arrivals import sort_out
+from muntin.core.arrivals import HeavyKey, sort_out
 from muntin.core.batch import Arrivals, Counters, row_schema
 from muntin.core.invariants import assert_invariants
 from muntin.core.join import EVERYBODY, QueryRequirements
@@ -77,7 +77,10 @@ class Operator(OperatorWork):
 
     def _receive(self, side: Side, arrivals: Arrivals, limit: int) -> None:
         """Turn away what is late or too far ahead, hear the promises, keep the other rows as chunks."""
-        rows, clock = arrivals.rows[side], arrivals.clocks[side]
+        rows, clock, copies = arrivals.rows[side], arrivals.clocks[side], arrivals.copies[side]
+        rows = self.hot_keys.gather(
+            self.join, side, rows, rows.slice(0, 0) if copies is None else copies, arrivals.place
+        )
         rows = self.progress.number_arrivals(side, rows, clock, limit, self.chunks)
         rows = self.promises.number(side, rows)
         keyless = self.matches.preserves(side)
@@ -107,6 +110,7 @@ class Operator(OperatorWork):
         for side in Side:
             self.state.forget(side, self.progress.now(side), self.counters)
         step, before = self._step, self._step.before
+        self.hot_keys.forget(self.release, max(map(self.join.reach, Side)))
         self.chunks.expire(self.progress.stale_before, self.progress.settled)
         ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
         punctuations = self.promises.tell(self.view, before, self.counters)
@@ -184,15 +188,22 @@ class Operator(OperatorWork):
         """Go on with the other rule of what is joined when: Adaptive's switch, in both directions (hammad2005 6)."""
         self.filter_order = filter_order
 
+    def heat(self, hot: Sequence[HeavyKey], cool: Sequence[HeavyKey]) -> None:
+        """Keys become hot, or are so no more, for rows after the latest that has come (core/arrivals/hot_keys.py)."""
+        reached = max(self.progress.streams.max_ts)
+        self.hot_keys.heat(hot, reached)
+        self.hot_keys.cool(cool, reached)
+
     @property
     def _why_rows_wait(self) -> str | None:
         """Why rows wait for the release point under any rule; None where they need not."""
-        return reason_to_wait(self.join, self.promises.frees_rows, self.policy.eager)
+        return self.hot_keys.reason_to_wait or reason_to_wait(self.join, self.promises.frees_rows, self.policy.eager)
 
     @property
     def _why_results_wait(self) -> str | None:
         """Why results cannot leave before their time; None where they can."""
-        return self._why_rows_wait or ("has aggregates" if self.aggregates else None)
+        read = "is read by other queries" if self.join.feeds else None
+        return self._why_rows_wait or read or ("has aggregates" if self.aggregates else None)
 
     def _advance_join(self, filter_order: bool) -> Pairs:
         """Join all that may be joined; the pairs that may leave, in timestamp order."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muntin.core import limits
 from muntin.core.aggregates import Aggregates, Finals
-from muntin.core.arrivals import Intake, JoinProgress
+from muntin.core.arrivals import HeavyKey, HotKeys, Intake, JoinProgress
 from muntin.core.join import JoinState, QueryRequirements
 from muntin.core.matches import Matches
 from muntin.core.operator_state import OperatorImage, OperatorMeta
@@ -19,6 +19,9 @@ from muntin.core.selections import Selections
 from muntin.core.storage import ChunkLog, Heap, Memory, StoredRows
 from muntin.model import Side
 from muntin.plan import SharedJoin
+
+MOST_HEAVY, LEAST_HEAVY, HEAVY_PART = 8, 256, 64
+"""Keys that are reported for their many rows: at most so many, with so many rows, and with such a part of all."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class OperatorParts:
         self.left_work = LeftWork(memory, meta.left_work, image.left_pairs if image else None)
         self.work_limit = meta.work_limit
         self.chunks = ChunkLog(meta.chunks)
+        self.hot_keys = HotKeys(meta.hot_keys)
         self.requirements = QueryRequirements(join, meta.classes, image.classes if image else ())
         numberings = image.row_numberings if image else (None, None)
         self.progress = JoinProgress(join, policy.max_ahead_us, memory, meta.progress, numberings)
@@ -126,6 +130,17 @@ class OperatorParts:
         """The key with the most rows of a side; None where it has no rows."""
         return limits.fullest_key(self.join, side, self.state, self.payload)
 
+    def heavy_keys(self) -> list[HeavyKey]:
+        """The keys with the most rows, as far as they are a good part of all."""
+        least = max(LEAST_HEAVY, sum(self.state.rows(side) for side in Side) // HEAVY_PART)
+        if max(self.state.top(side)[0] for side in Side) < least // 2:
+            return []
+        found = []
+        for h1, h2, rows, side, number in self.state.fullest(MOST_HEAVY, least):
+            values = limits.key_values(self.join, side, self.payload, number)
+            found.append(HeavyKey(h1, h2, ", ".join(f"{n} = {v}" for n, v in values.items())[:100], rows))
+        return found
+
     def too_many_pairs(self, error: LimitError) -> LimitError:
         """A limit of the join, with the query and the key that take most of it."""
         return limits.too_many_pairs(self.join, error, self._fullest_keys)
@@ -153,6 +168,7 @@ class OperatorParts:
             matches=self.matches.meta,
             promises=self.promises.meta,
             finals=self.finals.meta,
+            hot_keys=self.hot_keys.known,
         )
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from muntin.core.aggregates import FinalsImage, FinalsMeta, GroupStateImage
-from muntin.core.arrivals import IntakeImage, IntakeMeta, ProgressMeta, RowNumberingImage
+from muntin.core.arrivals import HotKey, IntakeImage, IntakeMeta, ProgressMeta, RowNumberingImage
 from muntin.core.batch import Counters
 from muntin.core.join import StateImage
 from muntin.core.matches import MatchesImage, MatchesMeta
@@ -38,6 +38,7 @@ class OperatorMeta:
     matches: MatchesMeta = field(default_factory=MatchesMeta)
     promises: PromisesMeta | None = None
     finals: FinalsMeta = field(default_factory=FinalsMeta)
+    hot_keys: list[HotKey] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ class Policy:
     releases: bool = False
     """Whether more than that leaves out of order instead of stopping the job."""
     punctuations: str = DEFAULT_SETTINGS.punctuations
+    hot_keys: bool = False
+    """Whether keys with very many rows are looked for."""
 
     @classmethod
     def of(cls, settings: Settings, operators: int, constants: Constants = DEFAULT) -> Policy:
@@ -60,6 +62,7 @@ class Policy:
             held_bytes=settings.held_limit_bytes and settings.held_limit_bytes // operators,
             releases=settings.releases_at_held_limit,
             punctuations=settings.punctuations,
+            hot_keys=settings.hot_keys == AUTO,
         )
 
 

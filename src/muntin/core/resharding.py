@@ -69,6 +69,11 @@ def refuse_unfit(metas: Iterable[OperatorMeta]) -> None:
             "work of a micro-batch is left to later ones (delivery = 'eager')",
             hint="run the job once with --available-now",
         )
+    if any(meta.hot_keys for meta in metas):
+        raise UsageError(
+            "rows of hot keys are in all shards (hot_keys = 'auto')",
+            hint="run the job with SET hot_keys = 'off' until the largest window has passed",
+        )
     if any(meta.early_release is not None for meta in metas):
         raise UsageError(
             "results have left before their time (on_held_limit = 'release'), and some are still to come",

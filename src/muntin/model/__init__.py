@@ -1,5 +1,7 @@
 """Plain values that every other layer speaks in: no I/O, no clock, no third-party import."""
 
+from muntin.model.comparison import Comparison, Op
+from muntin.model.derived import OUTPUT_TIME, base_streams, derived_stream, read_queries, readers, relation
 from muntin.model.destination import Destination
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
 from muntin.model.job import (
@@ -7,12 +9,10 @@ from muntin.model.job import (
     Axis,
     Call,
     Change,
-    Comparison,
     Expr,
     JobSpec,
     JoinKind,
     KeyPair,
-    Op,
     Output,
     Query,
     Side,
@@ -30,6 +30,7 @@ __all__ = [
     "AUTO",
     "DEFAULT_SETTINGS",
     "NO_CHAIN",
+    "OUTPUT_TIME",
     "Aggregation",
     "Axis",
     "Call",
@@ -60,6 +61,11 @@ __all__ = [
     "ValueFormat",
     "ValueRange",
     "Window",
+    "base_streams",
     "common_type",
+    "derived_stream",
     "is_numeric",
+    "read_queries",
+    "readers",
+    "relation",
 ]

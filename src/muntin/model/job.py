@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+from muntin.model.comparison import Comparison
 from muntin.model.destination import Destination
 from muntin.model.lookup import DimensionTable, Lookup, united
 from muntin.model.punctuation import Punctuation
@@ -61,6 +62,8 @@ class Stream:
     """How its columns come out of the source's `value`; None where the source has them."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Columns that do not come out of the value, and what the source calls them."""
+    derived: bool = False
+    """Whether it is the output of a query of the job."""
     lookups: tuple[Lookup, ...] = ()
     """What its rows look up in tables; `schema` has these columns after its own."""
 
@@ -74,28 +77,6 @@ class Stream:
         mine = united((*self.lookups, *(lookup for lookup in lookups if lookup.stream == self.name)))
         fields = (*self.own, *(column for lookup in mine for column in lookup.fields))
         return self if mine == self.lookups else replace(self, schema=Schema(fields), lookups=mine)
-
-
-class Op(StrEnum):
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-    IN = "in"
-    NOT_IN = "not in"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A column against constants of its own type: what an index over the column can answer for many queries at once.
-
-    An inequality has one value; `=` and `<>` are `in` and `not in` of one value. NULL satisfies none of them. Values
-    are int, float (never NaN) or str.
-    """
-
-    column: str
-    op: Op
-    values: tuple[int | float | str, ...]
 
 
 @dataclass(frozen=True)
@@ -326,6 +307,12 @@ class Query:
     """Of a join without an equality: what `residual` says of two values, in the order of the text."""
     until: tuple[Expr | None, Expr | None] = (None, None)
     """For each side a time of each of its rows, until when the row waits; at most for the window. NULL: for that."""
+    inputs: tuple[Query, ...] = ()
+    """The joins below, where it is one of more than two streams: each reads the one before it (`model/derived.py`)."""
+    guard: Expr | None = None
+    """What the inputs select, said of a row of the left side: for an input that selects less, since others share it."""
+    hidden: bool = False
+    """Whether nobody named it: it is the input of others, and none of its rows goes out."""
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]

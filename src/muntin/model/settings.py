@@ -40,6 +40,7 @@ class Settings:
     min_file_size_bytes: int | None = None
     durability: str = "process"
     output_layout: str = "queries"
+    hot_keys: str = "off"
 
     @property
     def fixed_shards(self) -> int | None:

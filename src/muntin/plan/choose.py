@@ -9,16 +9,17 @@ over as long as one fits. Nothing here is random: the same job and the same know
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
-from muntin.model import AUTO, NO_CHAIN, JobSpec
+from muntin.model import AUTO, NO_CHAIN, JobSpec, Query
 from muntin.plan.chains import CHAINS
 from muntin.plan.joins import Plan, signature
 from muntin.plan.predict import Prediction, alternatives_of, predict, traffics_of, with_chain
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES
 from muntin.plan.strategies import STRATEGIES, group_queries, share
 from muntin.plan.traffic import NOTHING, Knowledge
+from muntin.plan.trees import lowered
 
 __all__ = ["Choice", "Knowledge", "choose", "make_plan", "predict_in_force"]
 
@@ -38,7 +39,13 @@ class Choice:
 
 def make_plan(spec: JobSpec, knowledge: Knowledge | None = None) -> Plan:
     """The plan for the job's settings; only what they leave open is predicted."""
-    return PUNCTUATION_MODES[spec.settings.punctuations].apply(_make(spec, knowledge or NOTHING))
+    plan = PUNCTUATION_MODES[spec.settings.punctuations].apply(_make(lowered(spec), knowledge or NOTHING))
+    return replace(plan, asked=asked_of(spec))
+
+
+def asked_of(spec: JobSpec) -> tuple[Query, ...]:
+    """The queries over more than two streams, which a plan has as several over two."""
+    return tuple(query for query in spec.queries.values() if query.inputs)
 
 
 def _make(spec: JobSpec, known: Knowledge) -> Plan:
@@ -73,7 +80,7 @@ def choose(spec: JobSpec, knowledge: Knowledge | None = None) -> Choice:
     if chosen.why_not:
         return Choice(share(spec, chosen.strategy), chosen, every)  # raises, with a hint
     joins = tuple(load.join for load in chosen.joins)
-    return Choice(Plan(joins, chosen.strategy, chosen.chain, groups.never), chosen, every)
+    return Choice(Plan(joins, chosen.strategy, chosen.chain, groups.never, asked=asked_of(spec)), chosen, every)
 
 
 def predict_in_force(spec: JobSpec, plan: Plan, knowledge: Knowledge) -> Prediction:

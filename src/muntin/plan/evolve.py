@@ -9,11 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from muntin.model import AUTO, JobSpec, Query, Side
-from muntin.plan.choose import make_plan
+from muntin.plan.choose import asked_of, make_plan
 from muntin.plan.joins import Plan, SharedJoin
+from muntin.plan.own_windows import waits_as_long
 from muntin.plan.regions import MOST_COMBINATIONS, Predicates
 from muntin.plan.strategies import STRATEGIES, group_queries
 from muntin.plan.traffic import Knowledge
+from muntin.plan.trees import lowered
 
 
 def evolve(
@@ -27,12 +29,13 @@ def evolve(
     """
     spec = _looking_up(plan, spec)
     strategy = plan.strategy if spec.settings.strategy == AUTO else spec.settings.strategy
+    asked, spec = asked_of(spec), lowered(spec, plan.hidden)
 
     def fresh() -> Plan:
         return make_plan(replace(spec, settings=replace(spec.settings, strategy=strategy)), knowledge)
 
     changed = STRATEGIES[strategy].change(plan, spec, fresh)
-    return replace(changed, joins=tuple(_reporting(plan, changed.joins, elsewhere)))
+    return replace(changed, joins=tuple(_reporting(plan, changed.joins, elsewhere)), asked=asked)
 
 
 def _looking_up(plan: Plan, spec: JobSpec) -> JobSpec:
@@ -46,7 +49,7 @@ def redivides(plan: Plan, spec: JobSpec) -> bool:
     slices: rows that one join keeps would have to be in several, or the other way round."""
     if spec.settings.strategy in (AUTO, plan.strategy):
         return False
-    fresh = STRATEGIES[spec.settings.strategy].plan(group_queries(replace(spec, queries=plan.queries)))
+    fresh = STRATEGIES[spec.settings.strategy].plan(group_queries(replace(spec, queries=plan.parts)))
     return sorted(map(_share, plan.joins)) != sorted(map(_share, fresh.joins))
 
 
@@ -118,6 +121,6 @@ def _stay(join: SharedJoin, before: Query, query: Query, side: Side) -> int:
     both let them wait until the same time of their own."""
     until, asked = before.until[side], query.until[side]
     size, ends = before.window.side(side), join.cuts[side]
-    if not size or (until is not None and (asked is None or asked.sql != until.sql)):
+    if not size or (until is not None and (asked is None or not waits_as_long(until, asked))):
         return 0
     return ends[bisect_left(ends, size)]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Side, Stream
+from muntin.model import Axis, Expr, JobSpec, KeyPair, Query, Side, Stream, relation
 from muntin.model.plain import to_plain
 from muntin.plan.own_windows import OwnWindows
 from muntin.plan.regions import Predicates
@@ -70,6 +70,18 @@ class SharedJoin:
     """Whether the selections decide what is stored and for how long, or only who receives a pair."""
     partitions: Parts = (None, None)
     """For each side, the part of the stream that this join is for."""
+    reads: tuple[int | None, int | None] = (None, None)
+    """For each side, the number of the join whose output it is; None for a stream of the job."""
+    everywhere: tuple[bool, bool] = (False, False)
+    """For each side, whether its rows go to every shard and are kept there (`plan/placement.py`)."""
+    home: int = -1
+    """The number of the join in whose shards it lives."""
+    feeds: tuple[str, ...] = ()
+    """Its queries whose output other joins read."""
+
+    def __post_init__(self) -> None:
+        if self.home < 0:
+            object.__setattr__(self, "home", self.index)
 
     @property
     def axes(self) -> tuple[Axis, Axis]:
@@ -120,6 +132,8 @@ class Plan:
     never: tuple[Query, ...] = ()
     unused: int = 0
     """The first number that no join has had, where queries have come and gone."""
+    asked: tuple[Query, ...] = ()
+    """The queries over more than two streams as they were asked: the joins have them over two."""
 
     @property
     def next_join(self) -> int:
@@ -141,12 +155,32 @@ class Plan:
     @property
     def streams(self) -> tuple[Stream, ...]:
         """The streams that some query reads, each once, in the order in which the joins name them."""
-        return tuple({s.name: s for join in self.joins for s in join.streams}.values())
+        return tuple({s.name: s for join in self.joins for s in join.streams if not s.derived}.values())
 
     @property
     def queries(self) -> dict[str, Query]:
-        """All queries of the job by name, those that can have no rows included."""
+        """All queries of the job by name, as they were asked, those that can have no rows included."""
+        asked = {query.name: query for query in self.asked}
+        return {name: asked.get(name, query) for name, query in self.parts.items() if not query.hidden}
+
+    @property
+    def parts(self) -> dict[str, Query]:
+        """All queries over two streams by name, as the joins have them, also those that nobody named."""
         return {q.name: q for q in (*(q for join in self.joins for q in join.queries), *self.never)}
+
+    @property
+    def hidden(self) -> dict[str, Query]:
+        """The queries that nobody named: inputs of others."""
+        return {name: query for name, query in self.parts.items() if query.hidden}
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The queries whose output some join reads."""
+        return frozenset(stream.name for join in self.joins for stream in join.streams if stream.derived)
+
+    def living_in(self, home: int) -> tuple[SharedJoin, ...]:
+        """The joins that live in the shards of one, each after those that it reads."""
+        return tuple(join for join in self.joins if join.home == home)
 
 
 def signature(query: Query) -> tuple[object, ...]:
@@ -172,7 +206,7 @@ def never_true(spec: JobSpec, query: Query) -> Expr | None:
     for side in query.preserved if len(query.preserved) == 1 else Side:
         where = query.where[side]
         if where is not None:
-            for expr in Predicates([where], spec.streams[query.stream(side)].schema).never():
+            for expr in Predicates([where], relation(spec, query.stream(side)).schema).never():
                 return expr
     return None
 

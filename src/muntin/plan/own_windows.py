@@ -7,11 +7,13 @@ pair like any other, but for what it costs: the times are known by row, so nothi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from muntin.model import Expr, Query, Side
 
+_MOVED = re.compile(r" \+ TO_MICROSECONDS\(CAST\((\d+) AS BIGINT\)\)")
 NONE = -1
 """Where a query has no such time."""
 
@@ -53,6 +55,15 @@ class OwnWindows:
             query.residual if pair == (NONE, NONE) else _both(query.residual, opens.index(pair))
             for query, pair in zip(queries, self.of_query, strict=True)
         ]
+
+
+def waits_as_long(until: Expr, asked: Expr) -> bool:
+    """Whether a row waits at least until a time that was asked for: the same, or moved by the same durations or less,
+    as those of the rows of a pair are."""
+    mine, theirs = (_MOVED.split(expr.sql) for expr in (until, asked))
+    if mine[::2] != theirs[::2]:
+        return False
+    return all(int(us) >= int(less) for us, less in zip(mine[1::2], theirs[1::2], strict=True))
 
 
 def open_column(number: int) -> str:

@@ -14,7 +14,7 @@ second of stream time where they are work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -214,7 +214,27 @@ def match_seen(join: SharedJoin, traffic: Traffic, comparisons: float) -> float:
 
 def traffics_of(joins: Iterable[SharedJoin], knowledge: Knowledge = NOTHING) -> Traffics:
     """What is known of each join, where every group of queries shares one."""
-    return {signature(join.queries[0]): traffic_of(join, knowledge) for join in joins}
+    found: Traffics = {}
+    every = list(joins)
+    read = {stream.name for join in every for stream in join.streams if stream.derived}
+    for join in every:
+        found[signature(join.queries[0])] = traffic = traffic_of(join, knowledge)
+        if read:
+            knowledge = replace(knowledge, rates={**_output_rates(join, traffic, read), **knowledge.rates})
+    return found
+
+
+def _output_rates(join: SharedJoin, traffic: Traffic, read: Collection[str]) -> dict[str, float]:
+    """Rows per second that the queries of a join put out which are read; where rows are counted, nobody knows."""
+    if Axis.ROWS in join.axes:
+        return {}
+    met = traffic.rates[0] * traffic.rates[1] * traffic.match / 1e6
+    left, right = (mix.fractions for mix in traffic.mixes)
+    return {
+        query.name: float(met * left[n] * right[n] * sum(query.window.side(s) - query.window.starts[s] for s in Side))
+        for n, query in enumerate(traffic.queries)
+        if query.name in read
+    }
 
 
 def predict(spec: JobSpec, plan: Plan, traffics: Traffics, constants: Constants) -> Prediction:

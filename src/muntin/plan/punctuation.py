@@ -104,10 +104,13 @@ def speakers(plan: Plan) -> dict[str, tuple[int, bool]]:
     """For each query, the join that tells when its output is over for a key, and whether that join is all of it.
 
     Where push-down feeds a query from several joins, all of them hear the same promises, but each sees only some rows.
+    Where the rows of a key may be in any shard, none of them can tell.
     """
     found: dict[str, tuple[int, bool]] = {}
     for join in plan.joins:
-        for query in join.queries:
+        for query in () if any(join.everywhere) else join.queries:
+            if query.hidden:
+                continue
             found[query.name] = (found[query.name][0], False) if query.name in found else (join.index, True)
     return found
 

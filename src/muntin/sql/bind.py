@@ -7,6 +7,8 @@ accepted and ignored.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from muntin.model import Axis, JobSpec, JoinKind, Output, Query, Side, Window
@@ -14,12 +16,13 @@ from muntin.sql.aggregates import Grouped, is_aggregate, is_final
 from muntin.sql.conditions import Placed, place_conditions
 from muntin.sql.expressions import Expressions, output_name
 from muntin.sql.joins import Joined, read_join
-from muntin.sql.lookups import take_tables
+from muntin.sql.lookups import Attached, take_tables
 from muntin.sql.nested import unfold_fields
 from muntin.sql.places import Span, SqlText, span_of
 from muntin.sql.plain import plain_select
 from muntin.sql.ranges import ValueRanges
 from muntin.sql.sources import Names
+from muntin.sql.trees import TreePart, bind_tree, has_more_than_two
 from muntin.sql.windows import counts_rows, given_windows, own_times, whole_window
 
 _MODIFIERS = {
@@ -51,8 +54,25 @@ class _Binder:
         self.spec = spec
 
     def query(self, name: str, select: exp.Expr, statement: str) -> Query:
-        attached = take_tables(self.text, self.spec, self._check_form(plain_select(self.text, self.spec, select)))
-        tree, spec = attached.select, attached.spec
+        plain = self._check_form(plain_select(self.text, self.spec, select))
+        attached = take_tables(self.text, self.spec, plain)
+        if has_more_than_two(attached.select):
+            return replace(self._tree(name, attached), text=statement)
+        query = _Binder(self.text, attached.spec).bound(name, TreePart(attached.select))
+        return replace(query, text=statement, lookups=attached.lookups)
+
+    def _tree(self, name: str, attached: Attached) -> Query:
+        """A query over more than two streams."""
+        if attached.lookups:
+            hint = "look it up in a query of two of the streams, and write this one over that query"
+            raise self.text.refuse("a table beside more than two streams", attached.select, hint)
+        return bind_tree(
+            self.text, self.spec, attached.select, name, lambda spec, *part: _Binder(self.text, spec).bound(*part)
+        )
+
+    def bound(self, name: str, part: TreePart) -> Query:
+        """A query over two streams, or over the output of a query and a stream, in plain form."""
+        tree, spec = part.select, self.spec
         sides = read_join(self.text, spec, tree).sides
         unfold_fields(tree, [s.alias for s in sides], [f.name for s in sides for f in s.stream.schema])
         joined = read_join(self.text, spec, tree)
@@ -76,12 +96,12 @@ class _Binder:
             outputs, aggregation = Grouped(self.text, expressions).bind(tree, items)
         else:
             outputs = tuple(Output(name, expressions.expression(node)) for name, node in items)
+        guard = expressions.selection(list(part.guard))
         expressions.verify()
         left, right = (source.stream.name for source in joined.sides)
         return Query(
-            name, left, right, tuple(placed.keys), window, outputs, where, residual, statement, aggregation,
-            placed.kind, placed.subject, joined.preserved, after, until=until, ranges=ranges,
-            lookups=attached.lookups,
+            name, left, right, tuple(placed.keys), window, outputs, where, residual, "", aggregation,
+            placed.kind, placed.subject, joined.preserved, after, until=until, ranges=ranges, guard=guard,
         )  # fmt: skip
 
     # form
@@ -113,6 +133,10 @@ class _Binder:
     # what does not go together
 
     def _check_kind(self, select: exp.Select, joined: Joined, counts: bool) -> None:
+        derived = next((source for source in joined.sides if source.stream.derived), None)
+        if derived is not None and counts:
+            hint = "write a window of time: WINDOW 1 min"
+            raise self.text.refuse("a window of rows over the output of a query", derived.node, hint)
         if joined.is_inner:
             return
         if counts:

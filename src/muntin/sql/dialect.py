@@ -9,14 +9,15 @@
     CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]] [FROM BEGINNING] AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
-      FROM item, item | item join item ON condition | item join item USING (column, ...) | item
+      FROM item, item, ... | item join item ON condition [join item ON condition ...]
+           | item join item USING (column, ...) | item
       [, Table [alias] | [LEFT] JOIN Table [alias] ON item.column = Table.column ...]
       [WHERE condition | exists | range] [GROUP BY expression | name | position, ...] [HAVING condition]
       [WINDOW d | WINDOW n ROWS | WINDOW UNTIL expression, ... [AT MOST d]] [ORDER BY expression [DESC], ... LIMIT n]
       [EMIT CHANGES | EMIT FINAL | EVERY d]
     DROP QUERY name
 
-    item:     Stream ['['RANGE d']' | '['ROWS n']' | '['NOW']'] [alias] | (subquery) alias
+    item:     Stream or query ['['RANGE d']' | '['ROWS n']' | '['NOW']'] [alias] | (subquery) alias
     subquery: SELECT column [AS name], ... | * [EXCEPT (column, ...)] FROM item [WHERE condition]
     join:     [INNER] JOIN | LEFT [OUTER] JOIN | RIGHT [OUTER] JOIN | FULL [OUTER] JOIN
               | [LEFT] SEMI JOIN | [LEFT] ANTI JOIN | ASOF [LEFT] JOIN

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from muntin.model import JobSpec, JoinKind, Side
 from muntin.sql.places import SqlText
-from muntin.sql.sources import Names, Source, qualify, read_source
+from muntin.sql.sources import Names, Source, position, qualify, read_source
 
 _ON = "write FROM A, B or A JOIN B ON A.k = B.k"
 _IN_EXISTS = "write EXISTS (SELECT 1 FROM B WHERE B.k = A.k)"
@@ -89,17 +89,16 @@ def read_join(text: SqlText, spec: JobSpec, select: exp.Select) -> Joined:
     joins = select.args.get("joins") or []
     where = conjuncts([select.args["where"].this] if select.args.get("where") else [])
     first = read_source(text, spec, select.args["from_"].this)
-    asked = [node for node in where if _exists(node) is not None]
+    asked = [node for node in where if exists_of(node) is not None]
     windows = tuple(select.args.get("windows") or ())
-    if len(joins) + len(asked) > 1:
-        extra = joins[1] if len(joins) > 1 else asked[-1]
-        raise text.refuse("a join of more than two streams", extra, "join two streams in each query")
+    if len(asked) > 1:
+        raise text.refuse("a second EXISTS", asked[1], "write the first one as a query, and this one over that query")
     if not joins and not asked:
         _refuse_subqueries(text, where)
         hint = "write FROM A, B or A JOIN B ON"
         raise text.error("a query joins two streams, this has one", first.node, hint)
     if joins:
-        form, called = _form(text, joins[0])
+        form, called = join_form(text, joins[0])
         second = read_source(text, spec, joins[0].this)
         node, on = joins[0], conjuncts([joins[0].args["on"]] if joins[0].args.get("on") else [])
     else:
@@ -125,8 +124,7 @@ def _joined(
     if first.alias.lower() == second.alias.lower():
         hint = "give each its own alias: FROM S A, S B"
         raise text.error(f"both streams are called {second.alias}", second.node, hint)
-    order = list(spec.streams)
-    left, right = sorted(sources, key=lambda s: order.index(s.stream.name))
+    left, right = sorted(sources, key=lambda source: position(spec, source))
     side = [Side.LEFT if source is left else Side.RIGHT for source in sources]
     shown = tuple(sources)
     if form.kind in (JoinKind.SEMI, JoinKind.ANTI):
@@ -140,7 +138,7 @@ def _joined(
     )  # fmt: skip
 
 
-def _form(text: SqlText, join: exp.Expr) -> tuple[_Form, str]:
+def join_form(text: SqlText, join: exp.Expr) -> tuple[_Form, str]:
     """The form of a JOIN, and what to call it."""
     words = [str(join.args[arg]).upper() for arg in ("method", "side", "kind") if join.args.get(arg)]
     called = " ".join([*words, "JOIN"])
@@ -156,7 +154,7 @@ def _form(text: SqlText, join: exp.Expr) -> tuple[_Form, str]:
     return form, called
 
 
-def _exists(node: exp.Expr) -> exp.Exists | None:
+def exists_of(node: exp.Expr) -> exp.Exists | None:
     """The EXISTS of `EXISTS (...)` and `NOT EXISTS (...)`."""
     node = node.unnest()
     if isinstance(node, exp.Not):
@@ -165,7 +163,7 @@ def _exists(node: exp.Expr) -> exp.Exists | None:
 
 
 def _inner_select(text: SqlText, node: exp.Expr) -> exp.Select:
-    exists = _exists(node)
+    exists = exists_of(node)
     inner = exists.this if exists is not None else None
     if not isinstance(inner, exp.Select) or not inner.args.get("from_"):
         raise text.error("EXISTS needs a SELECT over a stream", node, _IN_EXISTS)

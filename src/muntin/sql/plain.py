@@ -122,7 +122,8 @@ class _Scope:
                 raise self.text.error(f"FROM has no {table.name}", table, hint)
         once = [] if star is not item else list(self._using)
         columns = [self._of_using(name, item) for name in once]
-        columns += [self._named(r, name, item) for r in of for name in r.columns if name.lower() not in once]
+        plain = [(r, name) for r in of for name in r.columns if name.lower() not in (*once, "_ts")]
+        columns += [self._named(r, name, item) for r, name in plain]
         left_out = [self._left_out(column, columns) for column in excepted(self.text, star, item)]
         kept: list[exp.Expr] = [c for c in columns if not any(c is gone for gone in left_out)]
         if not kept:

@@ -29,7 +29,9 @@ This page is made of the code: `{COMMAND}`.
 [guide.md](guide.md) explains by example, [semantics.md](semantics.md) says what a correct
 answer is, and [expressions.md](expressions.md) where expressions differ from Spark's."""
 _CONDITIONS = """\
-FROM has one item where WHERE has an `exists`, else two. A `range` compares the two event times, in
+FROM has one item where WHERE has an `exists`, else two, or more, up to 8. A query of the job is an
+item, too; its event time is `_ts`. Of more than two items, windows are of time, and only the last
+join may be another than an inner one. A `range` compares the two event times, in
 ON or, of an inner join, in WHERE; with both ends it takes the place of WINDOW. An as-of join takes
 no USING, and its ON has to say `A.ts >= B.ts` or `A.ts > B.ts`. AND joins several of them.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import DimensionTable, JobSpec, Stream
+from muntin.model import OUTPUT_TIME, DimensionTable, JobSpec, Stream, relation
 from muntin.sql.names import find
 from muntin.sql.places import SqlText, did_you_mean, listing
 from muntin.sql.tree import StreamRef
@@ -95,11 +95,17 @@ class RelationReader:
         common = known.get(node.name.lower()) if not node.db else None
         if common is not None:
             return self._named(common, alias.name if alias is not None else node.name, node)
+        written = ".".join(part.name for part in node.parts)
         declared: dict[str, Stream | DimensionTable] = {**self.spec.streams, **self.spec.tables}
-        name = find(declared, ".".join(part.name for part in node.parts))
+        name = find(declared, written)
+        if name is not None:
+            columns = {n: n for n in declared[name].schema.names}
+            return Relation(alias.name if alias is not None else name, columns, node)
+        name = find(self.spec.queries, written)
         if name is None:
             return None
-        return Relation(alias.name if alias is not None else name, {n: n for n in declared[name].schema.names}, node)
+        columns = {"_ts" if n == OUTPUT_TIME else n: n for n in relation(self.spec, name).schema.names}
+        return Relation(alias.name if alias is not None else name, columns, node, derived=True)
 
     def _derived(self, query: exp.Expr, alias: exp.TableAlias, known: Relations, node: exp.Expr) -> Relation:
         self._derived_so_far += 1

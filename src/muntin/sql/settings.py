@@ -169,6 +169,7 @@ SETTINGS = (
     Setting("output_layout", "everyday", _names("queries", "sliced"), "files for each query, or each pair once"),
     Setting("min_file_size", "everyday", Size(), "smaller files are merged when nothing comes", "min_file_size_bytes"),
     Setting("durability", "everyday", _names("process", "power"), "commits survive the process, or power cuts"),
+    Setting("hot_keys", "everyday", _names(AUTO, "off"), "rows of a key with very many visit every shard, or never do"),
     Setting("strategy", "research", _policies(STRATEGIES, AUTO), "how queries share joins"),
     Setting("chain", "research", _policies(CHAINS, AUTO), "where the state is cut into slices"),
     Setting("adapt", "research", Switch(), "whether a running job cuts its state elsewhere when that is cheaper"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import JobSpec, Side, SqlError, Stream
+from muntin.model import OUTPUT_TIME, JobSpec, Side, SqlError, Stream, relation
 from muntin.model.types import Field
 from muntin.sql.names import find
 from muntin.sql.parsing import event_time_of
@@ -30,7 +30,7 @@ class Source:
     def time(self) -> str:
         """What the query calls its event time."""
         if self.stream.time_expr is None:
-            return f"{self.alias}.{self.stream.time}"
+            return f"{self.alias}.{'_ts' if self.stream.time == OUTPUT_TIME else self.stream.time}"
         text = SqlText(self.stream.time)
         columns = [span for c in event_time_of(text).find_all(exp.Column) if (span := span_of(c)) is not None]
         ends = [0, *sorted(span.start for span in columns), len(text.text)]
@@ -100,15 +100,23 @@ def read_source(text: SqlText, spec: JobSpec, node: exp.Expr) -> Source:
 
 def _stream(text: SqlText, spec: JobSpec, node: exp.Table) -> Stream:
     written = ".".join(p.name for p in node.parts)
-    for name, stream in spec.streams.items():
+    for name in (*spec.streams, *spec.queries):
         if name.lower() == written.lower():
-            return stream
+            if name not in spec.streams and spec.queries[name].aggregation is not None:
+                hint = "read a query without aggregates, and aggregate here"
+                raise text.refuse(f"reading the groups of {name}", node, hint)
+            return relation(spec, name)
     if find(spec.tables, written):
         hint = "a table stands beside two streams in FROM: FROM A JOIN B ON A.k = B.k JOIN Places P ON A.place = P.id"
         raise text.error(f"{written} is a table, not a stream", node.this, hint)
     otherwise = f"streams are {listing(spec.streams)}" if spec.streams else "CREATE STREAM comes first"
-    hint = did_you_mean(written, spec.streams, otherwise)
+    hint = did_you_mean(written, [*spec.streams, *spec.queries], otherwise)
     raise text.error(f"there is no stream {written}", node.this, hint)
+
+
+def position(spec: JobSpec, source: Source) -> int:
+    """Where a source comes among all: outputs of queries first, then streams, in the order of the text."""
+    return {name: n for n, name in enumerate([*spec.queries, *spec.streams])}[source.stream.name]
 
 
 def qualify(nodes: list[exp.Expr], source: Source) -> None:

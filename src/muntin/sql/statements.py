@@ -9,12 +9,25 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from muntin.model import Change, Destination, DimensionTable, JobSpec, KeyPair, Query, Settings, Side, SqlError, Stream
+from muntin.model import (
+    Change,
+    Destination,
+    DimensionTable,
+    JobSpec,
+    KeyPair,
+    Query,
+    Settings,
+    Side,
+    SqlError,
+    Stream,
+    read_queries,
+    readers,
+)
 from muntin.sql.bind import bind_query
 from muntin.sql.names import check_name, find, known_query
 from muntin.sql.null_notes import null_notes
 from muntin.sql.parsing import STATEMENTS, event_time_of, only_statement, promises_of, statements_of, too_deep
-from muntin.sql.places import SqlText, span_of
+from muntin.sql.places import SqlText, listing, span_of
 from muntin.sql.settings import check_value, conflicts, setting_named
 from muntin.sql.streams import bind_stream, event_time, named_options, with_promises
 from muntin.sql.tables import bind_table
@@ -70,16 +83,29 @@ def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
     sql = SqlText(text, source)
     statement = only_statement(sql, "expected CREATE QUERY or DROP QUERY, and one only", _CHANGES)
     if isinstance(statement, DropQuery):
-        return Change("drop", known_query(sql, spec.queries, statement.this))
+        name = known_query(sql, spec.queries, statement.this)
+        _check_readers(sql, spec, name, statement.this, "dropped")
+        return Change("drop", name)
     if not isinstance(statement, CreateQuery):
         raise sql.error("expected CREATE QUERY or DROP QUERY", statement, _CHANGES)
     old = find(spec.queries, statement.name)
     if old is not None and not statement.args.get("replace"):
         hint = f"write CREATE OR REPLACE QUERY {old} to put this in its place, or DROP QUERY {old} first"
         raise sql.error(f"there is already a query {old}", statement.this, hint)
+    if old is not None:
+        _check_readers(sql, spec, old, statement.this, "replaced")
     query = _query(sql, spec, statement, old)
     _check_groups(sql, spec, query, statement.this)
     return Change("add" if old is None else "replace", query.name, query)
+
+
+def _check_readers(sql: SqlText, spec: JobSpec, name: str, at: exp.Expr, done: str) -> None:
+    """Refuse to take away what other queries read."""
+    others = readers(name, spec.queries, spec.streams)
+    if others:
+        read = "reads it" if len(others) == 1 else "read it"
+        message = f"{name} cannot be {done}: {listing(others)} {read}"
+        raise sql.error(message, at, f"DROP QUERY {others[-1]} first")
 
 
 def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> None:
@@ -87,6 +113,11 @@ def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> No
     if spec.settings.eager and query.aggregation is not None:
         why = "a value is final only when all shards have all pairs up to its time, which no single pair tells"
         message = f"{query.name} has aggregates, which do not go with delivery = 'eager': {why}"
+        raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
+    below = [*query.inputs, *read_queries(query, spec.queries, spec.streams)]
+    if spec.settings.eager and below:
+        why = "what it reads is complete only up to the release point, at the end of a micro-batch"
+        message = f"{query.name} joins what a join has found, which does not go with delivery = 'eager': {why}"
         raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
     if spec.settings.eager and not query.is_inner:
         message = f"{query.name} asks for rows by their matches, which does not go with delivery = 'eager'"
@@ -114,7 +145,8 @@ def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None 
     history = bool(statement.args.get("history"))
     where = (f"{into.text} " if into is not None else "") + "FROM BEGINNING " * history
     try:
-        query = bind_query(sql, spec, name, select, f"CREATE QUERY {name} {where}AS {sql.slice(select)}")
+        others = replace(spec, queries={n: q for n, q in spec.queries.items() if n != old})
+        query = bind_query(sql, others, name, select, f"CREATE QUERY {name} {where}AS {sql.slice(select)}")
     except RecursionError as error:
         raise too_deep(sql) from error
     return replace(query, into=into, from_beginning=history)
@@ -215,6 +247,9 @@ class _Job:
 
     def _create_query(self, statement: CreateQuery) -> None:
         name = check_name(self.sql, "query", statement.this)
+        old = find(self.queries, name)
+        if old is not None and statement.args.get("replace"):
+            _check_readers(self.sql, self._so_far(), old, statement.this, "replaced")
         if statement.args.get("replace"):
             self._first.pop(("query", name.lower()), None)
         self._once("query", statement.this, name.lower())
@@ -224,5 +259,6 @@ class _Job:
 
     def _drop_query(self, statement: DropQuery) -> None:
         name = known_query(self.sql, self.queries, statement.this)
+        _check_readers(self.sql, self._so_far(), name, statement.this, "dropped")
         del self.queries[name]
         del self._first[("query", name.lower())]

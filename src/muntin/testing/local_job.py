@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 
 from muntin.core.aggregates import GroupValues, finish
 from muntin.core.arrivals import (
+    HeavyKey,
     StreamsReached,
     begun_with,
+    copies_of,
     data_of,
     look_up,
     marked,
@@ -25,7 +27,8 @@ from muntin.core.arrivals import (
     spans_of,
     to_report,
 )
-from muntin.core.batch import TS, Arrivals, Counters, event_times, own_schema
+from muntin.core.batch import TS, Arrivals, Counters, event_times, own_schema, row_schema
+from muntin.core.feeding import FedRows, arrive, begun_by, completed_by, feed, for_outputs, told_by
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
@@ -40,6 +43,7 @@ from muntin.plan.families import distinct_values_sent
 from muntin.plan.punctuation import speakers
 
 Tables = dict[str, pa.Table]
+_NOTHING = pa.table({TS: pa.array([], pa.int64())})
 
 
 @dataclass
@@ -51,10 +55,14 @@ class Shard:
     log: dict[str, pa.Table] = field(default_factory=dict)
     checks: bool = False
     """Whether the state of the operator is checked after every step: that looks at every row."""
+    fed: dict[str, FedRows] = field(default_factory=dict)
+    """What the last micro-batch has found for the joins that read this one."""
 
     def advance(self, arrivals: Arrivals) -> tuple[Step, ResultBatch]:
+        before = self.operator.release
         step = self.operator.advance(arrivals)
-        run = step.found.whole()
+        self.fed = feed(self.operator, step, before)
+        run = for_outputs(step, self.join).found.whole()
         self._keep(step)
         return step, run
 
@@ -163,6 +171,11 @@ class LocalJob:
         for operator in self._operators():
             operator.work_limit = limit
 
+    def heat(self, join: int, hot: Collection[tuple[int, int]], cool: Collection[tuple[int, int]] = ()) -> None:
+        """From the next micro-batch on rows of some keys visit every shard, and those of others no more."""
+        for shard in self.shards[join]:
+            shard.operator.heat([HeavyKey(*key, "") for key in hot], [HeavyKey(*key, "") for key in cool])
+
     def push(
         self, batch: Mapping[str, pa.Table], ended: bool = False, idle: Collection[str] = ()
     ) -> dict[str, pa.Table]:
@@ -172,14 +185,17 @@ class LocalJob:
         found: dict[str, list[pa.Table]] = defaultdict(list)
         values: dict[str, list[GroupValues]] = defaultdict(list)
         apart: dict[str, dict[str, bool]] = {}
+        fed: list[dict[str, FedRows]] = [{} for _ in range(self._count)]
         for join, shards in zip(self.plan.joins, self.shards, strict=True):
-            parts = [shard_rows(join, side, rows[join.streams[side].name], len(shards)) for side in Side]
-            lows, highs = zip(*(_span(rows[join.streams[side].name]) for side in Side), strict=True)
+            came = {stream.name: rows.get(stream.name, _NOTHING) for stream in join.streams}
+            parts = [self._parts(join, side, came[join.streams[side].name]) for side in Side]
+            lows, highs = zip(*(_span(came[join.streams[side].name]) for side in Side), strict=True)
             streams = zip(join.streams, join.axes, strict=True)
-            clocks = [data_of(rows[s.name])[TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
+            clocks = [data_of(came[s.name])[TS].to_numpy() if axis is Axis.ROWS else None for s, axis in streams]
             silent = [s.name in idle for s in join.streams]
             gap = self._policy.max_ahead_us
-            spans = [spans_of(rows[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
+            spans = [spans_of(came[s.name][TS].to_numpy(), gap) if gap else [] for s in join.streams]
+            copies = [copies_of(of_side, _hot_keys(shards)) for of_side in parts]
             runs = []
             for n, shard in enumerate(shards):
                 arrivals = Arrivals(
@@ -190,35 +206,49 @@ class LocalJob:
                     (clocks[0], clocks[1]),
                     (silent[0], silent[1]),
                     (spans[0], spans[1]),
+                    copies=(copies[0][n], copies[1][n]),
+                    place=(n, len(shards)),
                 )
+                arrivals = arrive(join, arrivals, fed[n])
                 if self._policy.eager:
                     step, delivered = shard.deliver(arrivals, self._run_length)
                     for name, table in delivered.items():
                         found[name].append(table)
                 else:
                     step, run = shard.advance(arrivals)
+                    fed[n] |= shard.fed
                     runs.append(run)
                 for group in step.values:
                     values[group.query].append(group)
-                for side in Side:
-                    name = join.streams[side].name
-                    self.late[name].append(to_report(self.plan, join, side, step.late[side]))
-                    if join.reports[side]:
-                        self.ahead[name].append(step.ahead[side])
-                for side, table in step.refused:
-                    if join.reports[side]:
-                        self.refused[join.streams[side].name].append(table)
+                self._turn_away(join, n, step)
                 for name, table in spoken_by(join.index, step.punctuations, speaks).items():
                     self.punctuations.setdefault(name, []).append(table)
             for query, table in route(join, ResultBatch.merge(runs)) if runs else ():
                 found[query.name].append(table)
             for query in join.queries:
                 apart[query.name] = distinct_values_sent(join, query) if query.aggregation else {}
-        for name, told_by in values.items():
-            table, faults = finish(self.spec.queries[name], told_by, apart[name])
+        for name, told in values.items():
+            table, faults = finish(self.spec.queries[name], told, apart[name])
             found[name].append(table)
             self.faults[name].append(faults)
         return {name: unite(query, found[name]) for name, query in self.spec.queries.items()}
+
+    def _turn_away(self, join: SharedJoin, n: int, step: Step) -> None:
+        """Keep the rows that a shard has turned away, if it is the one that tells them."""
+        for side in told_by(join, n):
+            name = join.streams[side].name
+            self.late[name].append(to_report(self.plan, join, side, step.late[side]))
+            if join.reports[side]:
+                self.ahead[name].append(step.ahead[side])
+        for side, table in step.refused:
+            if join.reports[side] and side in told_by(join, n):
+                self.refused[join.streams[side].name].append(table)
+
+    def _parts(self, join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.Table]:
+        """The rows of a stream for each shard; what joins below find comes later."""
+        if join.reads[side] is not None:
+            return [row_schema(join, side).empty_table()] * self._count
+        return shard_rows(join, side, rows, self._count)
 
     def _admitted(self, stream: Stream, table: pa.Table | None) -> pa.Table:
         rows = _timed(stream, table)
@@ -231,18 +261,22 @@ class LocalJob:
         plan, before = evolve(self.plan, spec), self.plan
         progress = [(o.join.streams, o.progress.streams) for o in self._operators()]
         seen = [StreamsReached([s.name for s in two], p.max_ts, list(p.frontiers)) for two, p in progress]
-        new = {name for name, query in plan.queries.items() if before.queries.get(name) != query}
+        new = {name for name, query in plan.parts.items() if before.parts.get(name) != query}
         done: dict[str, ChangeOutcome] = {}
-        engines = []
+        engines: list[list[Shard]] = []
+        below: list[dict[int, Operator]] = [{} for _ in range(self._count)]
         for join in plan.joins:
             old, mine = before.join(join.index), [q for q in join.queries if q.name in new]
             if old is None:
                 shards = self._new_shards(join)
                 begun = begun_with([stream.name for stream in join.streams], seen)
-                changes = [s.operator.begin(*begun) for s in shards]
+                changes = [s.operator.begin(*begun_by(join, b, begun)) for s, b in zip(shards, below, strict=True)]
             else:
                 shards = self.shards[before.joins.index(old)]
                 changes = [s.change(join, {q.name: covers(old, q) for q in mine}) for s in shards]
+            for n, shard in enumerate(shards):
+                changes[n] = completed_by(changes[n], shard.operator, below[n])
+                below[n][join.index] = shard.operator
             engines.append(shards)
             done |= {q.name: _later(done.get(q.name), changes[0], q.name) for q in mine}
         self.spec, self.plan, self.shards = spec, plan, engines
@@ -267,6 +301,10 @@ class LocalJob:
 
     def counters(self, join: int = 0) -> list[Counters]:
         return [shard.operator.counters for shard in self.shards[join]]
+
+
+def _hot_keys(shards: Iterable[Shard]) -> set[tuple[int, int]]:
+    return {key.key for shard in shards for key in shard.operator.hot_keys.known}
 
 
 def _later(one: ChangeOutcome | None, other: ChangeOutcome, query: str) -> ChangeOutcome:

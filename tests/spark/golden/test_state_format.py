@@ -92,7 +92,7 @@ def test_the_control_messages_are_those_that_are_written():
 
 def test_the_example_of_a_meta_value_has_the_fields_of_an_operator():
     (example,) = examples("The meta value")
-    assert list(example) == ["format", "nonce", "epoch", "operator"]
+    assert list(example) == ["format", "nonce", "epoch", "operator", "above"]
     assert unknown(OperatorMeta, example["operator"]) == []
     assert list(example["operator"]) == [f.name for f in dataclasses.fields(OperatorMeta)]
 

@@ -19,7 +19,7 @@ from muntin.spark.control.control_stream import copies
 from muntin.spark.exchange.frames import FrameError, FrameKind, decode, encode
 from muntin.spark.exchange.topology import Topology
 from muntin.spark.ingest.packing import pack
-from muntin.spark.shard import shard
+from muntin.spark.shard import engines, shard
 from muntin.spark.sink.sink import Stager
 from muntin.spark.sink.task import SinkTask
 from muntin.sql import parse_job
@@ -34,7 +34,7 @@ CREATE QUERY few AS SELECT A.v AS av, B.v AS bv FROM A, B WHERE A.k = B.k AND B.
 
 @pytest.fixture(autouse=True)
 def _hot_in_a_folder_of_the_test(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard, "hot_root", lambda checkpoint_id: tmp_path / checkpoint_id)
+    monkeypatch.setattr(engines, "hot_root", lambda checkpoint_id: tmp_path / checkpoint_id)
 
 
 class Value:
@@ -72,10 +72,10 @@ class OneShard:
 
     def lose_hot(self) -> None:
         """Everything but the state is gone."""
-        shutil.rmtree(shard.hot_root(self.topology.checkpoint_id))
+        shutil.rmtree(engines.hot_root(self.topology.checkpoint_id))
 
     def step(self, frames: list[bytes]) -> list[Any]:
-        state = shard.ShardState(self.chunks, self.meta)
+        state = engines.ShardState(self.chunks, self.meta)
         out = shard.advance(self.topology, self.group, frames, state)
         return [decode(data, "output") for _, data in out]
 
@@ -135,7 +135,7 @@ def test_an_operator_that_failed_midway_is_dropped(monkeypatch: pytest.MonkeyPat
     one.push(0)
     before = (dict(one.chunks), one.meta.value)
     with monkeypatch.context() as patch:
-        patch.setattr(shard.ShardState, "write", lambda *_: 1 / 0)
+        patch.setattr(engines.ShardState, "write", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             one.push(1)
     assert (dict(one.chunks), one.meta.value) == before

@@ -65,7 +65,7 @@ def sort_out(
     counters.late[side] += late.num_rows
     counters.ahead[side] += ahead.num_rows
     idle = pc.greater_equal(late[TS], FOREVER if streams.ended[side] else streams.own_frontier(side))
-    own = [f.name for f in own_columns(join, side)]
+    own = [name for name in rows.column_names if name == KEPT or name in {f.name for f in own_columns(join, side)}]
     late = late.drop_columns(own).append_column(FRONTIER, _repeated(frontier, late)).append_column(IDLE, idle)
     return AcceptedRows(keyed, marks, late, ahead.drop_columns(own).append_column(LIMIT, _repeated(limit, ahead)))
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from muntin.core.arrivals.arrival_times import ArrivalTimes, ChunkArrival
 from muntin.core.arrivals.row_numbers import NumberedRows
-from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Counters, own_columns, stored_schema
+from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Counters, own_columns, row_schema, stored_schema
 from muntin.core.selections import Selections, own_times, times_width
 from muntin.core.storage import (
     RANGE_BITS,
@@ -133,6 +133,7 @@ class Intake:
         ranges = _groups(self._join, side, selections, classes, stays)
         if KEPT in table.column_names:
             ranges = np.where(np.asarray(table[KEPT]), ranges, VISITORS)
+            table = table.select(row_schema(self._join, side).names)  # where keys are hot, it is for the moment only
         ranges = np.where(selections.wanted[classes], ranges, VISITORS)
         for number in np.unique(ranges):
             chosen = ranges == number

@@ -126,6 +126,15 @@ class JoinProgress:
         self._follow(join)
         return new
 
+    @property
+    def complete_from(self) -> Mapping[str, int | None]:
+        """Queries that were added while the job ran, and from when on they get all their rows."""
+        return self._complete_from
+
+    def complete_later(self, times: Mapping[str, int | None]) -> None:
+        """Queries that get all their rows only from these times on: those that they read do not have all before."""
+        self._complete_from |= {name: ts for name, ts in times.items() if name in self._complete_from}
+
     def advance(self, arrivals: Arrivals, limits: Sequence[int], last_words: Sequence[int]) -> None:
         """A micro-batch has come, rows beyond `limits` left out: the release point follows."""
         self.streams.note(arrivals, limits, last_words)

@@ -77,7 +77,11 @@ def shard_rows(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> lis
     """The rows (with `_ts`, see `marked`) that each shard receives, data in their order.
 
     Punctuations go where the rows are that they are about; those about no value or the key of another join go nowhere.
+    Where a side goes to every shard, each has all of it. What a join below has found in a shard stays there: that is
+    one shard of one.
     """
+    if join.everywhere[side] and shards > 1:
+        return shard_rows(join, side, rows, 1) * shards
     data = _shard_data(join, side, data_of(rows), shards)
     promises = promising(join, side)
     if MARK not in rows.column_names or promises is None or not promises.marked:
@@ -196,10 +200,15 @@ def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> li
     return _split(_dressed(join, side, rows, own), numbers, shards)
 
 
-def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
+def content_homes(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> Int32s:
+    """The shard that the contents of each row choose."""
     columns = [rows[f.name] for f in join.streams[side].schema]
     contents = [c for c in columns if not pa.types.is_nested(c.type)]
-    homes = shard_of(*hash_keys([rows[TS], *contents])[:2], shards)
+    return shard_of(*hash_keys([rows[TS], *contents])[:2], shards)
+
+
+def _everywhere(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
+    homes = content_homes(join, side, rows, shards)
     zero = pa.array(np.zeros(rows.num_rows, np.int64))
     return [_dressed(join, side, rows, {H1: zero, H2: zero, KEPT: pa.array(homes == n)}) for n in range(shards)]
 

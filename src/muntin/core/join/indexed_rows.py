@@ -19,6 +19,7 @@ from muntin.kernels.index import (
     MATCHES,
     OFF,
     SIZE_BITS,
+    SLOTS,
     TOP,
     Index,
     cut_after,
@@ -86,6 +87,21 @@ class IndexedRows:
         gone, places, by = (np.zeros(rows, np.int64) for _ in range(3))
         count = purge_keys(self.index, int(side), h1, h2, until, gone, places, by) if rows else 0
         return gone[:count] >> CLASS_BITS, gone[:count] & CLASS_MASK, places[:count], by[:count]
+
+    def fullest(self, most: int, least: int) -> list[tuple[int, int, int, Side, int]]:
+        """The keys with the most rows of both sides, at most so many, each with `least` rows or more: both halves of
+        the key, the rows, and a side and the number of one of them."""
+        slots = self.index.slots[: self.index.control[SLOTS]]
+        counts = slots[:, FILL : FILL + 2] >> SIZE_BITS
+        rows = counts.sum(axis=1)
+        found = []
+        for slot in np.argsort(-rows, kind="stable")[:most].tolist():
+            if rows[slot] >= max(1, least):
+                side = Side(int(counts[slot].argmax()))
+                at = slots[slot, OFF + side] + slots[slot, HEAD + side]
+                number = int(self.index.slab[at, 1]) >> CLASS_BITS
+                found.append((int(slots[slot, H1]), int(slots[slot, H2]), int(rows[slot]), side, number))
+        return found
 
     def top(self, side: Side) -> tuple[int, int]:
         """How many rows the fullest key of a side has, and the number of one of them (-1: none)."""

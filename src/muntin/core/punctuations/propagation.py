@@ -315,6 +315,8 @@ def spoken_by(
     """
     tables = {}
     for name, table in found.items():
+        if name not in speakers:
+            continue
         speaker, alone = speakers[name]
         if not alone:
             table = table.filter(pc.equal(table[RULE], BOTH))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
+from typing import Literal
 
 from muntin.model import AUTO, Aggregation, Axis, JoinKind, Pattern, Query, Settings, Side, Stream, is_numeric
 from muntin.plan.choose import Choice
@@ -24,10 +25,12 @@ from muntin.plan.explain.description import (
     StateUse,
     StreamPart,
     TrafficUse,
+    TreeUse,
     WindowSpan,
     Work,
 )
 from muntin.plan.families import combined, distinct_values_sent
+from muntin.plan.hot_keys import why_at_home
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
 from muntin.plan.ordered import ordered_values, why_every_pair
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
@@ -67,6 +70,8 @@ def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelin
                 on=[KeyEquality(k.left.text, k.right.text, k.type) for k in join.keys],
                 in_order_of=_values(join),
                 every_pair_since=why_every_pair(join),
+                hot_keys_asked=settings.hot_keys == AUTO,
+                keys_at_home_since=why_at_home(join, settings),
                 parts=[_part(part) for part in join.partitions],
                 selections_checked_on="rows" if join.selects else "pairs",
                 queries=[_query(join, query, fractions[query.name], mode) for query in join.queries],
@@ -77,9 +82,21 @@ def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelin
                 scheduling=_scheduling(join, load.traffic, settings, known.constants),
                 streaming_query=pipeline_of(join, pipelines),
                 promises=[use for side in Side if (use := _promise(load, side, mode)) is not None],
+                tree=_tree(join),
             )
         )
     return described
+
+
+def _tree(join: SharedJoin) -> TreeUse | None:
+    if join.reads == (None, None):
+        return None
+    reads = [None if source is None else source + 1 for source in join.reads]
+    arrives: list[Literal["found there", "by key", "in every shard"]] = [
+        "found there" if join.reads[side] is not None else "in every shard" if join.everywhere[side] else "by key"
+        for side in Side
+    ]
+    return TreeUse(reads, join.home + 1, arrives)
 
 
 def _values(join: SharedJoin) -> OrderUse | None:

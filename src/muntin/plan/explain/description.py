@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, Literal
 
 from muntin.plan.cost import Constants
 
@@ -268,6 +268,17 @@ class OrderUse:
 
 
 @dataclass(frozen=True)
+class TreeUse:
+    """A join that reads what another one has found, in the shards of that one."""
+
+    reads: list[int | None]
+    """Of each side, the join whose output it is."""
+    home: int
+    arrives: list[Literal["found there", "by key", "in every shard"]]
+    """How the rows of each side come to a shard."""
+
+
+@dataclass(frozen=True)
 class JoinDescription:
     join: int
     left: str
@@ -278,6 +289,10 @@ class JoinDescription:
     """Where there is no equality: what spares it to look at every pair."""
     every_pair_since: str | None
     """Or why nothing does."""
+    hot_keys_asked: bool
+    """Whether the job sets hot_keys = 'auto'."""
+    keys_at_home_since: str | None
+    """Why all rows of a key stay in one shard, however many; None where those of hot keys visit every shard."""
     parts: list[StreamPart | None]
     selections_checked_on: str
     queries: list[QueryUse]
@@ -288,6 +303,8 @@ class JoinDescription:
     scheduling: SchedulingForecast
     streaming_query: int
     promises: list[PromiseUse]
+    tree: TreeUse | None
+    """Where it reads another join."""
 
 
 @dataclass(frozen=True)

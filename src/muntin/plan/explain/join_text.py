@@ -17,6 +17,7 @@ from muntin.plan.explain.description import (
     StateSliceUse,
     StateUse,
     StreamPart,
+    TreeUse,
     WindowSpan,
 )
 from muntin.plan.explain.words import (
@@ -45,13 +46,29 @@ def join_lines(join: JoinDescription, names_only: bool, without_rows: set[str]) 
         lines.append(f"  queries {listed([query.name for query in join.queries])}")
     else:
         lines += query_lines(join.queries, without_rows)
-    if not join.on:
+    if join.tree is not None:
+        lines += _tree_lines(join, join.tree)
+    if not join.on and join.tree is None:
         lines.append("  every row goes to every shard to look for partners, and is kept in one of them")
+    if not join.on:
         lines.append(f"  {_looked_at(join)}")
+    elif join.hot_keys_asked:
+        lines.append(f"  {_at_home(join)}")
     for state, part in zip(join.state, join.parts, strict=True):
         lines += _state_lines(state, part)
     lines += [*map(_promise, join.promises), f"  {_order(join.order)}"]
     return [*lines, *(f"  {line}" for line in _scheduling_lines(join.scheduling))]
+
+
+def _tree_lines(join: JoinDescription, tree: TreeUse) -> Iterator[str]:
+    """What it reads of other joins, and how the rows of the other stream come to where that was found."""
+    for name, source, arrives in zip((join.left, join.right), tree.reads, tree.arrives, strict=True):
+        if source is not None:
+            yield f"  {name} is what join {source} finds: it stays in the shard where it was found, without an exchange"
+        elif arrives == "by key":
+            yield f"  {name} comes to these shards by the same key"
+        else:
+            yield f"  {name} goes to every shard, since the key is another one: its state is held once for each shard"
 
 
 def _on(join: JoinDescription) -> str:
@@ -74,6 +91,13 @@ def _looked_at(join: JoinDescription) -> str:
     apart = f"from {low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
     order = f"rows are in order of {values.left} and {values.right}"
     return f"{order}: each looks at partners for which {values.right} - {values.left} is {apart}"
+
+
+def _at_home(join: JoinDescription) -> str:
+    """Where the rows of a key with very many of them are."""
+    if join.keys_at_home_since is not None:
+        return f"all rows of a key are in one shard, however many: {join.keys_at_home_since}"
+    return "rows of a key that has very many visit every shard, and each is kept in one (hot_keys)"
 
 
 def _scheduling_lines(found: SchedulingForecast) -> list[str]:

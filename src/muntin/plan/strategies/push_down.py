@@ -17,6 +17,7 @@ from muntin.plan.joins import Partition, Parts, Plan, SharedJoin, meaning, signa
 from muntin.plan.regions import MOST_COMBINATIONS, Predicates
 from muntin.plan.strategies.strategy import WHOLE, JoinPart, QueryGroups, Strategy, group_queries
 from muntin.plan.traffic import Traffic, assumed
+from muntin.plan.trees import reads_queries
 
 MOST_JOINS = 256
 """Joins that may become of one: each is an operator with a state of its own in every shard."""
@@ -36,6 +37,8 @@ class PushDown(Strategy):
         return f"{joins} of parts of the streams"
 
     def parts(self, groups: QueryGroups) -> Iterable[JoinPart]:
+        if reads_queries(groups.spec):  # what a query reads must come from one join
+            return super().parts(groups)
         return (part for group in groups.groups for part in _divided(groups.spec, group))
 
     def check(self, groups: Iterable[tuple[SharedJoin, Traffic]]) -> None:
@@ -59,6 +62,11 @@ class PushDown(Strategy):
 
         Where two parts that a query wants have no join yet, they get one, which begins empty.
         """
+        if reads_queries(spec):
+            if any(part for join in plan.joins for part in join.partitions):
+                message = "strategy push-down has divided the streams of this job: no query can read another one"
+                raise UsageError(message, hint="start the job anew with SET strategy = 'state-slice'")
+            return super().change(plan, spec, fresh)
         never = group_queries(spec).never
         wanted = {name: q for name, q in spec.queries.items() if q not in never}
         same = {n for n, q in wanted.items() if n in plan.queries and meaning(plan.queries[n]) == meaning(q)}

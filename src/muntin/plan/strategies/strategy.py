@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from muntin.model import NO_CHAIN, JobSpec, Query, Side
-from muntin.plan.joins import Cuts, Parts, Plan, SharedJoin, distinct_windows, enriched, never_true, signature
+from muntin.model import NO_CHAIN, JobSpec, Query, Side, read_queries, relation
+from muntin.plan.joins import Cuts, Parts, Plan, SharedJoin, distinct_windows, enriched, meaning, never_true, signature
+from muntin.plan.placement import placed
 from muntin.plan.traffic import Traffic
+from muntin.plan.trees import lowered
 
 JoinPart = tuple[Sequence[Query], Parts]
 """One join to be: its queries, and the part of each stream that it is for."""
@@ -38,8 +40,12 @@ class QueryGroups:
 
 def group_queries(spec: JobSpec) -> QueryGroups:
     """The queries of a job by what they have in common; those that can have no rows are planned away."""
-    spec = enriched(spec)
-    never = [q for q in spec.queries.values() if never_true(spec, q)]
+    spec = enriched(lowered(spec))
+    never: list[Query] = []
+    for query in spec.queries.values():
+        gone = {q.name for q in never}
+        if never_true(spec, query) or gone.intersection(read_queries(query, spec.queries, spec.streams)):
+            never.append(query)
     if len(never) == len(spec.queries):
         never = []  # an operator that keeps no rows is simpler than a job without one
     away, groups = {q.name for q in never}, dict[tuple[object, ...], list[Query]]()
@@ -55,7 +61,7 @@ def make_joins(
     """The joins of a plan, numbered from 0; the first that reads a stream reports its late rows."""
     reported: set[str] = set()
     for index, (queries, partitions) in enumerate(parts):
-        left, right = (spec.streams[queries[0].stream(side)] for side in Side)
+        left, right = (relation(spec, queries[0].stream(side)) for side in Side)
         reports = left.name not in reported, right.name not in reported | {left.name}
         reported |= {left.name, right.name}
         yield SharedJoin(
@@ -106,7 +112,7 @@ class Strategy:
 
     def plan(self, groups: QueryGroups) -> Plan:
         """The joins of a job; raises UsageError where the strategy cannot have them."""
-        return Plan(tuple(self.joins(groups.spec, self.parts(groups))), self.name, self.chain, groups.never)
+        return Plan(placed(self.joins(groups.spec, self.parts(groups))), self.name, self.chain, groups.never)
 
     def check(self, groups: Iterable[tuple[SharedJoin, Traffic]]) -> None:
         """Refuse what `plan` would refuse, where that can be seen sooner from the joins of whole groups."""
@@ -122,10 +128,24 @@ class Strategy:
         `fresh` makes the plan as if the job began now.
         """
         numbers = {self.identity(join): join.index for join in plan.joins}
-        target, unused, joins = fresh(), plan.next_join, []
+        target, unused, joins = fresh(), plan.next_join, list[SharedJoin]()
+        became: dict[int, int] = {}
         for join in target.joins:
             index = numbers.get(self.identity(join))
-            if index is None:
+            if index is None or not _reads_the_same(plan, target, join, index, became):
                 index, unused = unused, unused + 1
-            joins.append(replace(join, index=index))
-        return replace(target, joins=tuple(joins), unused=unused)
+            became[join.index] = index
+            joins.append(replace(join, index=index, home=became.get(join.home, index)))
+        return replace(target, joins=placed(joins), unused=unused)
+
+
+def _reads_the_same(before: Plan, target: Plan, join: SharedJoin, index: int, became: Mapping[int, int]) -> bool:
+    """Whether what a join reads of other queries is what the join with this number has read before."""
+    old = before.join(index)
+    for side in Side:
+        source, name = join.reads[side], join.streams[side].name
+        if source is not None and (old is None or old.reads[side] != became[source]):
+            return False
+        if source is not None and meaning(before.parts[name]) != meaning(target.parts[name]):
+            return False
+    return True

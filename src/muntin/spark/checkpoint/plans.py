@@ -14,12 +14,13 @@ all but the first, which says what is read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from muntin.model import Expr, Field, JobSpec, Query, Schema, Side, Stream
+from muntin.model import Expr, Field, JobSpec, Query, Schema, Side, Stream, derived_stream
 from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
 from muntin.spark.checkpoint.durable import UNFIT, FileKind, read_record, unfit, write_record
@@ -81,6 +82,12 @@ class StoredJoin:
     reports: tuple[bool, bool]
     selects: bool
     parts: tuple[list[tuple[int, bool]] | None, list[tuple[int, bool]] | None]
+    reads: tuple[int | None, int | None]
+    everywhere: tuple[bool, bool]
+    home: int
+    feeds: list[str]
+    keys: list[int]
+    """The order of the equalities of its first query in which rows lie by them."""
 
     @classmethod
     def of(cls, join: SharedJoin, predicates: Mapping[str, int]) -> StoredJoin:
@@ -89,7 +96,9 @@ class StoredJoin:
             for p in join.partitions
         )
         names = [query.name for query in join.queries]
-        return cls(join.index, names, join.cuts, join.reports, join.selects, (left, right))
+        order = [join.queries[0].keys.index(key) for key in join.keys]
+        tree = join.reads, join.everywhere, join.home, list(join.feeds), order
+        return cls(join.index, names, join.cuts, join.reports, join.selects, (left, right), *tree)
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,8 @@ class StoredPlan:
     unused: int
     streams: dict[str, StoredStream]
     queries: dict[str, Any]
+    asked: dict[str, Any]
+    """The queries over more than two streams as they were asked; `queries` has them over two."""
     never: list[str]
     covered: dict[str, bool]
     change: StoredChange
@@ -117,7 +128,8 @@ class StoredPlan:
             chain=plan.chain,
             unused=plan.unused,
             streams={stream.name: StoredStream.of(stream) for stream in plan.streams},
-            queries={name: to_plain(query) for name, query in plan.queries.items()},
+            queries={name: to_plain(query) for name, query in plan.parts.items()},
+            asked={query.name: to_plain(query) for query in plan.asked},
             never=[query.name for query in plan.never],
             covered=dict(epoch.covered),
             change=StoredChange(epoch.name, epoch.kind, epoch.request),
@@ -170,7 +182,7 @@ class PlanLog:
     def names(self) -> list[str]:
         """The names of the last epoch's queries, also where their streams are declared no more."""
         latest = self.latest()
-        return [] if latest is None else list(self.stored(latest).queries)
+        return [] if latest is None else [n for n, q in self.stored(latest).queries.items() if not q["hidden"]]
 
     def forget(self, before: int) -> None:
         """Remove the epochs before one, but for the first."""
@@ -198,15 +210,17 @@ class PlanLog:
     def _epoch(self, number: int, stored: StoredPlan) -> Epoch:
         queries = {name: self._query(name, query) for name, query in stored.queries.items()}
         predicates = [from_plain(e) for e in stored.predicates]
-        streams = {name: of.applied(self._spec.streams[name]) for name, of in stored.streams.items()}
+        streams = {name: derived_stream(query) for name, query in queries.items()}
+        streams |= {name: of.applied(self._spec.streams[name]) for name, of in stored.streams.items()}
+        asked = tuple(self._query(f"{name} as asked", query) for name, query in stored.asked.items())
         joins = tuple(_join(join, streams, queries, predicates) for join in stored.joins)
         never = tuple(queries[name] for name in stored.never)
-        plan = Plan(joins, stored.strategy, stored.chain, never, stored.unused)
+        plan = Plan(joins, stored.strategy, stored.chain, never, stored.unused, asked)
         change = stored.change
         return Epoch(number, plan, stored.covered, change.name, change.kind, change.request)
 
     def _query(self, name: str, stored: Mapping[str, Any]) -> Query:
-        key = name, stored["text"]
+        key = name, json.dumps(stored, sort_keys=True) if stored["hidden"] else stored["text"]
         if key not in self._known:
             self._known[key] = from_plain(stored)
         return self._known[key]
@@ -217,9 +231,12 @@ def _join(
 ) -> SharedJoin:
     mine = tuple(queries[name] for name in stored.queries)
     left, right = (streams[mine[0].stream(side)] for side in Side)
-    keys = tuple(sorted(mine[0].keys, key=lambda k: (k.left.sql, k.right.sql)))
+    keys = tuple(mine[0].keys[n] for n in stored.keys)
     parts = _partition(stored.parts[0], predicates), _partition(stored.parts[1], predicates)
-    return SharedJoin(stored.index, (left, right), keys, mine, stored.reports, stored.cuts, stored.selects, parts)
+    tree = stored.reads, stored.everywhere, stored.home, tuple(stored.feeds)
+    return SharedJoin(
+        stored.index, (left, right), keys, mine, stored.reports, stored.cuts, stored.selects, parts, *tree
+    )
 
 
 def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]) -> Partition | None:

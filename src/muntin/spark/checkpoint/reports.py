@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from muntin.core.arrivals import HeavyKey, HotKey
 from muntin.core.batch import Counters
 from muntin.core.selections import ClassTally
 from muntin.model.records import LEFT_OUT
@@ -71,6 +72,10 @@ class ShardReport:
     """Rows that have work left for later micro-batches."""
     limited: bool = False
     """Whether the shard has been told how much work a micro-batch does."""
+    hot_keys: list[HotKey] | None = field(default=None, metadata=LEFT_OUT)
+    """Keys whose rows visit every shard, and those that still have rows elsewhere than at home."""
+    heavy_keys: list[HeavyKey] | None = field(default=None, metadata=LEFT_OUT)
+    """Keys with a good part of all rows, where such are looked for."""
     lags: list[LagCounts] | None = field(default=None, metadata=LEFT_OUT)
     """How long before and after rows the promises for their keys came; None where nobody promises."""
 

@@ -1,9 +1,9 @@
 """What the driver decides while a job runs, and how the shards learn of it.
 
 `changes` and `routing` bring queries in and out. `adapting` follows the traffic with other chains, `watch` looks for
-silent streams and chooses orderings, `admission` slows down a stream that is far ahead, and `pacing` limits the work of
-a micro-batch. Each decision is a plan file or a message of `control_stream`, which is part of the checkpointed input:
-so a replay decides the same.
+silent streams and chooses orderings, `hot_keys` looks for keys with very many rows, `admission` slows down a stream
+that is far ahead, and `pacing` limits the work of a micro-batch. Each decision is a plan file or a message of
+`control_stream`, which is part of the checkpointed input: so a replay decides the same.
 `measured_traffic` and `calibration` read what a checkpoint has measured. `advice` says what a job may not mean.
 """
 
@@ -13,6 +13,7 @@ from muntin.spark.control.admission import Admission
 from muntin.spark.control.advice import advice, advice_about
 from muntin.spark.control.calibration import constants_json, keep_constants, load_constants
 from muntin.spark.control.changes import ChangeRequest, Changes, Tell
+from muntin.spark.control.hot_keys import HotKeyWatch
 from muntin.spark.control.measured_traffic import (
     Reports,
     expected_load,
@@ -39,6 +40,7 @@ __all__ = [
     "Admission",
     "ChangeRequest",
     "Changes",
+    "HotKeyWatch",
     "OrderingSwitch",
     "Orderings",
     "Pacing",

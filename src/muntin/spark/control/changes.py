@@ -69,6 +69,8 @@ class Changes:
         self._knowledge = knowledge
         self._tell = tell
         self._lock = threading.Lock()
+        self.fits: Callable[[Plan], None] = lambda plan: None
+        """Raises where the state cannot go over to a plan."""
         self._answers: dict[int, Answer] = {}
         self._answered = threading.Condition()
 
@@ -170,7 +172,10 @@ class Changes:
 
     def _advance(self, plan: Plan, new: list[Query], request: ChangeRequest) -> int:
         """Write the next epoch and send its message."""
-        covered = {query.name: _covered(self.plan, plan, query) for query in new}
+        self.fits(plan)
+        before = self.plan.hidden
+        hidden = [name for name, query in plan.hidden.items() if not is_same(before.get(name), query)]
+        covered = {name: _covered(self.plan, plan, plan.parts[name]) for name in [*(q.name for q in new), *hidden]}
         epoch = Epoch((self.log.latest() or 0) + 1, plan, covered, request.name, request.kind, request.request_id)
         self.log.write(epoch)
         self.has_ended = False

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.core.arrivals import StreamsReached
+from muntin.core.arrivals import HeavyKey, StreamsReached
 from muntin.model.records import to_json
 from muntin.plan.cost import Constants
 from muntin.spark.checkpoint import (
@@ -81,13 +81,23 @@ class WorkMessage:
     constants: Constants
 
 
-Message = EndMessage | PlanMessage | IdleMessage | OrderingMessage | WorkMessage
+@dataclass(frozen=True)
+class HotKeysMessage:
+    """Rows of some keys of a join visit every shard from now on, and those of others no more."""
+
+    join: int
+    hot: list[HeavyKey]
+    cool: list[HeavyKey]
+
+
+Message = EndMessage | PlanMessage | IdleMessage | OrderingMessage | WorkMessage | HotKeysMessage
 TYPES: dict[str, type[Message]] = {
     "end": EndMessage,
     "plan": PlanMessage,
     "idle": IdleMessage,
     "ordering": OrderingMessage,
     "work": WorkMessage,
+    "hot_keys": HotKeysMessage,
 }
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from muntin.model import Change, JobSpec, MuntinError, Query, UsageError
+from muntin.model import Change, JobSpec, MuntinError, Query, UsageError, base_streams, read_queries
 from muntin.spark.checkpoint import Answer, Epoch, check_names, requests
 from muntin.spark.control.changes import ChangeRequest, Changes, Tell, is_same
 from muntin.spark.store import Location, store_of
@@ -147,11 +147,18 @@ class QueryRouter:
         reads = [
             n
             for n, pipeline in enumerate(self.pipelines)
-            if pipeline.plan.queries and _streams(change.query) <= pipeline.sources
+            if pipeline.plan.queries and _fits(change.query, self.spec, pipeline.sources, pipeline.plan.queries)
         ]
-        if has is not None and has not in reads:
+        read = list(read_queries(change.query, self.spec.queries, self.spec.streams))
+        if read and not reads:
             raise UsageError(
-                f"query {change.name} cannot go over to {' and '.join(sorted(_streams(change.query)))} in one step: "
+                f"query {change.name} reads {' and '.join(read)}, and no running pipeline has all of its streams",
+                hint="put it into the job file, and start the job anew with an empty checkpoint",
+            )
+        if has is not None and has not in reads:
+            streams = " and ".join(sorted(_streams(change.query, self.spec)))
+            raise UsageError(
+                f"query {change.name} cannot go over to {streams} in one step: "
                 "they are read beside the streams that it has now",
                 hint=f"DROP QUERY {change.name} first, then create it",
             )
@@ -191,7 +198,14 @@ def assign_queries(spec: JobSpec, pipelines: list[tuple[Collection[str], Collect
     reads them from there."""
     homes: dict[str, int | None] = {}
     for name, query in spec.queries.items():
-        fit = [n for n, (sources, _) in enumerate(pipelines) if _streams(query) <= set(sources)]
+        read = set(read_queries(query, spec.queries, spec.streams))
+        fit = [n for n, (sources, _) in enumerate(pipelines) if _streams(query, spec) <= set(sources)]
+        fit = [n for n in fit if all(homes.get(other) == n for other in read)]
+        if read and not fit and any(homes.get(other) is not None for other in read):
+            raise UsageError(
+                f"query {name} reads {' and '.join(read)}, and the running job does not read all of its streams there",
+                hint="start the job anew with an empty checkpoint",
+            )
         stays = [n for n in fit if name in pipelines[n][1]]
         homes[name] = next(iter(stays or ([] if query.from_beginning else fit)), None)
     return homes
@@ -224,5 +238,12 @@ def apply_change(spec: JobSpec, change: Change) -> JobSpec:
     return replace(spec, queries=queries)
 
 
-def _streams(query: Query) -> set[str]:
-    return {query.left, query.right}
+def _fits(query: Query, spec: JobSpec, sources: Collection[str], queries: Collection[str]) -> bool:
+    """Whether a pipeline has the streams and the queries that a query reads."""
+    read = read_queries(query, spec.queries, spec.streams)
+    return _streams(query, spec) <= set(sources) and all(name in queries for name in read)
+
+
+def _streams(query: Query, spec: JobSpec) -> set[str]:
+    """The streams that a query's rows come from, also through queries that it reads."""
+    return base_streams(query, spec.queries, spec.streams)

@@ -1,8 +1,8 @@
-"""What the driver watches while a job runs without end: silent streams, and which ordering suits each join.
+"""What the driver watches while a job runs without end: silent streams, which ordering suits each join, and hot keys.
 
-It sends what it decides as `idle` and `ordering` messages in the control stream. Its messages are part of the input:
-all shards take them up in the same micro-batch, and a replay finds them again. The shards' reports show what is in
-force.
+It sends what it decides as `idle`, `ordering` and `hot_keys` messages in the control stream. Its messages are part of
+the input: all shards take them up in the same micro-batch, and a replay finds them again. The shards' reports show what
+is in force.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from muntin.plan import Plan, SharedJoin
 from muntin.plan.orderings import ORDERINGS, Decision, Monitor, Ordering, Switching, must_wait, ordering_in_force
 from muntin.spark.checkpoint import Manifest, ShardReport
 from muntin.spark.control import control_stream
+from muntin.spark.control.hot_keys import HotKeyWatch
 from muntin.spark.store import Location
 
 SECOND_US = 1_000_000
@@ -123,14 +124,16 @@ def _apart_s(report: ShardReport) -> float:
 
 
 class Watch:
-    """Silence and orderings of one pipeline; only in an endless run, since others read no messages on their way."""
+    """Silence, orderings and hot keys of one pipeline; only in an endless run, since others read no messages on their
+    way."""
 
-    def __init__(self, folder: Location, streams: Iterable[Stream], settings: Settings, endless: bool):
+    def __init__(self, folder: Location, streams: Iterable[Stream], settings: Settings, endless: bool, last: Manifest):
         self._folder = folder
         self._endless = endless
         self._chooses = endless and ORDERINGS[settings.ordering].adapts
         self._silence = Silence({stream.name: stream for stream in streams})
         self.orderings = Orderings(settings.alpha)
+        self.hot_keys = HotKeyWatch(folder, settings, endless, last)
         self._epoch = 0
 
     def committed(self, plan: Plan, manifest: Manifest) -> bool:
@@ -138,6 +141,7 @@ class Watch:
         if manifest.epoch != self._epoch:
             self._epoch = manifest.epoch
             self._silence.report_again()
+        self.hot_keys.committed(plan, manifest)
         if not self._chooses:
             return False
         for join, ordering in self.orderings.look(plan, manifest, time.monotonic()):

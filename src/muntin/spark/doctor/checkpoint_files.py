@@ -25,6 +25,7 @@ from muntin.spark.doctor.finding import RESTORE, ROLL_BACK, Level, PipelineFindi
 from muntin.spark.run import SparkHalf
 from muntin.spark.sink import HeldResults
 from muntin.spark.store import Location, store_of
+from muntin.spark.tables import VersionLog
 
 REPORTS = {"status.json": FileKind.STATUS, "history.json": FileKind.HISTORY, "constants.json": FileKind.CONSTANTS}
 """Files that may go: they are written anew, or measured anew."""
@@ -45,6 +46,7 @@ class OurHalf:
         self._read_manifests()
         self._read_plans()
         self._read_messages()
+        self._read_tables()
         own = self.folder / FOLDER
         for name, kind in REPORTS.items():
             self._expendable(own / name, kind, "it is only a report, or measured: it is written anew")
@@ -94,6 +96,13 @@ class OurHalf:
             for file in store_of(place).files(place)
             if file.name.endswith(".json") and (wrong := self._wrong(file, FileKind.CONTROL, self.job)) is not None
         }
+
+    def _read_tables(self) -> None:
+        log = VersionLog(self.folder)
+        for table in log.tables():
+            for file in store_of(self.folder).files(log.folder / table):
+                if (wrong := self._wrong(file, FileKind.TABLE, self.job)) is not None:
+                    self.pipeline.broken(file, wrong, "rows that are run again cannot look into it")
 
     # -- one micro-batch ------------------------------------------------------------------------------------------
 

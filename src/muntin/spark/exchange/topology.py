@@ -22,7 +22,9 @@ from muntin.spark.exchange.table_versions import fetched
 
 @dataclass(frozen=True)
 class Topology:
-    """One operator per (join, shard). `checkpoint_id` tells the jobs of one worker process apart.
+    """One group per (join, shard), in which the joins that read that one live, too.
+
+    `checkpoint_id` tells the jobs of one worker process apart.
 
     `plan` is that of epoch 0, `epochs` are later ones that a shard may be at; what comes while the streaming query
     runs is in the briefing of each micro-batch.
@@ -71,8 +73,8 @@ class Topology:
         return group_id(index, shard, self.shards)
 
     def groups(self, epochs: Iterable[int]) -> Iterator[int]:
-        """The keys of all joins of some epochs."""
-        for index in sorted({join.index for number in epochs for join in self.epoch(number).plan.joins}):
+        """The keys of all joins of some epochs; one that reads another lives with it."""
+        for index in sorted({join.home for number in epochs for join in self.epoch(number).plan.joins}):
             for shard in range(self.shards):
                 yield self.group(index, shard)
 
@@ -83,7 +85,7 @@ class Topology:
         """
         for join in self.epoch(self.latest()).plan.joins:
             for side in Side:
-                if join.streams[side].name == stream.name:
+                if join.streams[side].name == stream.name and not join.streams[side].derived:
                     yield join, side
 
     def looking_up(self, stream: Stream) -> Stream:

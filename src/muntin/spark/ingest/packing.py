@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrivals import data_of, look_up, marked, outside_calendar, shard_rows, spans_of
+from muntin.core.arrivals import copies_of, data_of, look_up, marked, outside_calendar, shard_rows, spans_of
 from muntin.core.batch import MARK, TS, event_times, own_schema
 from muntin.core.storage import table_bytes
 from muntin.model import Axis, Side, Stream
 from muntin.plan import SharedJoin
 from muntin.plan.punctuation import punctuates_no_key
-from muntin.spark.exchange import FrameKind, Topology, encode
+from muntin.spark.exchange import FrameKind, Topology, briefing, encode
 from muntin.spark.ingest import dead_letters
 from muntin.spark.ingest.decoding import decoded
 from muntin.spark.worker import set_aside
@@ -101,7 +101,7 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     place = {"stream": stream.name, "partition": partition, "sequence": sequence}
     reporter = topology.reporter(stream)
     if turned_away.num_rows and reporter is not None:
-        group = topology.group(reporter.index, partition % topology.shards)
+        group = topology.group(reporter.home, partition % topology.shards)
         yield group, encode(FrameKind.DEAD_LETTERS, place, table_bytes(turned_away))
     if not rows.num_rows:
         return
@@ -154,16 +154,22 @@ def _pack_side(
     topology: Topology, join: SharedJoin, side: Side, rows: pa.Table, place: dict[str, object]
 ) -> Iterator[Packed]:
     head = place | {"join": join.index, "side": int(side)}
-    for shard, part in enumerate(shard_rows(join, side, rows, topology.shards)):
-        for n, piece in enumerate(_pieces(part)):
+    parts = shard_rows(join, side, rows, topology.shards)
+    for shard, part in enumerate(parts):
+        if not shard or part is not parts[shard - 1]:  # what goes to every shard is packed once
+            pieces = [(piece.num_rows, table_bytes(piece) if piece.num_rows else b"") for piece in _pieces(part)]
+        for n, (count, body) in enumerate(pieces):
+            yield topology.group(join.home, shard), encode(FrameKind.ROWS, head | {"piece": n, "rows": count}, body)
+    hot = [key for index, key in briefing().hot_keys if index == join.index]
+    for shard, part in enumerate(copies_of(parts, hot)) if hot else ():
+        for n, piece in enumerate(_pieces(part) if part.num_rows else ()):
             header = head | {"piece": n, "rows": piece.num_rows}
-            body = table_bytes(piece) if piece.num_rows else b""
-            yield topology.group(join.index, shard), encode(FrameKind.ROWS, header, body)
+            yield topology.group(join.home, shard), encode(FrameKind.COPIES, header, table_bytes(piece))
     if join.axes[side] is Axis.ROWS:
         data = data_of(rows).select([TS])
         times = table_bytes(data)
         for shard in range(topology.shards):
-            yield topology.group(join.index, shard), encode(FrameKind.CLOCK, head | {"rows": data.num_rows}, times)
+            yield topology.group(join.home, shard), encode(FrameKind.CLOCK, head | {"rows": data.num_rows}, times)
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

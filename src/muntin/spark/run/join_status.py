@@ -32,6 +32,7 @@ def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
         counters=Counters.total(r.counters for r in reports),
         rebuilt=sum(r.rebuilt for r in reports),
         left_rows=sum(r.left_rows for r in reports),
+        hot_keys=sorted({key.name for r in reports for key in r.hot_keys or () if key.until == FOREVER}) or None,
         own_windows=[_own_windows(join, reports, side) for side in Side] if join.own_windows else None,
     )
 

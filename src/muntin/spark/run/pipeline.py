@@ -144,8 +144,9 @@ class Pipeline:
         names = [*(s.name for s in self._streams), control_stream.NAME]
         self.status = context.board.add(self.number, self._plan_of, names, self.publisher.last)
         self._adapter = Adapter(settings, self.changes, self._knowledge, self.status.migrated)
-        self._watch = Watch(self.folder, self._streams, settings, context.mode == "endless")
         endless = context.mode == "endless"
+        self._watch = Watch(self.folder, self._streams, settings, endless, self.publisher.last)
+        self.changes.fits = self._watch.hot_keys.fits
         self._pacing = Pacing(self.folder, settings, context.board.constants, endless)
         self._pacing.begin(self.publisher.last)
         self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
@@ -175,7 +176,8 @@ class Pipeline:
         changing = bool(epochs) and epochs[-1].number > before.epoch
         reached = control_stream.streams_reached(before) if changing else ()
         new = tuple(epoch for epoch in epochs if epoch.number not in known)
-        Briefing(new, reached, self.tables.at(batch, self._lookups)).give(self._context.spark)
+        versions, hot = self.tables.at(batch, self._lookups), self._watch.hot_keys.keys(before)
+        Briefing(new, reached, versions, hot).give(self._context.spark)
 
     def _open_tables(self) -> Address | None:
         """Read the tables that rows look into; where tasks ask for them."""

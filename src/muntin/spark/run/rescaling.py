@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.resharding import added_up, movable_rows, refuse_unfit
-from muntin.model import MuntinError, UsageError
+from muntin.model import JobSpec, MuntinError, UsageError
 from muntin.model.records import from_json
 from muntin.spark.checkpoint import (
     STATE_FORMAT,
@@ -32,6 +32,7 @@ from muntin.spark.checkpoint import (
     JobIdentity,
     Lock,
     Manifest,
+    PlanLog,
     PowerSync,
     ShardReport,
     copy_plans,
@@ -128,6 +129,7 @@ def _rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
     live = [number for number, job in _jobs(checkpoint) if not job.is_over]
     for number in live:
         _refuse_unfinished(identity.pipeline_folder(checkpoint, number))
+        _refuse_trees(identity.pipeline_folder(checkpoint, number))
     first = max(identity.pipeline_numbers(checkpoint)) + 1
     pipelines = {str(number): first + n for n, number in enumerate(live)}
     moves = Moves(shards, pipelines, {str(number): uuid.uuid4().hex for number in pipelines.values()})
@@ -165,6 +167,17 @@ def _refuse_unfinished(folder: Path) -> None:
         raise UsageError(
             f"micro-batch {published} of {folder} is in the output, and Spark has not noted it",
             hint="run the job once with --available-now, and rescale it then",
+        )
+
+
+def _refuse_trees(folder: Path) -> None:
+    """Refuse a pipeline with rows that lie where a join below has found them: their own key does not say where."""
+    plan = PlanLog(folder, JobSpec()).stored(last_manifest(folder).epoch)
+    read = [join for join in plan.joins if join.reads != (None, None)]
+    if read:
+        raise UsageError(
+            f"query {read[0].queries[-1]} reads what a join finds, and such a job keeps its shards",
+            hint="start it anew with another --checkpoint and --output, and SET shards",
         )
 
 

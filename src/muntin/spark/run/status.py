@@ -169,6 +169,8 @@ class JoinStatus:
     rebuilt: int
     left_rows: int = 0
     """Rows that later micro-batches have work to do for, where delivery is eager."""
+    hot_keys: list[str] | None = field(default=None, metadata=LEFT_OUT)
+    """Keys whose rows visit every shard."""
     pipeline: int = 0
     waits_for: Waiting | None = None
     predicted_bytes: int | None = None

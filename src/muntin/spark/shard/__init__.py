@@ -7,6 +7,7 @@ the arrivals, stores what changed and sends results, dead letters and a report t
 
 from muntin.spark.shard import processor, shard
 from muntin.spark.shard.eager_sender import ARRIVED
+from muntin.spark.shard.engines import ShardState
 from muntin.spark.shard.hot_state import forget_hot
 from muntin.spark.shard.seeding import OldJoin, SeedProcessor, Split, seed_frames
 
@@ -14,6 +15,7 @@ __all__ = [
     "ARRIVED",
     "OldJoin",
     "SeedProcessor",
+    "ShardState",
     "Split",
     "forget_hot",
     "processor",

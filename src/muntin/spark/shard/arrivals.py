@@ -30,15 +30,26 @@ def sorted_frames(frames: list[Frame], kind: FrameKind) -> list[Frame]:
     return sorted(wanted, key=lambda f: tuple(f.header.get(k, 0) for k in ("stream", "partition", "sequence", "piece")))
 
 
-def read_arrivals(join: SharedJoin, frames: list[Frame], max_ahead_us: int | None = None) -> Arrivals:
+def read_arrivals(
+    join: SharedJoin, frames: list[Frame], max_ahead_us: int | None = None, place: tuple[int, int] = (0, 1)
+) -> Arrivals:
     """What the frames of one micro-batch bring to one shard."""
+    frames = [f for f in frames if f.kind == FrameKind.CONTROL or f.header.get("join", join.index) == join.index]
     left, right = (_side_arrivals(join, side, frames) for side in Side)
     ends = (left[1], right[1]), (left[2], right[2])
     ended, idle = (_named(join, control_messages(frames, kind)) for kind in ("end", "idle"))
     spans = [_spans(side, frames, max_ahead_us) for side in Side]
     now = time.time_ns() // 1000  # a message of the driver comes when it comes
     moment = min((f.header["arrived_us"] for f in frames if f.kind == FrameKind.ROWS), default=now)
-    return Arrivals((left[0], right[0]), *ends, ended, (left[3], right[3]), idle, (spans[0], spans[1]), moment)
+    return Arrivals((left[0], right[0]), *ends, ended, (left[3], right[3]), idle, (spans[0], spans[1]), moment,
+                    (_copies(join, Side.LEFT, frames), _copies(join, Side.RIGHT, frames)), place)  # fmt: skip
+
+
+def _copies(join: SharedJoin, side: Side, frames: list[Frame]) -> pa.Table | None:
+    """Rows of other shards whose keys may be hot."""
+    found = [f.table() for f in sorted_frames(frames, FrameKind.COPIES) if f.header["side"] == side]
+    schema = row_schema(join, side)
+    return pa.concat_tables([table.select(schema.names) for table in found]) if found else None
 
 
 def _named(join: SharedJoin, messages: list[Mapping[str, Any]]) -> tuple[bool, bool]:

@@ -130,9 +130,10 @@ def forget_hot(checkpoint_id: str, local: Path | None = None) -> None:
 class HotState:
     """The hot state of one shard: claim it, work in it, put it back."""
 
-    def __init__(self, root: Path, group: int):
+    def __init__(self, root: Path, group: int, above: int | None = None):
+        """`above` is the number of a join that reads the one that the shard is of, None for that one itself."""
         self._root = root
-        self._place = root / str(group)
+        self._place = root / (str(group) if above is None else f"{group}-{above}")
         self._mine: Path | None = None
 
     def claim(self, nonce: str) -> tuple[FileMemory, OperatorImage] | None:

@@ -26,10 +26,10 @@ class JoinProcessor(StatefulProcessor):  # type: ignore[misc]
         self._meta = handle.getValueState("meta", "frame binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        from muntin.spark.shard import shard
+        from muntin.spark.shard import engines, shard
         from muntin.spark.shard.burst import taken
 
-        state = shard.ShardState(self._chunks, self._meta)
+        state = engines.ShardState(self._chunks, self._meta)
         frames = taken((row["frame"] for row in rows), self._topology.policy.batch_bytes)
         for part, frame in shard.advance(self._topology, int(key[0]), frames, state):
             yield Row(part=partition_id(part, self._topology.shards), frame=frame)

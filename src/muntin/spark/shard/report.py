@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from muntin.core.arrivals import FOREVER
+from muntin.core.batch import Counters
+from muntin.core.feeding import told_by
 from muntin.core.operator import Operator
 from muntin.model import Side
 from muntin.spark.checkpoint import ShardReport, TopKey
@@ -13,7 +17,7 @@ def describe_operator(report: ShardReport, operator: Operator) -> ShardReport:
     streams = operator.progress.streams
     report.streams = [stream.name for stream in operator.join.streams]
     report.max_ts = list(streams.max_ts)
-    report.counters = operator.counters
+    report.counters = _told(operator, report.shard)
     report.slices = [operator.slice_rows(side) for side in Side]
     report.frontiers = [None if frontier == -FOREVER else frontier for frontier in streams.frontiers]
     report.bytes = operator.nbytes
@@ -29,8 +33,22 @@ def describe_operator(report: ShardReport, operator: Operator) -> ShardReport:
     report.left_rows = operator.left_rows
     report.limited = operator.work_limit.limit_ns is not None
     report.lags = operator.promises.lags or None
+    report.hot_keys = operator.hot_keys.known or None
+    report.heavy_keys = operator.heavy_keys() if operator.policy.hot_keys else None
     report.top_keys = [_top_key(operator, side) for side in Side]
     return report
+
+
+def _told(operator: Operator, shard: int) -> Counters:
+    """The counters; rows that go to every shard are counted where they come in and go wrong by the first one only."""
+    silent = [s for s in Side if operator.join.everywhere[s] and s not in told_by(operator.join, shard)]
+    if not silent:
+        return operator.counters
+    found = deepcopy(operator.counters)
+    for side in silent:
+        for name in ("arrived", "late", "ahead", "null_key", "unwanted", "punctuations", "malformed", "broken"):
+            getattr(found, name)[side] = 0
+    return found
 
 
 def _top_key(operator: Operator, side: Side) -> TopKey:

@@ -88,7 +88,7 @@ def unite(frames: list[Any], chunks: Any, meta: Any) -> int:
     from muntin.core.storage import table_bytes
     from muntin.model.records import from_json, to_json
     from muntin.spark.checkpoint import STATE_FORMAT
-    from muntin.spark.shard.shard import CHUNK_COMPRESSION
+    from muntin.spark.shard.engines import CHUNK_COMPRESSION
 
     (seed,) = [frame for frame in frames if frame.kind == FrameKind.SEED]
     pieces: dict[tuple[int, str], list[Any]] = {}
@@ -101,6 +101,12 @@ def unite(frames: list[Any], chunks: Any, meta: Any) -> int:
     for name, table in tables.items():
         body = table_bytes(table.combine_chunks(), CHUNK_COMPRESSION)
         chunks.updateValue((name,), (encode(FrameKind.CHUNK, {"id": name}, body),))
-    header = {"format": STATE_FORMAT, "nonce": secrets.token_hex(16), "epoch": 0, "operator": to_json(small)}
+    header = {
+        "format": STATE_FORMAT,
+        "nonce": secrets.token_hex(16),
+        "epoch": 0,
+        "operator": to_json(small),
+        "above": {},
+    }
     meta.update((encode(FrameKind.META, header),))
     return union.rows

@@ -1,188 +1,126 @@
 """One shard of one shared join, from the frames of a micro-batch to frames for the sink.
 
-    durable   map state `chunks`: chunk id -> frame of Arrow rows;  value state `meta`: frame of JSON with a nonce
-    hot       the Operator's memory, in files that any worker of the machine finds (hot_state.py)
-
-The state store is the truth. A worker may be killed, may get another shard in the next micro-batch, may run a second
-attempt: each write of the meta carries a fresh random nonce, and a hot state with any other nonce is thrown away and
-rebuilt from the chunks.
+The joins that read its output live in the same shard: their operators are advanced right after its own (engines.py).
 """
 
 from __future__ import annotations
 
-import secrets
-import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
 
-from muntin.core.arrivals import FOREVER, FRONTIER, IDLE, LIMIT, StreamsReached, begun_with, to_report
+from muntin.core.arrivals import FRONTIER, IDLE, LIMIT, HeavyKey, to_report
 from muntin.core.batch import Arrivals
+from muntin.core.feeding import FedRows, arrive, feed, for_outputs, told_by
 from muntin.core.operator import Operator
-from muntin.core.operator_state import OperatorMeta
 from muntin.core.punctuations import REASON, spoken_by
 from muntin.core.results import counted, unmatched
 from muntin.core.schedule import WorkLimit
-from muntin.core.step import ChangeOutcome, Step
+from muntin.core.step import Step
 from muntin.core.storage import Payload, table_bytes
-from muntin.model import MuntinError, Side
 from muntin.model.records import from_json, to_json
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.cost import Constants
 from muntin.plan.punctuation import speakers
-from muntin.spark.checkpoint import STATE_FORMAT, ShardChange, ShardReport
-from muntin.spark.exchange import (
-    Frame,
-    FrameError,
-    FrameKind,
-    Topology,
-    decode,
-    encode,
-    place_of,
-)
+from muntin.spark.checkpoint import ShardChange, ShardReport
+from muntin.spark.exchange import Frame, FrameKind, Topology, decode, encode, place_of
 from muntin.spark.ingest import dead_letters
 from muntin.spark.shard.arrivals import control_messages, read_arrivals, sorted_frames
 from muntin.spark.shard.eager_sender import Attempt, EagerSender, deliver
-from muntin.spark.shard.hot_state import FileMemory, HotState, hot_root
+from muntin.spark.shard.engines import Engine, Engines, ShardState
 from muntin.spark.shard.report import describe_operator
-
-CHUNK_COMPRESSION = "lz4"
 
 Part = tuple[int, bytes]
 """The number of a sink task and a frame for it."""
 
 
-class Chunks(Protocol):
-    """What is used of Spark's map state."""
-
-    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None: ...
-    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None: ...
-    def removeKey(self, key: tuple[Any, ...]) -> None: ...
-
-
-class Meta(Protocol):
-    """What is used of Spark's value state."""
-
-    def get(self) -> tuple[Any, ...] | None: ...
-    def update(self, newValue: tuple[Any, ...]) -> None: ...
-
-
-class ShardState:
-    """The durable state of one group, behind Spark's state calls."""
-
-    def __init__(self, chunks: Chunks, meta: Meta):
-        self._chunks = chunks
-        self._meta = meta
-
-    def meta(self) -> dict[str, Any] | None:
-        stored = self._meta.get()
-        if stored is None:
-            return None
-        header = dict(decode(stored[0], "the meta state").header)
-        if header["format"] != STATE_FORMAT:
-            raise MuntinError(f"the state has format {header['format']}, this Muntin reads format {STATE_FORMAT}")
-        return header
-
-    def chunks(self, names: Iterable[str]) -> dict[str, pa.Table]:
-        """Chunks, fetched one by one: Spark's own iterator would bring 10,000 in one message."""
-        return {name: self._chunk(name) for name in names}
-
-    def _chunk(self, name: str) -> pa.Table:
-        stored = self._chunks.getValue((name,))
-        if stored is None:
-            raise MuntinError(f"the state is damaged: chunk {name} is missing")
-        frame = decode(stored[0], f"the state chunk {name}")
-        if frame.kind != FrameKind.CHUNK or frame.header["id"] != name:
-            raise FrameError(f"the state chunk {name} is damaged: it is {frame.header.get('id', 'no chunk')}")
-        return frame.table()
-
-    def write(self, step: Step, meta: OperatorMeta, epoch: int) -> str:
-        """Store what the step added and removed; returns the nonce of this state."""
-        self._remove(step.deletes)
-        for name, table in step.puts.items():
-            body = table_bytes(table, CHUNK_COMPRESSION)
-            self._chunks.updateValue((name,), (encode(FrameKind.CHUNK, {"id": name}, body),))
-        return self._stamp(meta, epoch)
-
-    def clear(self, chunks: Iterable[str], epoch: int) -> None:
-        """Forget an operator whose join is no more; that it is gone is remembered."""
-        self._remove(chunks)
-        self._stamp(None, epoch)
-
-    def _remove(self, chunks: Iterable[str]) -> None:
-        for name in chunks:
-            self._chunks.removeKey((name,))
-
-    def _stamp(self, meta: OperatorMeta | None, epoch: int) -> str:
-        nonce = secrets.token_hex(16)
-        header = {"format": STATE_FORMAT, "nonce": nonce, "epoch": epoch, "operator": to_json(meta)}
-        self._meta.update((encode(FrameKind.META, header),))
-        return nonce
-
-
 def advance(topology: Topology, group: int, received: Sequence[bytes], state: ShardState) -> Iterator[Part]:
-    """One micro-batch of one shard: dead letters pass through, rows go through the operator, its state is stored.
+    """One micro-batch of one shard: dead letters pass through, rows go through the operators, their state is stored.
 
-    A change of plan comes first: it is in force for all that the micro-batch brings.
+    A change of plan comes first: it is in force for all that the micro-batch brings. A join that reads another one
+    comes right after it, with what that has found.
     """
-    index, shard = place_of(group, topology.shards)
-    frames = [decode(data, f"a frame for join {index}, shard {shard}") for data in received]
+    home, shard = place_of(group, topology.shards)
+    frames = [decode(data, f"a frame for join {home}, shard {shard}") for data in received]
     for frame in sorted_frames(frames, FrameKind.DEAD_LETTERS):
         yield _dead_letters(topology, shard, frame.header["stream"], frame.table())
     if all(frame.kind == FrameKind.DEAD_LETTERS for frame in frames):
         return
-    engine = Engine.open(topology, group, index, state)
-    plans = [message for message in control_messages(frames, "plan") if message["epoch"] > engine.epoch]
-    with _open_sender(topology, engine, shard, [message["epoch"] for message in plans]) as sender:
+    engines = Engines.open(topology, group, home, state)
+    plans = [message for message in control_messages(frames, "plan") if message["epoch"] > engines.epoch]
+    changes: dict[int, list[ShardChange]] = {}
+    out: list[Part] = []
+    with _open_sender(topology, engines, shard, [message["epoch"] for message in plans]) as sender:
         if plans and sender is not None:
-            engine.complete(sender)
-        changes = [engine.change(message) for message in plans]
-        report = ShardReport(index, shard, engine.epoch, changes)
-        operator, began = engine.operator, time.process_time()
-        if operator is not None:
-            _follow_messages(operator, index, frames)
-            step = _join(operator, read_arrivals(operator.join, frames, topology.policy.max_ahead_us), sender)
-        elif sender is not None:
+            engines.complete(sender)
+        for message in plans:
+            for index, change in engines.change(message).items():
+                changes.setdefault(index, []).append(change)
+        if sender is not None and not engines.all:
             sender.done()
-    if operator is None:
-        if changes:
-            yield _report(replace(report, gone=True), {}, {})
-        return
+        fed: dict[str, FedRows] = {}
+        for engine in engines.all.values():
+            report = ShardReport(engine.index, shard, engines.epoch, changes.pop(engine.index, []))
+            out += _advance(topology, engine, frames, fed, report, sender)
+    for index, done in changes.items():
+        out.append(_report(ShardReport(index, shard, engines.epoch, done, gone=True), {}, {}))
+    if engines.all:
+        engines.store()
+    yield from out
+
+
+def _advance(
+    topology: Topology, engine: Engine, frames: list[Frame], fed: dict[str, FedRows], report: ShardReport,
+    sender: EagerSender | None,
+) -> Iterator[Part]:  # fmt: skip
+    """One micro-batch of one operator. What joins above are to read of it is added to `fed`."""
+    operator, began = engine.operator, time.process_time()
+    join = operator.join
+    _follow_messages(operator, join.index, frames)
+    place = report.shard, topology.shards
+    brought = arrive(join, read_arrivals(join, frames, topology.policy.max_ahead_us, place), fed)
+    before = operator.release
+    step = _join(operator, brought, sender)
+    fed |= feed(operator, step, before)
+    step = for_outputs(step, join)
     report.seconds = time.process_time() - began
     report.rebuilt = engine.rebuilt
     times, alone = (counted(step.found), unmatched(step.found)) if topology.counting else ({}, {})
-    plan = topology.epoch(engine.epoch).plan
-    out = [*_turned_away(topology, plan, operator.join, shard, step)]
+    plan = topology.epoch(report.epoch).plan
+    yield from _turned_away(topology, plan, join, report.shard, step)
     if not topology.counting:
-        head = {"join": index, "shard": shard, "epoch": engine.epoch}
-        punctuations = _punctuations(plan, index, shard, step)
-        out += [*_values(topology, head, step), *_results(topology, head, step), *punctuations]
+        head = {"join": join.index, "shard": report.shard, "epoch": report.epoch}
+        yield from _values(topology, head, step)
+        yield from _results(topology, head, step)
+        yield from _punctuations(plan, join.index, report.shard, step)
     operator.tidy()
-    engine.store(step)
-    yield from out
+    engine.step = step
     yield _report(describe_operator(report, operator), times, alone)
 
 
 def _open_sender(
-    topology: Topology, engine: Engine, shard: int, epochs: Sequence[int]
+    topology: Topology, engines: Engines, shard: int, epochs: Sequence[int]
 ) -> AbstractContextManager[EagerSender | None]:
     """The way to the driver while a micro-batch is at work; none with batch delivery, or where there is no join."""
-    before = [] if engine.operator is None else [engine.epoch]
+    before = [engines.epoch] if engines.all else []
     if topology.hub is None or not (before or epochs):
         return nullcontext()
-    return EagerSender(topology.hub, task_attempt(engine.index, shard, [*before, *epochs]))
+    return EagerSender(topology.hub, task_attempt(engines.home, shard, [*before, *epochs]))
 
 
 def _follow_messages(operator: Operator, index: int, frames: list[Frame]) -> None:
-    """Do what the driver has told: which ordering to follow, and how much work to do."""
+    """Do what the driver has told: which ordering to follow, which keys are hot, and how much work to do."""
     for message in control_messages(frames, "ordering"):
         if message["join"] == index:
             operator.follow(message["filter_order"])
+    for message in control_messages(frames, "hot_keys"):
+        if message["join"] == index:
+            hot, cool = ([from_json(HeavyKey, key) for key in message[name]] for name in ("hot", "cool"))
+            operator.heat(hot, cool)
     for message in control_messages(frames, "work"):
         constants = from_json(Constants, message["constants"])
         until = message["until"].get(str(index))
@@ -206,78 +144,6 @@ def task_attempt(join: int, shard: int, epochs: list[int]) -> Attempt:
     assert context is not None
     batch = context.getLocalProperty("streaming.sql.batchId")
     return Attempt(join=join, shard=shard, epochs=epochs, batch=int(batch or 0), attempt=context.taskAttemptId())
-
-
-@dataclass
-class Engine:
-    """The operator of one shard, None before its join has come and after it has gone, with the memory it lives in."""
-
-    topology: Topology
-    index: int
-    state: ShardState
-    hot: HotState
-    epoch: int
-    operator: Operator | None
-    memory: FileMemory | None
-    rebuilt: bool = False
-
-    @classmethod
-    def open(cls, topology: Topology, group: int, index: int, state: ShardState) -> Engine:
-        """The hot operator, or a new one, or one rebuilt from the chunks."""
-        stored = state.meta()
-        hot = HotState(hot_root(topology.checkpoint_id), group)
-        epoch = stored["epoch"] if stored else 0
-        gone = stored is not None and stored["operator"] is None
-        join = None if gone else topology.epoch(epoch).plan.join(index)
-        if join is None:
-            return cls(topology, index, state, hot, epoch, None, None)
-        claimed = hot.claim(stored["nonce"]) if stored else None
-        if claimed is not None and claimed[1].fits(join):
-            memory, image = claimed
-            return cls(topology, index, state, hot, epoch, Operator(join, memory, topology.policy, image=image), memory)
-        memory = hot.begin()
-        if stored is None:
-            return cls(topology, index, state, hot, epoch, Operator(join, memory, policy=topology.policy), memory)
-        meta = from_json(OperatorMeta, stored["operator"])
-        operator = Operator.restore(join, meta, state.chunks(meta.chunks), memory, topology.policy)
-        return cls(topology, index, state, hot, epoch, operator, memory, True)
-
-    def complete(self, sender: EagerSender) -> None:
-        """Do all that earlier micro-batches have left, for the queries that are there, before these change."""
-        if self.operator is not None and (work := self.operator.complete()) is not None:
-            deliver(self.operator, work, sender)
-            self.operator.completed()
-
-    def change(self, message: Mapping[str, Any]) -> ShardChange:
-        """Go over to another epoch; what that did here."""
-        target = self.topology.epoch(message["epoch"])
-        join, self.epoch = target.plan.join(self.index), target.number
-        if join is None:
-            changed = self._leave()
-        elif self.operator is None:
-            self.memory = self.hot.begin()
-            self.operator = Operator(join, self.memory, policy=self.topology.policy)
-            seen = [from_json(StreamsReached, of) for of in message["seen"]]
-            changed = self.operator.begin(*begun_with([stream.name for stream in join.streams], seen))
-        else:
-            names = {query.name for query in join.queries}
-            changed = self.operator.change(join, {n: c for n, c in target.covered.items() if n in names})
-        return ShardChange(self.epoch, **asdict(changed))
-
-    def _leave(self) -> ChangeOutcome:
-        """The join is no more: all of its state is given back."""
-        if self.operator is None or self.memory is None:
-            return ChangeOutcome(-FOREVER, {}, 0, 0)
-        rows, size = sum(self.operator.state.rows(side) for side in Side), self.operator.nbytes
-        self.state.clear(self.operator.chunks.live, self.epoch)
-        release, self.operator = self.operator.release, None
-        shutil.rmtree(self.memory.folder, ignore_errors=True)
-        return ChangeOutcome(release + 1, {}, rows, size)
-
-    def store(self, step: Step) -> None:
-        assert self.operator is not None and self.memory is not None
-        nonce = self.state.write(step, self.operator.meta, self.epoch)
-        self.hot.put_back(self.memory, nonce, self.operator.image)
 
 
 def _values(topology: Topology, head: Mapping[str, Any], step: Step) -> Iterator[Part]:
@@ -310,7 +176,7 @@ def _dead_letters(topology: Topology, shard: int, stream: str, table: pa.Table) 
 
 def _turned_away(topology: Topology, plan: Plan, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
     """The dead letters of rows that are late or too far ahead, or broke a promise."""
-    for side in Side:
+    for side in told_by(join, shard):
         rows, stream = to_report(plan, join, side, step.late[side]), join.streams[side]
         other = join.streams[side.other].name
         if rows.num_rows:
@@ -321,7 +187,7 @@ def _turned_away(topology: Topology, plan: Plan, join: SharedJoin, shard: int, s
             table = dead_letters.ahead(stream, rows.drop_columns([LIMIT]), rows[LIMIT], "the other rows")
             yield _dead_letters(topology, shard, stream.name, table)
     for side, rows in step.refused:
-        if join.reports[side]:
+        if join.reports[side] and side in told_by(join, shard):
             table = dead_letters.refused(join.streams[side], rows.drop_columns([REASON]), rows[REASON])
             yield _dead_letters(topology, shard, join.streams[side].name, table)
 

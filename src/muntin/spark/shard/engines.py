@@ -1,0 +1,214 @@
+"""The operators of one shard: that of the join that the shard is of, and those of the joins above it that read it.
+
+    durable   map state `chunks`: chunk id -> frame of Arrow rows;  value state `meta`: frame of JSON with a nonce
+    hot       the memory of each Operator, in files that any worker of the machine finds (hot_state.py)
+
+The state store is the truth. A worker may be killed, may get another shard in the next micro-batch, may run a second
+attempt: each write of the meta carries a fresh random nonce, and a hot state with any other nonce is thrown away and
+rebuilt from the chunks.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from muntin.core.arrivals import FOREVER, StreamsReached, begun_with
+from muntin.core.feeding import begun_by, completed_by
+from muntin.core.operator import Operator
+from muntin.core.operator_state import OperatorMeta
+from muntin.core.step import ChangeOutcome, Step
+from muntin.core.storage import table_bytes
+from muntin.model import MuntinError, Side
+from muntin.model.records import from_json, to_json
+from muntin.plan import SharedJoin
+from muntin.spark.checkpoint import STATE_FORMAT, ShardChange
+from muntin.spark.exchange import FrameError, FrameKind, Topology, decode, encode
+from muntin.spark.shard.eager_sender import EagerSender, deliver
+from muntin.spark.shard.hot_state import FileMemory, HotState, hot_root
+
+CHUNK_COMPRESSION = "lz4"
+
+
+class Chunks(Protocol):
+    """What is used of Spark's map state."""
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None: ...
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None: ...
+    def removeKey(self, key: tuple[Any, ...]) -> None: ...
+
+
+class Meta(Protocol):
+    """What is used of Spark's value state."""
+
+    def get(self) -> tuple[Any, ...] | None: ...
+    def update(self, newValue: tuple[Any, ...]) -> None: ...
+
+
+class ShardState:
+    """The durable state of one group, behind Spark's state calls."""
+
+    def __init__(self, chunks: Chunks, meta: Meta):
+        self._chunks = chunks
+        self._meta = meta
+
+    def meta(self) -> dict[str, Any] | None:
+        stored = self._meta.get()
+        if stored is None:
+            return None
+        header = dict(decode(stored[0], "the meta state").header)
+        if header["format"] != STATE_FORMAT:
+            raise MuntinError(f"the state has format {header['format']}, this Muntin reads format {STATE_FORMAT}")
+        return header
+
+    def chunks(self, names: Iterable[str], prefix: str = "") -> dict[str, pa.Table]:
+        """Chunks, fetched one by one: Spark's own iterator would bring 10,000 in one message."""
+        return {name: self._chunk(prefix + name) for name in names}
+
+    def _chunk(self, name: str) -> pa.Table:
+        stored = self._chunks.getValue((name,))
+        if stored is None:
+            raise MuntinError(f"the state is damaged: chunk {name} is missing")
+        frame = decode(stored[0], f"the state chunk {name}")
+        if frame.kind != FrameKind.CHUNK or frame.header["id"] != name:
+            raise FrameError(f"the state chunk {name} is damaged: it is {frame.header.get('id', 'no chunk')}")
+        return frame.table()
+
+    def write(self, step: Step, prefix: str = "") -> None:
+        """Store what the step of an operator added and removed."""
+        self.remove(step.deletes, prefix)
+        for name, table in step.puts.items():
+            body = table_bytes(table, CHUNK_COMPRESSION)
+            self._chunks.updateValue((prefix + name,), (encode(FrameKind.CHUNK, {"id": prefix + name}, body),))
+
+    def remove(self, chunks: Iterable[str], prefix: str = "") -> None:
+        for name in chunks:
+            self._chunks.removeKey((prefix + name,))
+
+    def stamp(self, own: OperatorMeta | None, above: Mapping[int, OperatorMeta], epoch: int) -> str:
+        """Store the small states, that of the join itself (None: it is no more) and those of the joins above it that
+        read it; returns the nonce of this state."""
+        nonce = secrets.token_hex(16)
+        small = {"operator": to_json(own), "above": {str(index): to_json(meta) for index, meta in above.items()}}
+        self._meta.update((encode(FrameKind.META, {"format": STATE_FORMAT, "nonce": nonce, "epoch": epoch, **small}),))
+        return nonce
+
+
+@dataclass
+class Engine:
+    """The operator of one join in one shard, with the memory it lives in."""
+
+    index: int
+    prefix: str
+    """What the names of its chunks begin with: nothing for the join that the shard is of."""
+    hot: HotState
+    operator: Operator
+    memory: FileMemory
+    rebuilt: bool = False
+    step: Step | None = None
+    """What the micro-batch at hand did."""
+
+
+@dataclass
+class Engines:
+    """The engines of one shard, each after those that it reads; none before its join has come and after it has gone."""
+
+    topology: Topology
+    group: int
+    home: int
+    state: ShardState
+    epoch: int = 0
+    all: dict[int, Engine] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, topology: Topology, group: int, home: int, state: ShardState) -> Engines:
+        """The hot operators, or new ones, or such as are rebuilt from the chunks."""
+        stored = state.meta()
+        self = cls(topology, group, home, state, stored["epoch"] if stored else 0)
+        for join in topology.epoch(self.epoch).plan.living_in(home):
+            small = None if stored is None else stored["above"].get(str(join.index))
+            if stored is not None and join.index == home:
+                small = stored["operator"]
+            if stored is None or small is not None:
+                self.all[join.index] = self._opened(join, stored["nonce"] if stored else None, small)
+        return self
+
+    def _opened(self, join: SharedJoin, nonce: str | None, small: Any) -> Engine:
+        prefix = "" if join.index == self.home else f"{join.index}/"
+        root, policy = hot_root(self.topology.checkpoint_id), self.topology.policy
+        hot = HotState(root, self.group, join.index if prefix else None)
+        claimed = hot.claim(nonce) if nonce else None
+        if claimed is not None and claimed[1].fits(join):
+            memory, image = claimed
+            return Engine(join.index, prefix, hot, Operator(join, memory, policy, image=image), memory)
+        memory = hot.begin()
+        if small is None:
+            return Engine(join.index, prefix, hot, Operator(join, memory, policy=policy), memory)
+        meta = from_json(OperatorMeta, small)
+        operator = Operator.restore(join, meta, self.state.chunks(meta.chunks, prefix), memory, policy)
+        return Engine(join.index, prefix, hot, operator, memory, True)
+
+    @property
+    def own(self) -> Engine | None:
+        """That of the join which the shard is of."""
+        return self.all.get(self.home)
+
+    @property
+    def operators(self) -> dict[int, Operator]:
+        return {index: engine.operator for index, engine in self.all.items()}
+
+    def complete(self, sender: EagerSender) -> None:
+        """Do all that earlier micro-batches have left, for the queries that are there, before these change."""
+        for engine in self.all.values():
+            if (work := engine.operator.complete()) is not None:
+                deliver(engine.operator, work, sender)
+                engine.operator.completed()
+
+    def change(self, message: Mapping[str, Any]) -> dict[int, ShardChange]:
+        """Go over to another epoch; what that did here to each join."""
+        target = self.topology.epoch(message["epoch"])
+        before, self.all, self.epoch = self.all, {}, target.number
+        done: dict[int, ChangeOutcome] = {}
+        for join in target.plan.living_in(self.home):
+            engine = before.pop(join.index, None)
+            if engine is None:
+                engine = self._opened(join, None, None)
+                seen = [from_json(StreamsReached, of) for of in message["seen"]]
+                begun = begun_with([stream.name for stream in join.streams], seen)
+                outcome = engine.operator.begin(*begun_by(join, self.operators, begun))
+            else:
+                names = {query.name for query in join.queries}
+                covered = {name: known for name, known in target.covered.items() if name in names}
+                outcome = engine.operator.change(join, covered)
+            done[join.index] = completed_by(outcome, engine.operator, self.operators)
+            self.all[join.index] = engine
+        done |= {index: self._leave(engine) for index, engine in before.items()}
+        if not done:
+            done[self.home] = ChangeOutcome(-FOREVER, {}, 0, 0)
+        elif not self.all:
+            self.state.stamp(None, {}, self.epoch)
+        return {index: ShardChange(self.epoch, **asdict(outcome)) for index, outcome in done.items()}
+
+    def _leave(self, engine: Engine) -> ChangeOutcome:
+        """The join is no more: all of its state is given back."""
+        operator = engine.operator
+        rows, size = sum(operator.state.rows(side) for side in Side), operator.nbytes
+        self.state.remove(operator.chunks.live, engine.prefix)
+        shutil.rmtree(engine.memory.folder, ignore_errors=True)
+        return ChangeOutcome(operator.release + 1, {}, rows, size)
+
+    def store(self) -> None:
+        """Make durable what the micro-batch did, and leave the memory to the next one."""
+        for engine in self.all.values():
+            assert engine.step is not None
+            self.state.write(engine.step, engine.prefix)
+        own = self.own
+        above = {index: engine.operator.meta for index, engine in self.all.items() if index != self.home}
+        nonce = self.state.stamp(None if own is None else own.operator.meta, above, self.epoch)
+        for engine in self.all.values():
+            engine.hot.put_back(engine.memory, nonce, engine.operator.image)
