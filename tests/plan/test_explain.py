@@ -105,6 +105,17 @@ def test_a_slice_admits_what_its_readers_select(path):
                     assert piece["selection"] == list(dict.fromkeys(w.text for w in wheres))
 
 
+def test_the_head_counts_the_queries_that_somebody_named():
+    streams = "".join(
+        f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'x', path = 'y');"
+        for name in "ABC"
+    )
+    spec = parse_job(streams + "CREATE QUERY q AS SELECT A.k FROM A, B, C WHERE A.k = B.k AND B.k = C.k WINDOW 1 min;")
+    assert explain(spec).startswith("1 query in 2 shared joins")
+    shown = {q["name"]: q["hidden"] for join in described(spec)["joins"] for q in join["queries"]}
+    assert sorted(shown.values()) == [False, True] and not shown["q"]
+
+
 # -- many ------------------------------------------------------------------------------------------------------------
 
 

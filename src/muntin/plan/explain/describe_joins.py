@@ -224,6 +224,7 @@ def _query(join: SharedJoin, query: Query, fractions: Sequence[float], mode: Pun
         join=_kind(query),
         after=None if query.after is None else query.after.text,
         aggregates=None if query.aggregation is None else _aggregates(join, query, query.aggregation, mode),
+        hidden=query.hidden,
     )
 
 

@@ -155,6 +155,8 @@ class QueryUse:
     after: str | None
     """A condition on what would go out."""
     aggregates: AggregatesUse | None
+    hidden: bool = False
+    """Whether nobody named it: it is a part of queries over more than two streams."""
 
 
 @dataclass(frozen=True)

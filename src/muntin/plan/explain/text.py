@@ -62,7 +62,7 @@ def in_words(plan: PlanDescription) -> str:
 
 def _head(plan: PlanDescription) -> list[str]:
     strategy = STRATEGIES[str(plan.settings["strategy"])]
-    queries = count(len(plan.queries), "query", "queries")
+    queries = count(sum(not query.hidden for query in plan.queries), "query", "queries")
     joins = strategy.headline(count(len(plan.joins), "join"))
     width = max(map(len, plan.settings))
     away = sum(query.planned_away for query in plan.never)
