@@ -24,7 +24,7 @@ from muntin.model import JobSpec, Window
 from muntin.plan.strategies import STRATEGIES
 from muntin.sql import parse_job
 from muntin.testing.local_job import LocalJob
-from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, rows
+from worlds import EXAMPLES, ORDERINGS, RESIDUALS, ROW, SELECTIONS, STREAMS, UNTILS, rows
 
 VALUES = {
     "A.v": lambda p: p.left["v"],
@@ -54,20 +54,23 @@ def queries(draw: st.DrawFn, name: str, shape: dict) -> dict:
     window = Window(size + shape["delta"], size)
     selection = " AND ".join("(" + w.replace("{}", alias) + ")" for w, alias in zip(shape["where"], "AB", strict=True))
     columns = ", ".join(f"{column} AS c{n}" for n, column in enumerate(shape["select"]))
-    group = shape["group"]
+    group, times = shape["group"], shape["until"]
+    until = ", ".join(time.replace("{}", alias) for time, alias in zip(times, "AB", strict=True) if time)
     sql = (
         f"CREATE QUERY {name} AS SELECT {columns} "
         f"FROM A [RANGE {window.left} microseconds] A, B [RANGE {window.right} microseconds] B "
         f"WHERE A.k = B.k AND {selection} AND {shape['residual']} {f'GROUP BY {group}' if group else ''} "
         f"ORDER BY {', '.join(text for text, _ in shape['order'])} LIMIT {limit} "
+        f"{f'WINDOW UNTIL {until} ' if until else ''}"
         f"{'EMIT CHANGES' if every is None else f'EVERY {every} microseconds'};"
     )
-    keys = [g.strip() for g in group.split(",") if g]
+    keys, untils = [g.strip() for g in group.split(",") if g], tuple(map(UNTILS.get, times))
 
     def answer(pairs: list) -> list:
         values = oracle.first(limit, [part for _, part in shape["order"]], [VALUES[c] for c in shape["select"]])
         found = []
-        for t, of, ranked in oracle.aggregate(window, pairs, GROUPS[group], values, every=every):
+        told = oracle.aggregate(window, pairs, GROUPS[group], values, every=every, untils=untils)
+        for t, of, ranked in told:
             found += [(*row, n + 1, t) for n, row in enumerate(ranked)]
             if not ranked:
                 known = dict(zip(keys, of, strict=True))
@@ -75,8 +78,8 @@ def queries(draw: st.DrawFn, name: str, shape: dict) -> dict:
         return found
 
     keeps = [SELECTIONS[w] for w in shape["where"]]
-    holds = RESIDUALS[shape["residual"]]
-    return {"name": name, "sql": sql, "window": window, "keeps": keeps, "holds": holds, "answer": answer}
+    terms = {"keeps": keeps, "holds": RESIDUALS[shape["residual"]], "untils": untils}
+    return {"name": name, "sql": sql, "window": window, "answer": answer, **terms}
 
 
 @st.composite
@@ -87,6 +90,7 @@ def shapes(draw: st.DrawFn) -> dict:
         "where": [draw(st.sampled_from(["TRUE", "TRUE", *SELECTIONS])) for _ in "AB"],
         "residual": draw(st.sampled_from(["TRUE", "TRUE", *RESIDUALS])),
         "group": draw(st.sampled_from(list(GROUPS))),
+        "until": [draw(st.sampled_from(["", "", *UNTILS])) for _ in "AB"],
         "order": [by(draw) for _ in range(draw(st.integers(1, 2)))],
         "select": draw(st.lists(st.sampled_from(SELECT), min_size=1, max_size=3, unique=True)),
     }
