@@ -83,6 +83,10 @@ class SharedJoin:
         if self.home < 0:
             object.__setattr__(self, "home", self.index)
 
+    def numbered(self, index: int, home: int = -1) -> SharedJoin:
+        """The same join with another number, in shards of its own where no `home` is given."""
+        return replace(self, index=index, home=home)
+
     @property
     def axes(self) -> tuple[Axis, Axis]:
         return self.queries[0].window.axes

@@ -86,7 +86,7 @@ class PushDown(Strategy):
                 home.append(query)
         made = [self._join(spec, queries, join.partitions, join.index) for join, queries in joins if queries]
         more = self.plan(group_queries(replace(spec, queries=rest))).joins if rest else ()
-        made += [replace(join, index=unused + n) for n, join in enumerate(more)]
+        made += [join.numbered(unused + n) for n, join in enumerate(more)]
         if len(made) > MOST_JOINS:
             raise UsageError(
                 f"strategy push-down would have {len(made):,} joins; the limit is {MOST_JOINS}",
@@ -96,7 +96,7 @@ class PushDown(Strategy):
 
     def _join(self, spec: JobSpec, queries: Sequence[Query], parts: Parts, index: int) -> SharedJoin:
         (join,) = self.joins(spec, [(queries, parts)])
-        return replace(join, index=index)
+        return join.numbered(index)
 
 
 def _divided(spec: JobSpec, queries: Sequence[Query]) -> Iterable[JoinPart]:

@@ -135,7 +135,7 @@ class Strategy:
             if index is None or not _reads_the_same(plan, target, join, index, became):
                 index, unused = unused, unused + 1
             became[join.index] = index
-            joins.append(replace(join, index=index, home=became.get(join.home, index)))
+            joins.append(join.numbered(index, became.get(join.home, index)))
         return replace(target, joins=placed(joins), unused=unused)
 
 
