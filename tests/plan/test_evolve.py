@@ -25,6 +25,8 @@ def job(*queries: tuple[str, str, int], strategy: str = "push-down") -> JobSpec:
 
 
 def shape(plan: Plan) -> dict[int, tuple[str, ...]]:
+    """The queries of each join; where none reads another one, each lives in shards of its own."""
+    assert [join.home for join in plan.joins] == [join.index for join in plan.joins]
     return {join.index: tuple(query.name for query in join.queries) for join in plan.joins}
 
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="muntin-way-", dir=memory if memory.is_dir() else None))
 
 
-def cast(seeds: range, judge: Judge | None = None) -> Catch:
+def cast(seeds: Iterable[int], judge: Judge | None = None) -> Catch:
     """Run the texts with these numbers up to the first fault, which is told with the line that brings it back."""
     judge, found, root = judge or Judge(), Catch(), folder()
     gc.freeze()  # what is loaded by now stays: looking at it again and again takes a tenth of the time
