@@ -35,7 +35,7 @@ from whole_way.tasks import DEATHS, STARTS
 
 JOBS = int(os.environ.get("MUNTIN_JOBS", "1000"))
 FIRST = int(os.environ.get("MUNTIN_FIRST", "0"))
-CHUNKS = 10
+CHUNKS = 5
 """The jobs are spread over so many tests, so that several processes share them."""
 OPEN = {
     52: "a broken promise at the release point is told twice, where the join that tells such rows goes at that time"
