@@ -10,7 +10,7 @@ from muntin.spark.sink.batch_writer import BatchWriter
 from muntin.spark.sink.delta import load_delta
 from muntin.spark.sink.eager_hub import EagerHub, Hub
 from muntin.spark.sink.held_results import HeldResults
-from muntin.spark.sink.hub_place import HubPlace
+from muntin.spark.sink.hub_place import HubPlace, serve
 from muntin.spark.sink.parquet import SCHEMA_FILE, columns_ever
 from muntin.spark.sink.reading import create_views, read
 from muntin.spark.sink.registry import SINKS, open_into, open_sink
@@ -43,4 +43,5 @@ __all__ = [
     "open_into",
     "open_sink",
     "read",
+    "serve",
 ]

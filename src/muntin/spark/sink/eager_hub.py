@@ -38,7 +38,7 @@ from muntin.plan import Plan
 from muntin.spark.exchange import Address, Frame, receive_frame, send_frame
 from muntin.spark.shard import ARRIVED
 from muntin.spark.sink.held_results import Held, HeldResults, Source
-from muntin.spark.sink.hub_place import HubPlace
+from muntin.spark.sink.hub_place import HubPlace, serve
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Callback
 
@@ -226,7 +226,7 @@ class EagerHub(Hub):
         self._muted = False
         self._error: BaseException | None = None
         self._connections: dict[Source, socket.socket] = {}
-        threading.Thread(target=self._listen, name="muntin-hub", daemon=True).start()
+        serve(self._server, self._serve, "muntin-hub")
 
     # -- for the sink -------------------------------------------------------------------------------------------------
 
@@ -256,14 +256,6 @@ class EagerHub(Hub):
         self._server.close()
 
     # -- connections --------------------------------------------------------------------------------------------------
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                connection, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), name="muntin-hub-shard", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         source: Source | None = None

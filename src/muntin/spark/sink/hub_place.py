@@ -12,6 +12,7 @@ Each pipeline of a job has a hub, so with a port the next ones are tried as well
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -59,6 +60,20 @@ class HubPlace:
             f"the driver cannot listen for results on {self.bind}, port {_span(ports)}: {last.strerror or last}",
             hint=f"set {PREFIX}bindAddress to an address of this machine, and {PREFIX}port to a free port",
         )
+
+
+def serve(server: socket.socket, answer: Callable[[socket.socket], None], name: str) -> None:
+    """Answer each connection in a thread of its own, until the server is closed."""
+
+    def listen() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), name=f"{name}-task", daemon=True).start()
+
+    threading.Thread(target=listen, name=name, daemon=True).start()
 
 
 def _span(ports: range | tuple[int, ...]) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hmac
 import secrets
 import socket
-import threading
 from collections.abc import Callable
 
 from muntin.spark.exchange import Address, FrameError, FrameKind, receive_frame, send_frame
-from muntin.spark.sink import HubPlace
+from muntin.spark.sink import HubPlace, serve
 
 LONGEST_QUESTION = 1 << 16
 PATIENCE_S = 10.0
@@ -23,18 +22,10 @@ class TableDesk:
         self._content = content
         self._server = at.listen()
         self.address = Address(at.host, self._server.getsockname()[1], secrets.token_hex(32))
-        threading.Thread(target=self._listen, name="muntin-tables", daemon=True).start()
+        serve(self._server, self._serve, "muntin-tables")
 
     def close(self) -> None:
         self._server.close()
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                connection, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), name="muntin-table", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         try:
