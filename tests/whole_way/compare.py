@@ -254,7 +254,8 @@ def _same_letters(text: Text, outcome: Outcome, told: Oracle, by_duck: Rows) -> 
     if any(text.promises):
         _, broken, _ = told.heard(("k",))
         want += [(s, "broken", row["id"]) for s, rows in zip(text.streams, broken, strict=True) for row in rows]
-        want += [(s, "punctuation", row["id"]) for s, rows, promise in zip(text.streams, told.rows, text.promises, strict=True)
+        promised = zip(text.streams, told.rows, text.promises, strict=True)
+        want += [(s, "punctuation", row["id"]) for s, rows, promise in promised
                  for row in rows if promise in ("marks", "both") and row["closed"] and row["k"] is None]  # fmt: skip
     classes = dict(Counter(reason for _, reason, _ in want))
     assert outcome.status["dead_letters"] == classes, f"dead letters {outcome.status['dead_letters']}, not {classes}"

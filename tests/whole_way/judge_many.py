@@ -13,7 +13,8 @@ def source(q: Many, name: str) -> str:
     item = q.items[q.names.index(name)]
     if q.reads is None or item != q.reads.name:
         return f"(SELECT * FROM {item} WHERE NOT broken)"
-    return f"(WITH {pairs(q.reads)} SELECT job, lo AS ts, aid AS id, ak AS k, ag AS g, av AS v, false AS broken FROM pairs)"
+    columns = "lo AS ts, aid AS id, ak AS k, ag AS g, av AS v"
+    return f"(WITH {pairs(q.reads)} SELECT job, {columns}, false AS broken FROM pairs)"
 
 
 def pairs(q: Many) -> str:

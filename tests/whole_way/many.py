@@ -100,9 +100,7 @@ class Many(Asked):
         return f" WINDOW {self.sizes[0]} microseconds" if self.spelling else ""
 
 
-def random_many(
-    dice: random.Random, name: str, streams: str, first: Many | None, promised: bool, order: str
-) -> Many:
+def random_many(dice: random.Random, name: str, streams: str, first: Many | None, promised: bool, order: str) -> Many:
     """A query over all the streams, the first of a job; or one over some of them, or over that one."""
     count = len(streams) if first is None else dice.choice([3, 3, 3, min(4, len(streams))])
     items = list(streams) if first is None else [dice.choice(streams) for _ in range(count)]
@@ -131,7 +129,7 @@ def random_many(
         name, kind, "TRUE", (wheres[0], wheres[1]), residual, Window(high + 1, 1 - low), join=join, bounds=(low, high),
         spelling=spelling, items=tuple(items), sizes=tuple(sizes), links=tuple(links), reads=reads,
     )  # fmt: skip
-    if len(items) > 2 and reads is None and dice.random() < 0.3 and (0, 1) == links[0][:2]:
+    if len(items) > 2 and reads is None and dice.random() < 0.3 and links[0][:2] == (0, 1):
         made = replace(made, timed=dice.choice(list(TIMED)))
     if join != INNER:
         own = [s.replace("{}", "A") for s in SELECTIONS]
@@ -152,4 +150,3 @@ def _grouped(dice: random.Random, asked: Many, order: str) -> Many:
     columns = tuple(dice.sample(SELECT, dice.choice([1, 2, 3])))
     every = dice.choice([None, None, 1, 2, 5])
     return replace(asked, order=ways, limit=dice.randint(1, 4), columns=columns, every=every)
-

@@ -165,7 +165,9 @@ class _Tree(TreeText):
         trees += [self._time(source) for source in self.sources]
         trees += [self._clause] if isinstance(self._clause, Until) else []
         found = {
-            self._first(s.alias, c.name) for tree in trees for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))
+            self._first(s.alias, c.name)
+            for tree in trees
+            for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))
         }
         return [
             (source.alias, f.name)
