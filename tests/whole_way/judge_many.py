@@ -42,7 +42,7 @@ def streams(q: Many) -> str:
 
 def others(q: Many) -> str:
     """The rows between the first and the last, as what comes out of the join at the top has them."""
-    return "".join(f", A.{name.lower()}_id AS {name.lower()}id" for name in q.names[1:-1])
+    return ", A.tree" + "".join(f", A.{name.lower()}_id AS {name.lower()}id" for name in q.names[1:-1])
 
 
 def condition(q: Many) -> str:

@@ -19,6 +19,7 @@ from muntin.core.results import OUTPUT_TS, OutputColumns, output_schema, routed
 from muntin.core.step import ChangeOutcome, Step
 from muntin.model import OUTPUT_TIME, Query, Side
 from muntin.plan import SharedJoin
+from muntin.plan.punctuation import FOR_GOOD
 
 T = TypeVar("T")
 
@@ -135,8 +136,8 @@ def completed_by(outcome: ChangeOutcome, operator: Operator, below: Mapping[int,
             known = below[source].progress.complete_from
             name = operator.join.streams[side].name
             if name in known:
-                own, inner = later[query.name], known[name]
-                both = None if own is None or inner is None else max(own, inner + query.window.side(side))
-                later[query.name] = both
+                inner = known[name]
+                pairs = FOR_GOOD if inner is None else inner + query.window.side(side)
+                later[query.name] = operator.complete_later(query.name, pairs, later[query.name])
     operator.progress.complete_later(later)
     return replace(outcome, complete_from=later)

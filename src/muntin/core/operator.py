@@ -51,6 +51,7 @@ from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order,
 from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.orderings import reason_to_wait
+from muntin.plan.punctuation import FOR_GOOD
 
 NO_PAIRS = empty_pairs(0)
 
@@ -275,6 +276,13 @@ class Operator(OperatorWork):
         """
         unknown = {query.name for query in self.join.queries if query.final and self.progress.has_begun}
         return {name: None if name in unknown else ts for name, ts in self.matches.begin(pairs).items()}
+
+    def complete_later(self, query: str, pairs: int, own: int | None) -> int | None:
+        """A new query gets all pairs from a time on, since what it reads is complete later; `own` is from when on it
+        would get all its rows otherwise. What has a match is known from then on, too."""
+        since = self.matches.meta.since.get(query, own)
+        told = self.matches.begin({query: pairs if since is None else max(since, pairs)})[query]
+        return None if own is None or told is None or told >= FOR_GOOD else told
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
         """Go on with other queries over the same streams and key, from the next result on.
