@@ -300,7 +300,9 @@ def _check_over(life: Life, outcome: Outcome, q: Asked, told: Oracle) -> None:
 
     What other queries want has no say in that, so it is the same whatever comes and goes beside the query.
     """
-    if isinstance(q, Many) or not q.preserved or outcome.stays[q.name] != Stay() or life.text.output == "none":
+    if isinstance(q, Many):
+        return _check_sound(outcome, q)
+    if not q.preserved or outcome.stays[q.name] != Stay() or life.text.output == "none":
         return
     kept, _, promises = told.heard(KEYS[q.key])
     keys, rows, eras = (oracle.columns("k"),) * 2, (kept[0], kept[1]), (promises[0], promises[1])
@@ -311,6 +313,13 @@ def _check_over(life: Life, outcome: Outcome, q: Asked, told: Oracle) -> None:
     ]
     got = [(key, at) for key, at, _ in outcome.over[q.name]]
     _same_bags(f"{q.name}: punctuations of the job and the oracle", got, want)
+
+
+def _check_sound(outcome: Outcome, q: Many) -> None:
+    """Section 8: an output that was said to be over for a key brings no later row with it; promises bind to the end."""
+    over = [(key, at) for key, at, _ in outcome.over.get(q.name, ())] if q.kind == PLAIN and not q.preserved else []
+    wrong = [(key, at, row) for key, at in over for row in outcome.rows[q.name] if row[1] == key and row[-1] > at]
+    assert not wrong, f"{q.name}: its output was over {wrong[:3]}"
 
 
 def _may_miss_promises(life: Life) -> bool:

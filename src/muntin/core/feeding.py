@@ -34,6 +34,8 @@ class FedRows:
     high: int | None
     """Between these event times lies what all shards have found; None where nothing has come so far."""
     ended: bool
+    over: pa.Table | None = None
+    """The keys for which the query will bring no more rows, where some have become so."""
 
 
 def feed(operator: Operator, step: Step, before: int) -> dict[str, FedRows]:
@@ -43,7 +45,8 @@ def feed(operator: Operator, step: Step, before: int) -> dict[str, FedRows]:
         return {}
     ended = all(streams.ended)
     ends = _span(operator, before, ended)
-    return {name: FedRows(table, *ends, ended) for name, table in _tables(join, step).items()}
+    over = step.passed_on
+    return {name: FedRows(table, *ends, ended, over.get(name)) for name, table in _tables(join, step).items()}
 
 
 def _span(operator: Operator, before: int, ended: bool) -> tuple[int | None, int | None]:
@@ -89,6 +92,7 @@ def arrive(join: SharedJoin, brought: Arrivals, fed: Mapping[str, FedRows]) -> A
             ended=_put(brought.ended, side, given.ended),
             idle=_put(brought.idle, side, False),
             spans=_put(brought.spans, side, ()),
+            over=_put(brought.over, side, given.over if join.hears[side] else None),
         )
     return brought
 

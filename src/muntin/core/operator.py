@@ -90,6 +90,8 @@ class Operator(OperatorWork):
         self._step.ahead.append(accepted.ahead)
         if accepted.marks is not None:
             self._step.refused += self.promises.receive(side, accepted.marks, self.chunks, self.counters)
+        if (over := arrivals.over[side]) is not None:
+            self.promises.hear(side, over, self.chunks, self.counters)
         self.intake.receive(side, accepted.rows, self.promises.looks_at(side), self.counters)
 
     def work(self, run_length: int | None = None) -> ScheduledWork:
@@ -114,7 +116,7 @@ class Operator(OperatorWork):
         self.hot_keys.forget(self.release, max(map(self.join.reach, Side)))
         self.chunks.expire(self.progress.stale_before, self.progress.settled)
         ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
-        punctuations = self.promises.tell(self.view, before, self.counters)
+        punctuations, passed_on = self.promises.tell(self.view, before, self.counters)
         if self.rows_leave_early:
             self.state.relist(self.progress.places, self.counters)
         self._check_state_limit()
@@ -137,6 +139,7 @@ class Operator(OperatorWork):
             values=values + more,
             refused=[(side, table) for side, table in step.refused if table.num_rows],
             punctuations=punctuations,
+            passed_on=passed_on,
         )
 
     def _add_up(self, found: FoundPairs, ends: Sequence[KeyEnds]) -> tuple[FoundPairs, list[GroupValues]]:
