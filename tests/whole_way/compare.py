@@ -15,7 +15,7 @@ from whole_way.asked import EITHER, FINAL, INNER, ON, PLAIN, TOP, WHERE, Asked
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
 from whole_way.many import Many
-from whole_way.oracle_of_many import UNTIL, pairs_of, shown, window_of
+from whole_way.oracle_of_many import UNTIL, ends_of, pairs_of, shown, window_of
 from whole_way.random_jobs import BINDING_US, Life, Text
 from worlds import KEYS, RESIDUALS, UNTILS, summed
 
@@ -88,6 +88,10 @@ class Oracle:
         self.rows = [rows for rows, _ in admitted]
         times = [r["ts"] for batch in outcome.batches for s in "AB" for r in batch[s] if r["ts"] is not None]
         self.end = max(times, default=0)
+        self.latest = {
+            s: max((r["ts"] for batch in outcome.batches for r in batch[s] if r["ts"] is not None), default=BEGINNING)
+            for s in text.streams
+        }
 
     def heard(self, key: tuple[str, ...] | None) -> tuple[list[Any], list[Any], list[Any]]:
         """Section 6: of the streams, the rows that count for a join, those that broke a promise, and the promises."""
@@ -137,9 +141,13 @@ class Oracle:
             shows, until = lambda found: found.shown, {"untils": untils_of(q)}
             told = oracle.aggregate(window(q), pairs, GROUPS[q.group], values, shows, q.every, **until)
             return [(*group, *found, t) for t, group, found in told]
-        assert keys is not None
 
         def ends(pair: oracle.Pair) -> list[int]:
+            if isinstance(q, Many):
+                heard, _, told = self.heard(("k",))
+                of = [dict(zip(self.text.streams, each, strict=True)) for each in (heard, told)]
+                return ends_of(q, pair, *of)
+            assert keys is not None
             key = (KEY_OF[EITHER](pair),)
             wanted = tuple(lambda row, texts=texts: all(SELECTED[text](row) is True for text in texts)
                            for texts in q.selections)  # fmt: skip
@@ -150,7 +158,8 @@ class Oracle:
         def group(pair: oracle.Pair) -> tuple[Any, ...]:
             return tuple(KEY_OF[name](pair) for name in q.groups)
 
-        final = oracle.final(pairs, group, values, ends, self.end, lambda found: found.shown)
+        end = max((self.latest[s] for s in q.base), default=0) if isinstance(q, Many) else self.end
+        final = oracle.final(pairs, group, values, ends, end, lambda found: found.shown)
         return [(*group, *found, t) for t, group, found in final]
 
 

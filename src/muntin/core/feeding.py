@@ -54,7 +54,7 @@ def _span(operator: Operator, before: int, ended: bool) -> tuple[int | None, int
     join, streams = operator.join, operator.progress.streams
     high = operator.release
     if ended and operator.progress.has_begun:  # rows without a match come after the last row of all
-        high = max(streams.max_ts) + max(query.told_after(side) for query in join.queries for side in Side)
+        high = max(streams.max_ts) + max([q.told_after(side) for q in join.queries for side in q.preserved], default=0)
     return (min(max(before, streams.min_ts), high), high) if is_event_time(high) else (None, None)
 
 
