@@ -35,7 +35,7 @@ class TreePart:
 
 _ONE_FORM = {"tinyint", "smallint", "int", "bigint", "string", "boolean", "date"}
 """Types of which equal values are the same value; 0.0 and -0.0 are not."""
-_LATER_FIRST = {exp.GTE: 1, exp.GT: 1, exp.LTE: -1, exp.LT: -1}
+_LATER_FIRST: dict[type[exp.Expr], int] = {exp.GTE: 1, exp.GT: 1, exp.LTE: -1, exp.LT: -1}
 """Comparisons, and whether the later of both sides stands first."""
 Bind = Callable[[JobSpec, str, TreePart], Query]
 
