@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from core.test_trees import NAMES, SEEDS, Asked, _asked, _batches, _expected, _rows, _run, _spec, _table
 
+from core.test_trees import NAMES, SEEDS, Asked, _asked, _batches, _expected, _rows, _run, _spec, _table
 from muntin.model import JobSpec
 from muntin.oracle import answer_of_many
 from muntin.plan.join_orders import JoinOrders
@@ -136,7 +137,7 @@ def test_a_query_keeps_its_order_when_rates_are_others_and_takes_up_its_state():
 def test_orders_of_very_many_streams_are_found_step_by_step():
     streams = [NAMES[n % 4] + str(n) for n in range(8)]
     items = ", ".join(f"{alias[0]} {alias}" for alias in streams)
-    links = " AND ".join(f"{a}.k = {b}.k" for a, b in zip(streams, streams[1:], strict=False))
+    links = " AND ".join(f"{a}.k = {b}.k" for a, b in itertools.pairwise(streams))
     text = f"SELECT {streams[0]}.id AS x, {streams[7]}.id AS y FROM {items} WHERE {links} WINDOW 3 us"
     order = _spec([Asked("q", text, "", (), None)]).queries["q"].graph.order
     assert sorted(order) == sorted(streams)

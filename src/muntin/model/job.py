@@ -315,7 +315,7 @@ class Query:
     hidden: bool = False
     """Whether nobody named it: it is the input of others, and none of its rows goes out."""
     graph: JoinGraph | None = None
-    """Of a query over more than two streams: the streams and what links them, with the order in which they are joined."""
+    """Of a query over more than two streams: these, what links them, and the order in which they are joined."""
     as_written: Query | None = None
     """The same query joined in the order of the text, where that is another one: it says what the query means."""
 

@@ -12,7 +12,8 @@ not the last one. Where the tuples lie by another key, rows of j come to every s
 
 A sub-join that another query has costs nothing for the part of its windows and selections that the other one has. What
 is predicted is a guess and what is shared is certain: an order that shares is taken unless one that does not has half
-the work or keeps half the rows. Of orders within 5% of the least work the one that keeps the fewest rows is taken, and of those the first.
+the work or keeps half the rows. Of orders within 5% of the least work the one that keeps the fewest rows is taken, and
+of those the first.
 """
 
 from __future__ import annotations
@@ -135,10 +136,7 @@ class JoinOrders:
     def _every(self) -> Iterator[JoinOrder]:
         inner = [item.alias for item in self._graph.items if item.alias != self._graph.last]
         written = tuple(self._graph.order)
-        if len(inner) > MOST_IN_FULL:
-            orders = [written, self._greedy(inner)]
-        else:
-            orders = [written, *self._all(inner)]
+        orders = [written, *([self._greedy(inner)] if len(inner) > MOST_IN_FULL else self._all(inner))]
         last = [] if self._graph.last is None else [self._graph.last]
         seen: set[tuple[str, ...]] = set()
         for order in orders:
@@ -220,12 +218,10 @@ class JoinOrders:
         equal = [frozenset(side.items()) for side in sides]
         if len(tuples.aliases) == 1:
             return tuple(equal) if equal else None
-        before = [frozenset(pair for pair in expressions if pair[0] != alias) for expressions in equal]
-        fits = len(equal) == len(tuples.lies_by) and all(any(b & by for by in tuples.lies_by) for b in before)
-        return tuple(equal) if fits and equal else None
+        found = [by | pair for pair in equal for by in tuples.lies_by if by & pair]
+        return tuple(found) if len(found) == len(equal) == len(tuples.lies_by) else None
 
 
 def _least(tuples: _Tuples) -> tuple[int, float, float]:
     without_key = sum(not step.by_key for step in tuples.steps)
     return without_key, sum(s.cpu_ns for s in tuples.steps), sum(s.rows for s in tuples.steps)
-

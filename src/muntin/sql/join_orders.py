@@ -81,7 +81,7 @@ def _bound(spec: JobSpec, query: Query, written: Query, order: JoinOrder, rebind
 
 
 def _accepted(spec: JobSpec, query: Query, check: Check) -> bool:
-    """Whether a query goes with its order; only some have to see all matches of a row, or read queries, in one shard."""
+    """Whether a query goes with its order; only some need all matches of a row in one shard, or read queries."""
     if not query.needs_all_matches and not any(read_queries(query, spec.queries, spec.streams)):
         return True
     try:

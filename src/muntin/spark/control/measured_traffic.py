@@ -87,7 +87,12 @@ def _latest_plans(spec: JobSpec, checkpoint: Location) -> Iterator[Plan]:
         folder = pipeline_folder(checkpoint, number)
         stored, log = stored_job(folder), PlanLog(folder, spec)
         latest = log.latest()
-        if stored is not None and not stored.is_over and set(stored.streams) <= set(spec.streams) and latest is not None:
+        if (
+            stored is not None
+            and not stored.is_over
+            and set(stored.streams) <= set(spec.streams)
+            and latest is not None
+        ):
             yield log.read(latest).plan
 
 
