@@ -76,7 +76,11 @@ def _order(
 def _output(query: Query, key: Expr) -> Expr | None:
     """What a column of a query's output is over the pairs of its join; None for more than a column."""
     column = key.column
-    return next((o.expr for o in query.select if column is not None and o.name == column[1]), None)
+    found = next((o.expr for o in query.select if column is not None and o.name == column[1]), None)
+    if found is None or query.aggregation is None:
+        return found
+    groups = {f'"g.{n}"': group for n, group in enumerate(query.aggregation.groups)}
+    return groups.get(found.sql)
 
 
 def _lies_by(
