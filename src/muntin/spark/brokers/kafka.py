@@ -15,6 +15,8 @@ from muntin.spark.brokers.offsets import Extent, MessageLog, Offsets
 from muntin.spark.brokers.secrets import resolved, scrubbed
 
 PREFIX = "kafka."
+EARLIEST, LATEST = -2, -1
+"""Kafka's numbers for both ends of a partition."""
 ANSWER_S = 5.0
 """How long one question to a broker may take."""
 FETCH, FETCH_S = 10_000, 0.1
@@ -80,7 +82,6 @@ class KafkaBroker(Broker):
     def __init__(self, options: Mapping[str, str]):
         super().__init__(options)
         self._consumer: Any = None
-        self._admin: Any = None
         self._said = ""
         """What the client said last of its connection."""
 
@@ -153,26 +154,23 @@ class KafkaBroker(Broker):
 
     def bounds(self) -> dict[MessageLog, Extent]:
         places = self._places()
-        lows, highs = (self._offsets(places, name) for name in ("earliest", "latest"))
+        lows, highs = (self._offsets(places, when) for when in (EARLIEST, LATEST))
         return {place: Extent(lows[place], max(lows[place], highs[place])) for place in places}
 
-    def _offsets(self, places: Sequence[MessageLog], when: str | int) -> Offsets:
-        """The first message, the one after the last that is committed, or the first at a time in milliseconds."""
-        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-        from confluent_kafka.admin import AdminClient, OffsetSpec
+    def _offsets(self, places: Sequence[MessageLog], when: int) -> Offsets:
+        """The first message at a time in milliseconds, or one of `EARLIEST` and `LATEST`, which is the one after the
+        last that is committed; -1 where there is none."""
+        from confluent_kafka import KafkaException, TopicPartition
 
-        specs = {"earliest": OffsetSpec.earliest, "latest": OffsetSpec.latest}
-        spec = specs[when]() if isinstance(when, str) else OffsetSpec.for_timestamp(when)
-        if self._admin is None:
-            settings = client_config(self.given, self._heard)
-            self._admin = AdminClient({k: v for k, v in settings.items() if k not in OF_CONSUMERS})
-        asked = {TopicPartition(*place): spec for place in places}
+        asked = [TopicPartition(*place, when) for place in places]
         try:
-            committed = IsolationLevel.READ_COMMITTED
-            answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=ANSWER_S)
-            return {MessageLog(p.topic, p.partition): found.result(ANSWER_S).offset for p, found in answers.items()}
-        except (KafkaException, TimeoutError) as error:
+            answers = self._client().offsets_for_times(asked, timeout=ANSWER_S) if asked else []
+            for found in answers:
+                if found.error is not None:
+                    raise KafkaException(found.error)
+        except KafkaException as error:
             raise self._refusal(error) from None
+        return {MessageLog(found.topic, found.partition): found.offset for found in answers}
 
     def beginning(self, bounds: Mapping[MessageLog, Extent]) -> Offsets:
         lows = {place: found.low for place, found in bounds.items()}
@@ -192,13 +190,13 @@ class KafkaBroker(Broker):
         for place in given:
             if place not in bounds:
                 raise UsageError(f"startingOffsets: there is no {place}")
-        named = {-2: lows, -1: highs}
+        named = {EARLIEST: lows, LATEST: highs}
         return lows | {place: named[at][place] if at in named else at for place, at in given.items()}
 
     def close(self) -> None:
         if self._consumer is not None:
             self._consumer.close()
-        self._consumer = self._admin = None
+        self._consumer = None
 
     # -- messages -----------------------------------------------------------------------------------------------------
 

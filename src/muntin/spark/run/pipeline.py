@@ -149,7 +149,7 @@ class Pipeline:
         self.changes.fits = self._watch.hot_keys.fits
         self._pacing = Pacing(self.folder, settings, context.board.constants, endless)
         self._pacing.begin(self.publisher.last)
-        self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
+        self._quiet = QuietMoments(self._sink, self.publisher, settings)
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
 
@@ -255,6 +255,7 @@ class Pipeline:
                 self._pacing.committed(manifest)
                 if self._watch.committed(plan, manifest):
                     self.status.ordered(self._watch.orderings)
+                self._quiet.committed(plan.queries)
                 self._watch.exclude(time.monotonic() - began)
             except BaseException as error:
                 self._failure = self._failure or explain_failure(error)

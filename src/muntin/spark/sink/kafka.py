@@ -100,8 +100,8 @@ class KafkaTopics(MessageSink):
     def begin(self) -> None:
         from confluent_kafka import KafkaException, Producer
 
-        more = {"transactional.id": self._marks} if self.is_transactional else {"enable.idempotence": True}
-        self._producer = Producer({"linger.ms": 20, **self._settings(), **more})
+        more = {"transactional.id": self._marks} if self.is_transactional else {}
+        self._producer = Producer({"linger.ms": 20, "enable.idempotence": True, **self._settings(), **more})
         try:
             if self.is_transactional:
                 self._make_topics({self._marks: 1}, {"cleanup.policy": "compact"})
