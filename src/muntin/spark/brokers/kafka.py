@@ -49,6 +49,33 @@ def client_config(options: Mapping[str, str], on_error: Callable[[Any], None] | 
     return config
 
 
+class Hearing:
+    """What a client says of its connection: of a refusal its exceptions say only that time is up."""
+
+    def __init__(self, options: Mapping[str, str]):
+        self._options, self._said = options, ""
+
+    def __call__(self, error: Any) -> None:
+        self._said = error.str()
+
+    def scrubbed(self, error: Exception) -> str:
+        """An exception of the client in its words, without secrets."""
+        found = error.args[0] if error.args else error
+        text = found.str() if hasattr(found, "str") else str(found) or "no answer"
+        return scrubbed(text, self._options)
+
+    def refusal(self, client: Any, error: Exception, verb: str, hint: str) -> BrokerError:
+        """What is wrong with a broker; `verb` and `hint` are said where it is not about who we are."""
+        if client is not None:
+            client.poll(0)  # it hands over what it has to say
+        said = scrubbed(self._said, self._options) or self.scrubbed(error)
+        self._said = ""
+        if any(word in said.lower() for word in ("authenticat", "sasl", "authoriz", "ssl")):
+            verb = "refuses"
+            hint = "look at the user and at where its secret is: 'kafka.sasl.password' = 'env:VARIABLE' or 'file:PATH'"
+        return BrokerError(f"Kafka at {self._options['kafka.bootstrap.servers']} {verb}: {said}", hint=hint)
+
+
 class KafkaBroker(Broker):
     name = "kafka"
     package = "confluent_kafka"
@@ -82,8 +109,7 @@ class KafkaBroker(Broker):
     def __init__(self, options: Mapping[str, str]):
         super().__init__(options)
         self._consumer: Any = None
-        self._said = ""
-        """What the client said last of its connection."""
+        self._heard = Hearing(self.given)
 
     def say(self) -> str:
         topics = self.option("subscribe") or f"topics like {self.option('subscribePattern')}"
@@ -104,32 +130,14 @@ class KafkaBroker(Broker):
             return Consumer({**more, **config})
         except KafkaException as error:  # a setting that there is not, or that does not go
             raise UsageError(
-                f"Kafka's client refuses its settings: {self._scrubbed(error)}",
+                f"Kafka's client refuses its settings: {self._heard.scrubbed(error)}",
                 hint="settings after kafka. have the names of librdkafka",
             ) from None
 
-    def _heard(self, error: Any) -> None:
-        self._said = error.str()
-
-    def _scrubbed(self, error: Exception) -> str:
-        found = error.args[0] if error.args else error
-        text = found.str() if hasattr(found, "str") else str(found)
-        return scrubbed(text, self.given)
-
     def _refusal(self, error: Exception) -> BrokerError:
         """What is wrong with a broker, in the client's words, without secrets."""
-        if self._consumer is not None:
-            self._consumer.poll(0)  # the client hands over what it has to say of its connection
-        said = scrubbed(self._said, self.given) or self._scrubbed(error)
-        self._said = ""
-        refused = any(word in said.lower() for word in ("authenticat", "sasl", "authoriz", "ssl"))
-        hint = (
-            "look at the user and at where its secret is: 'kafka.sasl.password' = 'env:VARIABLE' or 'file:PATH'"
-            if refused
-            else "is it running, and is this its address? brokerTimeout says for how many seconds it may be away"
-        )
-        verb = "refuses" if refused else "does not answer"
-        return BrokerError(f"Kafka at {self.option('kafka.bootstrap.servers')} {verb}: {said}", hint=hint)
+        hint = "is it running, and is this its address? brokerTimeout says for how many seconds it may be away"
+        return self._heard.refusal(self._consumer, error, "does not answer", hint)
 
     # -- where messages lie -------------------------------------------------------------------------------------------
 
