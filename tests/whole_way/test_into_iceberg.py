@@ -79,6 +79,6 @@ def test_a_table_with_other_columns_is_refused_before_anything_runs(lake: Lake):
         lake.start("available-now")
     CATALOGS["ice"].drop_table(TABLE)
     CATALOGS["ice"].create_table(TABLE, pa.schema([pa.field("must", pa.int64(), nullable=False)]))
-    with pytest.raises(UsageError, match="query q has no column must, which the table .* requires"):
+    with pytest.raises(UsageError, match=r"query q has no column must, which the table .* requires"):
         lake.start("available-now")
     assert not (lake.root / "out" / "_dead_letters").exists()

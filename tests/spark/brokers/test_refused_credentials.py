@@ -99,9 +99,9 @@ def is_told(error: BrokerError, who: str) -> None:
 def test_kafka_refuses_a_source(gate: Gatekeeper, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("muntin.spark.brokers.kafka.ANSWER_S", 1.0)
     options = {f"kafka.{name}": value for name, value in SASL.items()}
-    with KafkaBroker({"kafka.bootstrap.servers": gate.address, "subscribe": "t", **options}) as broker:
-        with pytest.raises(BrokerError) as refused:
-            broker.bounds()
+    broker = KafkaBroker({"kafka.bootstrap.servers": gate.address, "subscribe": "t", **options})
+    with broker, pytest.raises(BrokerError) as refused:
+        broker.bounds()
     is_told(refused.value, f"Kafka at {gate.address} refuses")
     assert gate.shown[0] == b"\0muntin\0" + WORD.encode(), "it was the secret that was refused"
 
