@@ -118,7 +118,7 @@ class RealKafka:
 
     def start(self) -> None:
         self._broker = self._run("kafka.Kafka", "broker", self.port)
-        self._producer = Producer({"bootstrap.servers": self.address, "log_level": 0, **self.OLD})
+        self._producer = Producer({"bootstrap.servers": self.address, "log_level": 0, "batch.size": 50_000, **self.OLD})
         while not self._knows_itself():
             time.sleep(0.1)
 
@@ -153,9 +153,10 @@ class RealKafka:
         return found.error is None and len(found.partitions) == 2
 
     def send(self, topic: str, values: Iterable[bytes], partition: int = 0) -> None:
+        faults: list[Any] = []
         for value in values:
-            self._producer.produce(topic, value, partition=partition)
-        assert self._producer.flush(60) == 0
+            self._producer.produce(topic, value, partition=partition, on_delivery=lambda fault, _: faults.append(fault))
+        assert self._producer.flush(60) == 0 and set(faults) == {None}
 
     def stream(self, name: str, columns: str, topic: str, clauses: str = "VALUE FORMAT JSON", options: str = "") -> str:
         told = "".join(f", 'kafka.{setting}' = '{value}'" for setting, value in self.OLD.items())
