@@ -190,12 +190,12 @@ class Driver:
     def _feed(self, step: Step) -> None:
         for name, files in step.files.items():
             self.session.files[name] += [pa.Table.from_pylist(rows, ROW) for rows in files]
-        self.faults.kill = step.kill
         if step.rule is not None and self.folder.exists():
             for join in _latest(self.folder, self._spec()).joins:
                 send_ordering(self.folder, join.index, ordering_in_force(bool(step.rule)))
         if self.folder.exists() and not self.life.online and self._heats:
             self._heat()
+        self.faults.kill = step.kill  # what has been asked above was asked by somebody else
 
     @property
     def _heats(self) -> bool:
