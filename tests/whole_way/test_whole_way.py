@@ -27,6 +27,7 @@ from whole_way.asked import JOINS
 from whole_way.compare import Oracle, covered, raw_rows
 from whole_way.drive import Outcome, kept_apart, tuples
 from whole_way.judge import Judge
+from whole_way.many import TOPS, Many
 from whole_way.net import LIVES, again, cast, replay
 from whole_way.random_jobs import Life, random_life, random_text
 from whole_way.shrink import SEPARATOR, pieces_of, shrunk, without
@@ -46,7 +47,8 @@ KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", 
          "tasks tried again", "hot state lost", "added", "dropped", "changed online", "idle", "until", "band",
          "empty band",
          "another lateness", "another strategy", "another column", "another shards", "JOIN", *JOINS,
-         "final JOIN", *(f"final {join}" for join in JOINS))  # fmt: skip
+         "3 streams", "4 streams", "over a query", "many plain", "many changes", "many every", "many top",
+         *(f"many {join}" for join in ("JOIN", *TOPS)), "final JOIN", *(f"final {join}" for join in JOINS))  # fmt: skip
 """What some hundred jobs meet, if the random ones are as they should be."""
 
 
@@ -100,6 +102,9 @@ def test_random_queries_are_read_as_they_are_meant():
         parsed = parse_job(text.sql([*text.queries, *text.spare])).queries
         for q in (*text.queries, *text.spare):
             read = parsed[q.name]
+            if isinstance(q, Many):
+                assert len(read.inputs) == len(q.items) - 2 and read.kind is q.join_kind, q.sql
+                continue
             assert (read.window, read.kind, read.preserved) == (q.window, q.join_kind, q.preserved), q.sql
             assert read.subject == (q.about if q.join_kind is not JoinKind.PAIRS else None), q.sql
 

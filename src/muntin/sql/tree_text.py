@@ -44,7 +44,7 @@ class TreeText:
         joins = select.args.get("joins") or []
         self.sources = [read_source(text, spec, item.this) for item in (select.args["from_"], *joins)]
         self._check_sources()
-        aliases = [source.alias for source in self.sources]
+        aliases = [source.alias for source in self.sources] + self._inner_aliases()
         unfold_fields(select, aliases, [f.name for s in self.sources for f in s.stream.schema])
         self._qualify()
         self.top, self.conditions = self._read(joins)
@@ -63,6 +63,12 @@ class TreeText:
                 hint = "give each its own alias: FROM S A, S B, S C"
                 raise self.text.error(f"two streams are called {source.alias}", source.node, hint)
             seen.add(source.alias.lower())
+
+    def _inner_aliases(self) -> list[str]:
+        """What an EXISTS calls its stream."""
+        inner = [found.this.args["from_"].this for found in self.select.find_all(exp.Exists)
+                 if isinstance(found.this, exp.Select) and found.this.args.get("from_")]  # fmt: skip
+        return [read_source(self.text, self.spec, node).alias for node in inner]
 
     def _source(self, alias: str) -> Source | None:
         return next((source for source in self.sources if source.alias.lower() == alias.lower()), None)

@@ -33,6 +33,8 @@ class TreePart:
     guard: tuple[exp.Expr, ...] = ()
 
 
+_ONE_FORM = {"tinyint", "smallint", "int", "bigint", "string", "boolean", "date"}
+"""Types of which equal values are the same value; 0.0 and -0.0 are not."""
 Bind = Callable[[JobSpec, str, TreePart], Query]
 
 
@@ -58,6 +60,8 @@ class _Tree(TreeText):
         """The streams that the tree has so far."""
         self._places: dict[tuple[str, str], str] = {}
         """What a column of one of these is called in what the tree is so far."""
+        self._same: dict[tuple[str, str], tuple[str, str]] = {}
+        """Of a column that a condition below makes equal to one before it: that one."""
         self._is = ""
         """The alias of what the tree is so far."""
 
@@ -90,6 +94,7 @@ class _Tree(TreeText):
         mine = [c for c in self.conditions if c.sinks and not c.placed and c.uses <= covered and c.uses]
         for condition in mine:
             condition.placed = True
+        self._learn(c.node for c in mine)
         alone = [c.node for c in mine if len(c.uses) == 1]
         wanted = self._wanted(covered, alone)
         items, places = [], {}
@@ -133,7 +138,7 @@ class _Tree(TreeText):
         select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
         select.set("windows", untils)
         for column, source in self._columns(select):
-            if (source.alias, column.name.lower()) in self._places and source is not last:
+            if self._first(source.alias, column.name) in self._places and source is not last:
                 column.replace(self._column(source.alias, column.name, column))
         return TreePart(select, guard)
 
@@ -160,7 +165,9 @@ class _Tree(TreeText):
         trees += [self._time(source) for source in self.sources]
         trees += [self._clause] if isinstance(self._clause, Until) else []
         found = {
-            (s.alias, c.name.lower()) for tree in trees for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))
+            self._first(s.alias, c.name)
+            for tree in trees
+            for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))
         }
         return [
             (source.alias, f.name)
@@ -176,7 +183,29 @@ class _Tree(TreeText):
         return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 
     def _place(self, alias: str, column: str) -> tuple[str, str]:
-        return self._is, self._places[alias, column.lower()]
+        return self._is, self._places[self._first(alias, column)]
+
+    def _learn(self, conditions: Iterable[exp.Expr]) -> None:
+        """Note which columns are the same in all rows from here on, so that one of them stands for both.
+
+        So the key of a tree stays its key, whichever of its streams a condition or a group names.
+        """
+        joined = [*(source.alias for source in self._below), ""]
+        for node in conditions:
+            columns = dict(self._columns(exp.Tuple(expressions=[node.copy()])))
+            sides = [c for c in columns if c.parent is not None and isinstance(c.parent, exp.EQ)]
+            if not isinstance(node, exp.EQ) or len(sides) != 2 or len(columns) != 2:
+                continue
+            fields = [columns[c].stream.schema.find(c.name) for c in sides]
+            kinds = {f.type for f in fields if f is not None}
+            if len(kinds) == 1 and kinds <= _ONE_FORM:
+                pair = [self._first(columns[c].alias, c.name) for c in sides]
+                first, other = sorted(pair, key=lambda one: joined.index(one[0] if one[0] in joined else ""))
+                self._same |= {column: first for column in (*self._same, other) if self._first(*column) == other}
+
+    def _first(self, alias: str, column: str) -> tuple[str, str]:
+        """The column that stands for one."""
+        return self._same.get((alias, column.lower()), (alias, column.lower()))
 
     def _column(self, alias: str, name: str, written: exp.Column, new: Source | None = None) -> exp.Column:
         made = self._at(alias, name, new)
