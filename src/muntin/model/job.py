@@ -15,6 +15,7 @@ from typing import Literal
 
 from muntin.model.comparison import Comparison
 from muntin.model.destination import Destination
+from muntin.model.join_graph import JoinGraph
 from muntin.model.lookup import DimensionTable, Lookup, united
 from muntin.model.punctuation import Punctuation
 from muntin.model.settings import DEFAULT_SETTINGS, Settings
@@ -313,6 +314,10 @@ class Query:
     """What the inputs select, said of a row of the left side: for an input that selects less, since others share it."""
     hidden: bool = False
     """Whether nobody named it: it is the input of others, and none of its rows goes out."""
+    graph: JoinGraph | None = None
+    """Of a query over more than two streams: these, what links them, and the order in which they are joined."""
+    as_written: Query | None = None
+    """The same query joined in the order of the text, where that is another one: it says what the query means."""
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]

@@ -94,7 +94,7 @@ class _Lowering:
 
     def top(self, tree: Query) -> Query:
         """A query over what its inputs have become."""
-        return replace(self._over(tree, tree), inputs=(), guard=None)
+        return replace(self._over(tree, tree), inputs=(), guard=None, graph=None, as_written=None)
 
     def _over(self, tree: Query, part: Query) -> Query:
         """A part of a tree over what the input below it has become, of which it may have to take less."""
