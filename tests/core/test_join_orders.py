@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from core.test_trees import NAMES, SEEDS, Asked, _asked, _batches, _expected, _rows, _run, _spec, _table
-from muntin.model import JobSpec
+from muntin.core.policy import LimitError
+from muntin.model import JobSpec, SqlError
 from muntin.oracle import answer_of_many
 from muntin.plan.join_orders import JoinOrders
 from muntin.sql import order_joins
@@ -143,3 +144,37 @@ def test_orders_of_very_many_streams_are_found_step_by_step():
     assert sorted(order) == sorted(streams)
     for n in range(1, 8):
         assert any(abs(streams.index(order[n]) - streams.index(before)) == 1 for before in order[:n])
+
+
+# -- what is refused, by name ------------------------------------------------------------------------------------------
+
+FOUR = "SELECT A.id AS a, B.id AS b, C.id AS c, D.id AS d FROM A, B, C, D"
+TWO = "SELECT A.id AS a FROM A JOIN B ON A.k = B.k"
+FAULTS = {
+    f"{FOUR} WHERE A.k = B.k AND B.k = C.k WINDOW 5 us": "no condition speaks of both A and B and C and D",
+    f"{FOUR} WHERE A.k = B.k AND C.k = D.k WINDOW 5 us": "no condition speaks of both A and B and C",
+    f"{FOUR} WHERE A.k = B.k AND C.v > 1 AND D.k = A.k WINDOW 5 us": "no condition speaks of both A and B and D and C",
+    f"{TWO} LEFT JOIN C ON TRUE WINDOW 5 us": "LEFT JOIN without an equality",
+    f"{TWO} WHERE EXISTS (SELECT 1 FROM C WHERE C.v > 1) WINDOW 5 us": "EXISTS without an equality",
+}
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_cross_product_hidden_in_a_tree_is_refused_by_name(text):
+    with pytest.raises(SqlError) as raised:
+        _spec([Asked("q", text, "", (), None)])
+    assert FAULTS[text] in raised.value.message
+    assert ("cross join is refused" in raised.value.message) == ("no condition" in FAULTS[text])
+
+
+@pytest.mark.parametrize(("keys", "said"), [("k k", "the sub-join A x B (join 1)"), ("id k", "join 2 ((A x B) x C)")])
+def test_pairs_that_explode_are_named_by_the_streams_of_their_sub_join(keys, said):
+    first, second = keys.split()
+    text = f"SELECT A.id AS a, C.id AS c FROM A, B, C WHERE A.{first} = B.{first} AND B.{second} = C.{second}"
+    pairs = f"CREATE QUERY ab AS SELECT A.id FROM A, B WHERE A.{first} = B.{first} WINDOW 5 us;"
+    spec = _spec([Asked("q", f"{text} WINDOW 5 us", "", (), None)], more=f"SET fan_out_limit = 30; {pairs}")
+    rows = [{"ts": 1, "id": n, "k": 7, "j": 1, "v": 1} for n in range(12)]
+    job = LocalJob(spec, 1)
+    with pytest.raises(LimitError) as raised:
+        job.push({name: _table(spec, name, rows) for name in "ABC"}, ended=True)
+    assert raised.value.message.startswith(f"{said}: more than 30 pairs in one micro-batch")

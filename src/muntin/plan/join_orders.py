@@ -219,7 +219,7 @@ class JoinOrders:
         if len(tuples.aliases) == 1:
             return tuple(equal) if equal else None
         found = [by | pair for pair in equal for by in tuples.lies_by if by & pair]
-        return tuple(found) if len(found) == len(equal) == len(tuples.lies_by) else None
+        return tuple(found) if equal and len(found) == len(equal) == len(tuples.lies_by) else None
 
 
 def _least(tuples: _Tuples) -> tuple[int, float, float]:
