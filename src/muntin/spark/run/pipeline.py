@@ -285,7 +285,7 @@ class Pipeline:
                 self._query.stop()
 
     def _note_progress(self) -> None:
-        """Take in Spark's report of the micro-batch before: its last one, or all where that was about an idle moment."""
+        """Take in Spark's report of the micro-batch before: the last, or all where that was about an idle moment."""
         if self._query is None or (last := self._query.lastProgress) is None:
             return
         reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress
