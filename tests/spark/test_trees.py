@@ -91,7 +91,12 @@ def test_twelve_queries_of_two_and_three_streams_give_duckdbs_rows_over_restarts
     assert run.await_termination(300)
     for name, table in tables.items():
         write(tmp_path / name, table.slice(1_500), 3, 3)
-    run = Job(spark, spec).start(output=tmp_path / "out", checkpoint=tmp_path / "ckpt", mode="bounded")
+    faster = head.replace("LATENESS 2 s", "LATENESS 2 s RATE 100000 PER SECOND", 2)
+    others = parse_job(faster + "".join(map(statement, QUERIES)) + OVER)
+    before, now = (s.queries["by_j"].graph.order for s in (spec, others))
+    assert before != now, "a job that began now would join in another order"
+    run = Job(spark, others).start(output=tmp_path / "out", checkpoint=tmp_path / "ckpt", mode="bounded")
+    assert run._router.spec.queries["by_j"].graph.order == before
     assert run.await_termination(300)
     base = duck.connect({name: tmp_path / name for name in "ABC"})
     for name in QUERIES:
