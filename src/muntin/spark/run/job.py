@@ -119,6 +119,24 @@ class Job:
         self.spec = replace(self.spec, streams={**self.spec.streams, name: added})
         return self
 
+    def table(self, name: str, columns: str, *, format: str, **options: str) -> Job:
+        """Add a table beside the streams: `job.table("Places", "id BIGINT, building STRING", format="csv",
+        path="places.csv", header="true")`, as CREATE TABLE says it. It comes before the queries that look into it."""
+        from muntin.sql import parse_job
+
+        expect_name("table", name)
+        expect_text(f"table {name}: columns", columns)
+        for option, value in {"format": format, **options}.items():
+            expect_text(f"table {name}: {option}", value)
+        for kind, there in (("stream", self.spec.streams), ("table", self.spec.tables), ("query", self.spec.queries)):
+            if name.lower() in map(str.lower, there):
+                raise UsageError(f"{kind} {name} is there already")
+        (declared,) = parse_job(f"CREATE TABLE {name} ({columns}) WITH (format = 'x');").tables.values()
+        added = replace(declared, format=format, options=options)
+        check_table(added)
+        self.spec = replace(self.spec, tables={**self.spec.tables, added.name: added})
+        return self
+
     def query(self, name: str, sql: str) -> Job:
         """Add a query: the text after `CREATE QUERY name AS`."""
         from muntin.sql import parse_query
