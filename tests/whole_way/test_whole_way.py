@@ -36,12 +36,8 @@ from whole_way.tasks import DEATHS, STARTS
 
 JOBS = int(os.environ.get("MUNTIN_JOBS", "1000"))
 FIRST = int(os.environ.get("MUNTIN_FIRST", "0"))
-CHUNKS = 5
-"""The jobs are spread over so many tests, so that several processes share them."""
-OPEN = {
-    52: "a broken promise at the release point is told twice, where the join that tells such rows goes at that time"
-}
-"""Texts with a fault that is known and not mended yet, left out here; MUNTIN_SEED runs them all the same."""
+CHUNKS = max(5, JOBS // 400)
+"""The jobs are spread over so many tests, so that several processes share them and a fault stops few others."""
 SEED, LIFE = os.environ.get("MUNTIN_SEED"), os.environ.get("MUNTIN_LIFE")
 WITHOUT = os.environ.get("MUNTIN_WITHOUT", "")
 KINDS = ("plain", "changes", "every", "top", "final", "state-slice", "pull-up", "push-down", "isolated", "mem-opt",
@@ -65,7 +61,7 @@ def test_random_jobs_leave_behind_what_both_judges_say(chunk: int):
         return replay(int(SEED), int(LIFE), WITHOUT.split(SEPARATOR)) if chunk == 0 else None
     if SEED is not None:
         seeds = range(int(SEED), int(SEED) + (chunk == 0))
-    found = cast([seed for seed in seeds if SEED is not None or seed not in OPEN], Judge())
+    found = cast(seeds, Judge())
     assert not found.faults, f"after {found.jobs} jobs:\n" + "\n".join(found.faults)
     print(f"{found.jobs} jobs, {found.rows} rows wanted: {dict(found.covered)}")
     if SEED is None and texts >= 10:

@@ -11,12 +11,12 @@ first of its rows leaves its own window. Each part is bound as any query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model import OUTPUT_TIME, JobSpec, Query
+from muntin.model import OUTPUT_TIME, Expr, JobSpec, JoinGraph, JoinItem, Query, Side
 from muntin.sql.expressions import output_name
 from muntin.sql.joins import conjuncts, exists_of
 from muntin.sql.places import SqlText
@@ -47,9 +47,12 @@ def has_more_than_two(select: exp.Select) -> bool:
     return len(select.args.get("joins") or []) + min(asked, 1) > 1
 
 
-def bind_tree(text: SqlText, spec: JobSpec, select: exp.Select, name: str, bind: Bind) -> Query:
-    """A query over more than two streams, with its inputs."""
-    return _Tree(text, spec, select, bind).query(name)
+def bind_tree(
+    text: SqlText, spec: JobSpec, select: exp.Select, name: str, bind: Bind, order: Sequence[str] = ()
+) -> Query:
+    """A query over more than two streams, with its inputs; it joins them in the `order` of their aliases, or as they
+    are written."""
+    return _Tree(text, spec, select, bind).query(name, order)
 
 
 class _Tree(TreeText):
@@ -66,18 +69,30 @@ class _Tree(TreeText):
         """Of a column that a condition below makes equal to one before it: that one."""
         self._is = ""
         """The alias of what the tree is so far."""
+        self._wheres: dict[str, Expr | None] = {}
+        """What is selected of the rows of each stream."""
 
     # -- the tree -------------------------------------------------------------------------------------------------
 
-    def query(self, name: str) -> Query:
-        order = self._order()
+    def query(self, name: str, given: Sequence[str] = ()) -> Query:
+        by_alias = {source.alias: source for source in self.sources}
+        order = [by_alias[alias] for alias in given] or self._order()
         whole = self.top is not None and not isinstance(self.top, exp.Join)
         joined = order if whole else order[:-1]
+        links = self.links()  # before the conditions go to their places
         self._begin(order[0])
         for source in joined[1:]:
             self._add(source)
         query = self._bind(self._spec(), name, self._top(None if whole else order[-1]))
-        return replace(query, inputs=tuple(self.inputs))
+        if not whole:
+            self._wheres[order[-1].alias] = query.where[Side.RIGHT]
+        items = tuple(
+            JoinItem(s.alias, s.stream.name, self._window(s), self._wheres.get(s.alias)) for s in self.sources
+        )
+        final = query.final and not whole  # its times follow from the promises of the stream at the top
+        last = order[-1].alias if isinstance(self.top, exp.Join) or final else None
+        graph = JoinGraph(items, links, tuple(source.alias for source in order), last)
+        return replace(query, inputs=tuple(self.inputs), graph=graph)
 
     def _spec(self) -> JobSpec:
         """The job with the parts so far, which come first."""
@@ -116,6 +131,9 @@ class _Tree(TreeText):
         local = f"_{len(self.inputs) + 1}"
         part = self._bind(spec, local, TreePart(select, guard))
         self.inputs.append(replace(part, hidden=True, text=""))
+        self._wheres[source.alias] = part.where[Side.RIGHT if left_first else Side.LEFT]
+        if first:
+            self._wheres[self._below[0].alias] = part.where[Side.LEFT if left_first else Side.RIGHT]
         self._guard += alone
         self._below.append(source)
         self._places, self._is = places, local
