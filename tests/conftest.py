@@ -7,12 +7,13 @@ import os
 
 import pytest
 
+from java_archive import java_options
+
 PROCESSES = 2
 ON_SPARK = bool(os.environ.get("MUNTIN_SPARK"))
 """Whether tests with the mark `stand_in` run on Spark itself."""
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
-"""Every Java of the tests runs for minutes at most: what its second compiler would save is less than what it costs."""
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -154,6 +154,10 @@ class Counters:
     propagated: int = 0
     """Punctuations of outputs."""
 
+    def copy(self) -> Counters:
+        """The same counts, to go on from."""
+        return Counters(**{n: [*have] if isinstance(have, list) else have for n, have in vars(self).items()})
+
     @classmethod
     def total(cls, parts: Iterable[Counters]) -> Counters:
         """What several operators have counted, added up."""
