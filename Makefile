@@ -2,6 +2,8 @@ VENV  := .venv
 PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 CLASSES := $(VENV)/spark-classes.jsa
+# More than there are cores: a test that waits, for Spark or a server, leaves its core to others.
+PROCESSES := 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo quick test spark test-web benches cluster crash soak soak-steady soak-brokers fuzz golden lint clean
@@ -26,13 +28,13 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 	$(VENV)/bin/muntin demo
 
 quick: setup    ## the tests that need neither Spark nor much time
-	$(PY) -m pytest --numprocesses 2 --dist worksteal -m "not spark and not stand_in and not slow and not bench and not cluster"
+	$(PY) -m pytest --numprocesses $(PROCESSES) --dist worksteal -m "not spark and not stand_in and not slow and not bench and not cluster"
 
 test: setup $(CLASSES)    ## all tests but those of the benches, those that start Spark included
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench and not cluster"
+	$(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m "not bench and not cluster"
 
 spark: setup $(CLASSES)    ## what `make test` runs on a stand-in for Spark, on Spark itself
-	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses 2 --dist loadgroup -m stand_in
+	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m stand_in
 
 test-web: setup    ## the live page in a real browser, which this installs (Debian)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium

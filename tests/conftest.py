@@ -1,5 +1,5 @@
-"""How the tests are shared out where two processes run them: each has a Spark session of its own, for half of the files
-that need one."""
+"""How the tests are shared out where several processes run them: each has a Spark session of its own, for its part of
+the files that need one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from java_archive import java_options
 
-PROCESSES = 2
+PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 ON_SPARK = bool(os.environ.get("MUNTIN_SPARK"))
 """Whether tests with the mark `stand_in` run on Spark itself."""
 

@@ -80,13 +80,12 @@ def _is_known(java: Any) -> bool:
 def compiled(source: str) -> bytes:
     """The archive of what a source declares, from a Java of its own: what is not there when Java starts is none of its
     class path."""
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
     from pyspark.find_spark_home import _find_spark_home
 
-    jars = Path(_find_spark_home()) / "jars"
-    java = Path(os.environ["JAVA_HOME"], "bin", "java")
-    own, alls = str(next(jars.glob("py4j*.jar"))), f"{jars}/*"
-    port, secret = launch_gateway(jarpath=own, classpath=alls, java_path=str(java), die_on_exit=True, enable_auth=True)
+    jars, java = Path(_find_spark_home()) / "jars", Path(os.environ["JAVA_HOME"], "bin", "java")
+    place = {"jarpath": str(next(jars.glob("py4j*.jar"))), "classpath": f"{jars}/*", "java_path": str(java)}
+    port, secret, process = launch_gateway(**place, die_on_exit=True, enable_auth=True, return_proc=True)
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
     try:
         compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
@@ -97,4 +96,6 @@ def compiled(source: str) -> bytes:
                 archive.writestr(f"{name.replace('.', '/')}.class", bytes(code))
         return made.getvalue()
     finally:
-        gateway.shutdown()
+        gateway.close()
+        process.kill()
+        process.wait()
