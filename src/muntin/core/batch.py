@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import pyarrow as pa
 
@@ -156,7 +157,8 @@ class Counters:
 
     def copy(self) -> Counters:
         """The same counts, to go on from."""
-        return Counters(**{n: [*have] if isinstance(have, list) else have for n, have in vars(self).items()})
+        counts: dict[str, Any] = {n: [*have] if isinstance(have, list) else have for n, have in vars(self).items()}
+        return Counters(**counts)
 
     @classmethod
     def total(cls, parts: Iterable[Counters]) -> Counters:
