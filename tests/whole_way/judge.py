@@ -13,7 +13,9 @@ import duckdb
 import pyarrow as pa
 
 from muntin.model import Axis, JoinKind
+from whole_way import judge_many
 from whole_way.asked import CHANGES, EITHER, EVERY, FINAL, INNER, PLAIN, TOP, Asked
+from whole_way.many import Many
 from whole_way.random_jobs import Text
 
 RAW = pa.schema(
@@ -93,7 +95,7 @@ class Judge:
                 ) THEN 'late'
                 END AS turned_away
             FROM raw r""")
-        for name, promise in zip("AB", text.promises, strict=True):
+        for name, promise in zip(text.streams, text.promises, strict=True):
             self._base.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {_counted(name, promise)}")
 
     def letters(self) -> Answers:
@@ -103,6 +105,9 @@ class Judge:
     def answer(self, text: Text, asked: Asked) -> Answers:
         if asked.kind == PLAIN:
             shown = f"{asked.first}id" if asked.shows_one else "aid, bid, av + bv"
+            if isinstance(asked, Many):
+                shown = "aid, ak, ag, av" + (", bid, av + bv" if not asked.shows_one else "")
+                shown += "".join(f", {name.lower()}id" for name in asked.names[1:-1])
             return self._by_job(f"WITH {_found(asked)} SELECT job, {shown}, lo FROM pairs")
         if asked.kind == TOP:
             return self._by_job(_top(asked))
@@ -151,6 +156,8 @@ def _columns(name: str, there: bool = True) -> str:
 
 def _pairs(asked: Asked) -> str:
     """Section 2: the pairs of a query, live from `lo` until before `hi`."""
+    if isinstance(asked, Many):
+        return judge_many.pairs(asked)
     window = asked.window
     first = "(A.ts <= B.ts)"  # at equal times the left row comes first
     ages = {
@@ -177,6 +184,8 @@ UNTIL = {"{}.ts + INTERVAL 1 MICROSECOND * ({}.v - 1)": "{}.ts + {}.v - 1", "tim
 
 def _until(asked: Asked, name: str) -> str:
     """Section 2: until when a row of a stream waits, where it says so itself; else for ever."""
+    if isinstance(asked, Many):
+        return "A.until" if name == "A" else str(1 << 60)
     own = UNTIL.get(asked.untils["AB".index(name)], "NULL")
     return f"coalesce({own.replace('{}', name)}, {1 << 60})"
 
@@ -195,10 +204,13 @@ def _joined(asked: Asked) -> str:
     """Section 2: a join that is not an inner one, as DuckDB itself has it."""
     told = _told(asked)
     one, other = asked.first, asked.second
-    match = f"A.job = B.job AND ({asked.condition}) AND {_in_bounds(asked)} AND {_open(asked)}"
-    streams = "a_ AS (FROM A WHERE NOT broken), b_ AS (FROM B WHERE NOT broken)"
+    many = isinstance(asked, Many)
+    condition = judge_many.condition(asked) if many else asked.condition
+    match = f"A.job = B.job AND ({condition}) AND {_in_bounds(asked)} AND {_open(asked)}"
+    streams = judge_many.streams(asked) if many else "a_ AS (FROM A WHERE NOT broken), b_ AS (FROM B WHERE NOT broken)"
     own, its = (f"{name.lower()}_ {name}" for name in (one, other))
-    alone, both = f"{_columns(one)}, {_columns(other, False)}", f"{_columns('A')}, {_columns('B')}"
+    more = judge_many.others(asked) if isinstance(asked, Many) else ""
+    alone, both = f"{_columns(one)}, {_columns(other, False)}{more}", f"{_columns('A')}, {_columns('B')}{more}"
     if asked.join_kind is JoinKind.ANTI:
         return f"""{streams}, pairs AS (SELECT {one}.job, {alone}, {one}.ts + {told[one]} AS lo FROM {own}
             WHERE NOT EXISTS (FROM {its} WHERE {match}) AND ({asked.after}))"""
@@ -329,7 +341,7 @@ def _final(text: Text, asked: Asked) -> str:
     named, names, _ = _groups(asked)
     ends = []
     sizes = (asked.window.left, asked.window.right)
-    for name, promise, size, wanted in zip("AB", text.promises, sizes, asked.selections, strict=True):
+    for name, promise, size, wanted in zip("AB", text.promises[:2], sizes, asked.selections, strict=True):
         by_mark = f"""SELECT job, k, ts FROM seen WHERE stream = '{name}' AND turned_away IS NULL AND closed"""
         by_row = f"SELECT job, k, ts FROM {name} WHERE NOT broken"
         promises = [by_mark] * (promise in ("marks", "both")) + [by_row] * (promise in ("unique", "both"))
@@ -346,7 +358,7 @@ def _final(text: Text, asked: Asked) -> str:
     shown = ", ".join(f"c{n}" for n in range(len(asked.calls)))
     return f"""
         WITH {_found(asked)}, {", ".join(ends)},
-        last AS (SELECT job, max(ts) AS ts FROM raw GROUP BY job),
+        last AS (SELECT job, max(ts) AS ts FROM raw WHERE stream IN ('A', 'B') GROUP BY job),
         timed AS (
             SELECT p.*{named}, least({_over(asked)}, last.ts) AS done
             FROM pairs p JOIN last ON last.job = p.job

@@ -7,16 +7,19 @@ ones. A `Text` is a job file. A `Life` is one job that runs it: its input, its r
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from muntin.plan.strategies import STRATEGIES
 from whole_way.asked import FINAL, Asked, random_query, with_other_window
+from whole_way.many import random_many
 from whole_way.tasks import DEATHS, STARTS
 from worlds import ORDERINGS
 
 Row = dict[str, Any]
 PROMISES = ("", "marks", "unique", "both")
+MANY = 5
+"""Every so many texts one is over more than two streams."""
 ALIKE = ("state-slice", "pull-up")
 """Strategies that have the same joins."""
 BINDING_US = 1000
@@ -35,13 +38,14 @@ class Text:
     lateness: int
     shards: int
     per_trigger: int
-    promises: tuple[str, str]
+    promises: tuple[str, ...]
     queries: tuple[Asked, ...]
     spare: tuple[Asked, ...]
     output: str
     """"files", "sliced", "none" or "callable"."""
     column: str = ""
     """A column that the streams have and did not declare at first."""
+    streams: str = "AB"
 
     def sql(self, queries: list[Asked]) -> str:
         head = (
@@ -49,7 +53,7 @@ class Text:
             f"SET order = '{self.order}'; SET shards = {self.shards};"
         )
         head += "SET output_layout = 'sliced';" if self.output == "sliced" else ""
-        return head + "".join(map(self._stream, "AB", self.promises)) + "\n".join(q.sql for q in queries)
+        return head + "".join(map(self._stream, self.streams, self.promises)) + "\n".join(q.sql for q in queries)
 
     def _stream(self, name: str, promise: str) -> str:
         unique = ", UNIQUE (k)" if promise in ("unique", "both") else ""
@@ -93,6 +97,26 @@ class Life:
 
 
 def random_text(seed: int) -> Text:
+    text = _text_over_two(seed)
+    return text if seed % MANY else _over_many(text)
+
+
+def _over_many(text: Text) -> Text:
+    """The same text over more streams: the first query joins all of them, and others do so, or read that one."""
+    dice = random.Random(f"streams {text.seed}")
+    streams = dice.choice(["ABC", "ABC", "ABC", "ABCD"])
+    promises = tuple(dice.choices(PROMISES, k=len(streams))) if any(text.promises) else ("",) * len(streams)
+    terms = any(promises), text.order
+    first = random_many(dice, "q0", streams, None, *terms)
+
+    def many(asked: Asked) -> Asked:
+        return random_many(dice, asked.name, streams, first, *terms) if dice.random() < 0.7 else asked
+
+    queries, spare = (first, *map(many, text.queries[1:])), tuple(map(many, text.spare))
+    return replace(text, streams=streams, promises=promises, queries=queries, spare=spare)
+
+
+def _text_over_two(seed: int) -> Text:
     dice = random.Random(f"text {seed}")
     promises = tuple(dice.choices(PROMISES, k=2)) if dice.random() < 0.25 else ("", "")
     order = "key" if dice.random() < 0.15 else "global"
@@ -135,13 +159,14 @@ def random_life(text: Text, number: int) -> Life:
     count, online = dice.choice([1, 1, 1, 1, 1, 2, 2, 3]), False
     if count > 1 or dice.random() < 0.1:
         online, count = dice.random() < 0.5, max(2, count)
-    sparse, lead = dice.random() < 0.6, dice.choice([0, 0, 3, 4, 9])
+    sparse, lead = dice.random() < (0.6 if len(text.streams) == 2 else 0.2), dice.choice([0, 0, 3, 4, 9])
     wild, silent = dice.random() < 0.3, dice.choice(["", "A", "B"])
+    silent = silent if len(text.streams) == 2 else ""
     steps: list[Step] = []
     present, spare, ids, low = [q.name for q in text.queries], list(text.spare), iter(range(1000)), 0
     for n in range(count):
         step, files = Step(), dice.choice([2, 3, 3]) if count == 1 else dice.choice([1, 1, 2])
-        for name in "AB":
+        for name in text.streams:
             first = low + lead * (name == "B")
             shown = 0 if name == silent and online and dice.random() < 0.4 else files
             step.files[name] = [_file(dice, ids, text, first + 3 * f, sparse) for f in range(shown)]
@@ -172,7 +197,7 @@ def _other_job(dice: random.Random, text: Text) -> dict[str, Any]:
         found["lateness"] = dice.choice([0, 2, 6, 20])
     if text.strategy in ALIKE and dice.random() < 0.5:
         found |= {"strategy": dice.choice(ALIKE), "chain": "auto"}
-    if text.output != "callable" and dice.random() < 0.5:
+    if text.output != "callable" and len(text.streams) == 2 and dice.random() < 0.5:
         found["shards"] = dice.randint(1, 5)
     if dice.random() < 0.4:
         found["column"] = "x BIGINT, "

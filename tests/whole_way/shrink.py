@@ -26,7 +26,7 @@ def without(life: Life, pieces: list[str]) -> Life:
     """The job without some pieces of it."""
     cut = set(pieces)
     text = replace(life.text, queries=_kept(life.text.queries, cut), spare=_kept(life.text.spare, cut))
-    steps, counts = [], {"A": 0, "B": 0}
+    steps, counts = [], dict.fromkeys(text.streams, 0)
     for n, step in enumerate(life.steps):
         files = {}
         for name, batches in step.files.items():
@@ -59,7 +59,7 @@ def pieces_of(life: Life) -> Iterator[list[str]]:
     yield from (["failing tasks"], ["lost hot states"])
     for n, step in enumerate(life.steps):
         yield from ([f"{name} of step {n}"] for name, none in OPTIONS.items() if getattr(step, name) != none)
-    for name in "AB":
+    for name in life.text.streams:
         yield from ([f"file {name} {n}"] for n in range(sum(len(step.files.get(name, ())) for step in life.steps)))
     rows = [f"row {row['id']}" for step in life.steps for found in step.files.values() for f in found for row in f]
     size = len(rows)

@@ -205,6 +205,25 @@ def test_storage_that_refuses_stops_the_job_with_a_message_and_nothing_is_lost(l
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("roll_after", ["", "SET roll_after = '1 hour';", "SET roll_after = '1 millisecond';"])
+def test_a_job_that_is_never_quiet_merges_small_files_when_it_is_time(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, roll_after: str
+):
+    monkeypatch.setattr(quiet_moments, "KEPT_MANIFESTS", 3)
+    monkeypatch.setattr(publisher, "KEPT_MANIFESTS", 3)
+    text = f"SET min_file_size = '1 MB';{roll_after}" + lake.text
+    for time in range(10, 24):
+        lake.come(time)
+    run = lake.start("endless", text)
+    for _ in range(14):
+        assert lake.session.queries[-1].step()
+    run.stop()
+    assert lake.files() == lake.rows() and lake.files()
+    counts = len(list((lake.root / "out" / "p").glob("b*"))), len(DeltaTable(lake.table).file_uris())
+    assert all(count < 10 for count in counts) if "milli" in roll_after else all(count > 12 for count in counts)
+
+
+@pytest.mark.slow
 def test_a_job_merges_small_files_when_nothing_comes(lake: Lake, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(quiet_moments, "QUIET_S", 0.0)
     monkeypatch.setattr(quiet_moments, "KEPT_MANIFESTS", 3)

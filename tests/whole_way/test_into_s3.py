@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 
-from muntin.model import MuntinError
+from muntin.model import MuntinError, UsageError
 from muntin.spark.run import Job
 from muntin.spark.sink.iceberg import CATALOGS
+from muntin.spark.sink.parquet import write_parquet
+from muntin.spark.sink.table_files import storage
+from muntin.spark.tables.reading import read
 from muntin.sql import parse_job
 from spark.store import s3
 from whole_way.drive import kept_apart
@@ -77,3 +80,25 @@ def test_tables_in_an_object_store_have_each_row_once(endpoint: str, tmp_path: P
     for table in (delta, iceberg):
         found = zip(*(table[name].cast(pa.int64()).to_pylist() for name in ("_ts", "b")), strict=True)
         assert sorted(found) == wanted
+
+
+@pytest.mark.slow
+def test_tables_beside_streams_are_read_from_an_object_store(endpoint: str):
+    places = pa.table({"building": ["North", "South"], "id": pa.array([1, 2], pa.int64()), "floor": [3, 4]})
+    write_deltalake("s3://bucket/delta", places)
+    system, _ = storage("s3://bucket/parquet")
+    for number in (0, 1):
+        with system.open_output_stream(f"bucket/parquet/{number}.parquet") as file:
+            write_parquet(places.slice(number, 1), file)
+    tables = parse_job(
+        "".join(
+            f"CREATE TABLE {form} (id BIGINT, building STRING) WITH (format = '{form}', path = 's3://bucket/{form}');"
+            for form in ("delta", "parquet")
+        )
+        + "CREATE TABLE none (id BIGINT) WITH (format = 'parquet', path = 's3://bucket/none');"
+    ).tables
+    for form in ("delta", "parquet"):
+        rows = sorted(read(None, tables[form]).to_pylist(), key=lambda row: row["id"])  # type: ignore[arg-type]
+        assert rows == [{"id": 1, "building": "North"}, {"id": 2, "building": "South"}]
+    with pytest.raises(UsageError, match="table none cannot be read"):
+        read(None, tables["none"])  # type: ignore[arg-type]

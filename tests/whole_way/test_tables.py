@@ -350,3 +350,26 @@ def test_rows_that_are_turned_away_are_as_they_came(root: Path):
     world.run()
     letters = [row for f in (root / "out/_dead_letters").glob("*.parquet") for row in pq.read_table(f).to_pylist()]
     assert letters and {tuple(json.loads(letter["row"])) for letter in letters} == {("ts", "id", "k", "p")}
+
+
+def test_a_table_is_declared_from_python_as_in_a_job_file(root: Path):
+    world = World(root, [])
+    world.put([{"id": 1, "g": "x", "n": 5}])
+    job = Job(world.session, parse_job(world.head.partition("CREATE TABLE")[0]))  # type: ignore[arg-type]
+    job.table("P", "id BIGINT, g STRING, n INT", format="parquet", path=str(root / "p"))
+    assert job.spec == parse_job(world.head)
+    job.query("inner_", QUERIES["inner_"] + " WINDOW 6 seconds")
+    world.come(random.Random(1))
+    run = job.start(output=root / "out", checkpoint=root / "ckpt", mode="bounded")
+    assert run.await_termination(60) and {row[2] for row in world.rows("inner_")} == {"x"}
+    for name, columns, more, said in [
+        ("P", "id BIGINT", {"format": "x"}, "table P is there already"),
+        ("A", "id BIGINT", {"format": "x"}, "stream A is there already"),
+        ("R", "id BIGINT, id INT", {"format": "x"}, "id"),
+        ("R", "id BIGINT", {"format": "parquet"}, "needs a path"),
+        ("R", "id BIGINT", {"format": "kafka"}, "has no end"),
+        ("R", "id BIGINT", {"format": "csv", "path": "nowhere.csv"}, "there is no nowhere.csv"),
+        ("R", "id BIGINT", {"format": "csv", "path": 7}, "path"),
+    ]:
+        with pytest.raises(UsageError, match=said):
+            job.table(name, columns, **more)  # type: ignore[arg-type]

@@ -11,12 +11,13 @@ examples:
   muntin compact out --checkpoint ckpt                       all queries of a stopped job
   muntin compact out warm --checkpoint ckpt --min-file-size 32MB
   muntin compact delta:lake                                  Delta tables, also while the job runs
+  muntin compact iceberg:local.sensors                       Iceberg tables, also while the job runs
 
 Rows and their order stay as they are. Files of the last micro-batches are left alone."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("output", metavar="OUTPUT", help="as `muntin run --output` names it, or a Delta table")
+    parser.add_argument("output", metavar="OUTPUT", help="as `muntin run --output` names it, or a table")
     parser.add_argument("queries", nargs="*", metavar="QUERY", help="of these queries only")
     parser.add_argument("--checkpoint", type=Path, metavar="DIR", help="the job's checkpoint (OUTPUT/_checkpoint)")
     parser.add_argument(

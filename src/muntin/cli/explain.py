@@ -65,14 +65,16 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from muntin.cli.jobfile import read_job
     from muntin.plan.explain import describe, in_words, to_json
-    from muntin.spark.control import advice
+    from muntin.spark.control import advice, joined_as_before
     from muntin.spark.ingest import with_sources
+    from muntin.sql import order_joins
 
     spec = read_job(args.job)
     warn(advice(spec))
     if args.checkpoint is None:
         knowledge = given_knowledge(spec, args.rate, args.keys, args.selectivity)
         begun_with, pipelines = None, list[list[str]]()
+        spec = order_joins(spec, knowledge)
     elif args.rate or args.keys or args.selectivity:
         raise UsageError(
             "--checkpoint goes without --rate, --keys and --selectivity",
@@ -80,6 +82,7 @@ def execute(args: argparse.Namespace) -> int:
         )
     else:
         knowledge, begun_with, pipelines = measured(spec, args.checkpoint)
+        spec = joined_as_before(spec, args.checkpoint)
     plan = with_sources(describe(spec, knowledge, begun_with, pipelines), spec)
     if args.html is not None:
         write_picture(args.html, args.job, plan)

@@ -78,6 +78,8 @@ class ProgressLine:
         self._late = LateRows(streams)
         self._ahead: set[str] = set()
         """Streams of which it was said that they are ahead of the clock."""
+        self._gone: set[str] = set()
+        """Files of which it was said that they are gone."""
 
     def __enter__(self) -> ProgressLine:
         if self.console.is_terminal and not self.quiet:
@@ -110,15 +112,17 @@ class ProgressLine:
         self.say(self.line(status))
         if (warning := self._late.warning(status)) is not None:
             self.note(warning, important=True)
-        self._warn_of_future(status)
+        self._warn_once(status)
 
-    def _warn_of_future(self, status: dict[str, Any]) -> None:
-        """Say once of each stream that it has met a row of a time that is far ahead of the clock."""
-        from muntin.cli.status import ahead_of_clock, too_early
+    def _warn_once(self, status: dict[str, Any]) -> None:
+        """Say once of each stream that it has met a row of a time that is far ahead of the clock, and once of each
+        file that it is gone."""
+        from muntin.cli.status import ahead_of_clock, files_gone, too_early
 
-        for line in too_early(status, self._ahead):
+        for line in (*too_early(status, self._ahead), *files_gone(status, self._gone)):
             self.note(line, important=True)
         self._ahead |= ahead_of_clock(status).keys()
+        self._gone |= {file for source in status["sources"].values() for file in source.get("vanished", ())}
 
     def say(self, line: str) -> None:
         """What is going on; it goes with the next line where it can."""

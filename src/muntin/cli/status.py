@@ -90,6 +90,7 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
         if "warning" in version:
             yield f"WARNING: table {name} stays as it was: {version['warning']}"
     yield from too_early(status)
+    yield from files_gone(status)
     yield from dropped(status)
     pipelines = status.get("pipelines", ())
     for number, pipeline in enumerate(pipelines, 1) if len(pipelines) > 1 else ():
@@ -106,6 +107,14 @@ def too_early(status: dict[str, Any], known: Collection[str] = ()) -> Iterator[s
                 f"warning: {name} has come to {frontier}, which is ahead of the clock: from now on rows before that "
                 "are late. SET max_ahead = '1 hour' turns such rows away; begin with a new checkpoint"
             )
+
+
+def files_gone(status: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[str]:
+    """Files that were gone when their micro-batch was over."""
+    for name, source in status["sources"].items():
+        for file in source.get("vanished", ()):
+            if file not in known:
+                yield f"warning: {file} of {name} is gone: if that was before it was read, its rows are missing"
 
 
 def ahead_of_clock(status: Mapping[str, Any], now: float | None = None) -> dict[str, str]:

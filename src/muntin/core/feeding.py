@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from muntin.core.aggregates import finish
 from muntin.core.arrivals import is_event_time, shard_rows
 from muntin.core.batch import TS, Arrivals, row_schema
 from muntin.core.operator import Operator
@@ -57,11 +58,15 @@ def _span(operator: Operator, before: int, ended: bool) -> tuple[int | None, int
 def _tables(join: SharedJoin, step: Step) -> dict[str, pa.Table]:
     queries = {query.name: query for query in join.queries if query.name in join.feeds}
     found = {name: _timed(output_schema(query).empty_table()) for name, query in queries.items()}
+    for query in queries.values():
+        values = [part for part in step.values if part.query == query.name]
+        if values:  # EMIT FINAL: the groups of a key are over in this shard, and in no other one
+            found[query.name] = _timed(finish(query, values, {})[0])
     if len(step.found):
         batch = step.found.whole()
         columns = OutputColumns(batch)
         for query, places in routed(join, batch):
-            if query.name in queries:
+            if query.name in queries and query.aggregation is None:
                 found[query.name] = _timed(columns.output(query, places))
     return found
 

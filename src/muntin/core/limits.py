@@ -73,16 +73,19 @@ def too_much_held(join: SharedJoin, held: int, limit: int, behind: Side, reason:
 
 
 def _title(join: SharedJoin) -> str:
-    return f"join {join.index + 1} ({join.streams[0].name} x {join.streams[1].name})"
+    streams = " x ".join(stream.label for stream in join.streams)
+    if any(query.hidden for query in join.queries):
+        return f"the sub-join {streams} (join {join.index + 1})"
+    return f"join {join.index + 1} ({streams})"
 
 
 def _dominant(join: SharedJoin, fullest: Sequence[FullestKey]) -> str:
     """The query and the key that hold most of the state, in words."""
     query = max(join.queries, key=lambda q: max(q.window.side(side) for side in Side))
-    words = f"query {query.name} has the largest window"
+    words = f"{'what others read of it' if query.hidden else f'query {query.name}'} has the largest window"
     if fullest:
         key = max(fullest, key=lambda key: key.rows)
         named = ", ".join(f"{name} = {value!r}" for name, value in key.values.items()) or "no key"
-        stream = join.streams[key.side].name
+        stream = join.streams[key.side].label
         words += f", the fullest key ({named}) has {key.rows:,} rows of {stream}, {key.share:.0%} of them"
     return words

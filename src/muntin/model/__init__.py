@@ -20,6 +20,7 @@ from muntin.model.job import (
     ValueRange,
     Window,
 )
+from muntin.model.join_graph import JoinGraph, JoinItem, JoinLink
 from muntin.model.lookup import DimensionTable, Lookup, LookupKey
 from muntin.model.punctuation import Pattern, Punctuation
 from muntin.model.settings import AUTO, DEFAULT_SETTINGS, NO_CHAIN, Settings
@@ -41,7 +42,10 @@ __all__ = [
     "Expr",
     "Field",
     "JobSpec",
+    "JoinGraph",
+    "JoinItem",
     "JoinKind",
+    "JoinLink",
     "KeyPair",
     "Lookup",
     "LookupKey",

@@ -18,7 +18,7 @@ OUTPUT_TIME = "_at"
 def derived_stream(query: Query) -> Stream:
     """The output of a query as a stream: it is in order, so nothing of it is late."""
     columns = (*(Field(o.name, o.expr.type) for o in query.select), Field(OUTPUT_TIME, "timestamp"))
-    return Stream(query.name, Schema(columns), OUTPUT_TIME, derived=True)
+    return Stream(query.name, Schema(columns), OUTPUT_TIME, derived=True, called=query.text if query.hidden else "")
 
 
 def relation(spec: JobSpec, name: str) -> Stream:

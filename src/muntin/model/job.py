@@ -15,6 +15,7 @@ from typing import Literal
 
 from muntin.model.comparison import Comparison
 from muntin.model.destination import Destination
+from muntin.model.join_graph import JoinGraph
 from muntin.model.lookup import DimensionTable, Lookup, united
 from muntin.model.punctuation import Punctuation
 from muntin.model.settings import DEFAULT_SETTINGS, Settings
@@ -64,6 +65,8 @@ class Stream:
     """Columns that do not come out of the value, and what the source calls them."""
     derived: bool = False
     """Whether it is the output of a query of the job."""
+    called: str = ""
+    """What people call it, where nobody named the query: `A x B`."""
     lookups: tuple[Lookup, ...] = ()
     """What its rows look up in tables; `schema` has these columns after its own."""
 
@@ -71,6 +74,11 @@ class Stream:
     def own(self) -> Schema:
         """The columns that it declares."""
         return Schema(self.schema.fields[: len(self.schema) - sum(len(lookup.fields) for lookup in self.lookups)])
+
+    @property
+    def label(self) -> str:
+        """Its name, or what is joined in it."""
+        return f"({self.called})" if self.called else self.name
 
     def looking_up(self, lookups: Iterable[Lookup]) -> Stream:
         """The stream with all that is looked up for it, beside what it looks up already."""
@@ -312,7 +320,11 @@ class Query:
     guard: Expr | None = None
     """What the inputs select, said of a row of the left side: for an input that selects less, since others share it."""
     hidden: bool = False
-    """Whether nobody named it: it is the input of others, and none of its rows goes out."""
+    """Whether nobody named it: it is the input of others, and none of its rows goes out. `text` is then its streams."""
+    graph: JoinGraph | None = None
+    """Of a query over more than two streams: these, what links them, and the order in which they are joined."""
+    as_written: Query | None = None
+    """The same query joined in the order of the text, where that is another one: it says what the query means."""
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]

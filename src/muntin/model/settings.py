@@ -38,6 +38,7 @@ class Settings:
     work_per_batch_us: int = 1_000_000
     longest_wait_us: int = 10_000_000
     min_file_size_bytes: int | None = None
+    roll_after_us: int | None = None
     durability: str = "process"
     output_layout: str = "queries"
     hot_keys: str = "off"

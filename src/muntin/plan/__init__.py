@@ -1,7 +1,7 @@
 """From a job to shared joins: which queries share a join, where its state is cut, who reads which slice."""
 
 from muntin.plan.choose import make_plan
-from muntin.plan.evolve import covers, evolve, redivides, reporting
+from muntin.plan.evolve import covers, evolve, redivides, reporting, settled_orders
 from muntin.plan.joins import Partition, Plan, SharedJoin, Slice
 from muntin.plan.strategies import share
 
@@ -15,5 +15,6 @@ __all__ = [
     "make_plan",
     "redivides",
     "reporting",
+    "settled_orders",
     "share",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from muntin.model import AUTO, JobSpec, Query, Side
 from muntin.plan.choose import asked_of, make_plan
-from muntin.plan.joins import Plan, SharedJoin
+from muntin.plan.joins import Plan, SharedJoin, meaning
 from muntin.plan.own_windows import waits_as_long
 from muntin.plan.regions import MOST_COMBINATIONS, Predicates
 from muntin.plan.strategies import STRATEGIES, group_queries
@@ -25,9 +25,9 @@ def evolve(
 
     The strategy is that of `spec`, or where it leaves that open, the one in force. `elsewhere` are the streams whose
     late rows others report. What the streams of the plan before look up, they go on to look up: rows for it may be on
-    their way.
+    their way. Queries that are there go on to join in the order in which they have begun.
     """
-    spec = _looking_up(plan, spec)
+    spec = _looking_up(plan, settled_orders(plan, spec))
     strategy = plan.strategy if spec.settings.strategy == AUTO else spec.settings.strategy
     asked, spec = asked_of(spec), lowered(spec, plan.hidden)
 
@@ -36,6 +36,20 @@ def evolve(
 
     changed = STRATEGIES[strategy].change(plan, spec, fresh)
     return replace(changed, joins=tuple(_reporting(plan, changed.joins, elsewhere)), asked=asked)
+
+
+def settled_orders(plan: Plan, spec: JobSpec) -> JobSpec:
+    """A job whose queries join in the orders of a plan, where they are in it: rates may be others since."""
+    before = {query.name: query for query in plan.asked}
+    queries = {
+        name: _as_before(before[name], query) if name in before and meaning(before[name]) == meaning(query) else query
+        for name, query in spec.queries.items()
+    }
+    return replace(spec, queries=queries)
+
+
+def _as_before(before: Query, query: Query) -> Query:
+    return replace(before, text=query.text, from_beginning=query.from_beginning)
 
 
 def _looking_up(plan: Plan, spec: JobSpec) -> JobSpec:

@@ -216,8 +216,9 @@ def never_true(spec: JobSpec, query: Query) -> Expr | None:
 
 
 def meaning(query: Query) -> object:
-    """What a query means, however it was typed, and whatever it asked for when it came."""
-    return _untyped(to_plain(query))
+    """What a query means, however it was typed, in whatever order it joins, and whatever it asked for when it came."""
+    written = query.as_written or query
+    return _untyped(to_plain(written if written.graph is None else replace(written, graph=None)))
 
 
 def _untyped(plain: Any) -> Any:

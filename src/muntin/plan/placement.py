@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from muntin.model import Expr, KeyPair, Query, Side, UsageError
+from muntin.model import Expr, KeyPair, Query, Side, Stream, UsageError
 from muntin.plan.joins import SharedJoin
 
 Wanted = Sequence[tuple[Expr, str]]
@@ -76,7 +76,11 @@ def _order(
 def _output(query: Query, key: Expr) -> Expr | None:
     """What a column of a query's output is over the pairs of its join; None for more than a column."""
     column = key.column
-    return next((o.expr for o in query.select if column is not None and o.name == column[1]), None)
+    found = next((o.expr for o in query.select if column is not None and o.name == column[1]), None)
+    if found is None or query.aggregation is None:
+        return found
+    groups = {f'"g.{n}"': group for n, group in enumerate(query.aggregation.groups)}
+    return groups.get(found.sql)
 
 
 def _lies_by(
@@ -101,23 +105,23 @@ def _lies_by(
 
 def _check(join: SharedJoin, query: Query, everywhere: Side) -> None:
     """Refuse what must see all matches of a row, or of a key, in one shard."""
-    stream, read = join.streams[everywhere].name, join.streams[everywhere.other].name
+    stream, read = join.streams[everywhere].name, _called(join.streams[everywhere.other])
     hint = "join them by the same key, or let the other side be the one whose rows are kept"
     if everywhere in query.preserved or query.subject is everywhere:
         message = f"query {query.name} asks which rows of {stream} have a match, and these go to every shard"
-        raise UsageError(f"{message}, since {_called(read)} lies by another key", hint=hint)
+        raise UsageError(f"{message}, since {read} lies by another key", hint=hint)
     if query.final:
-        message = f"query {query.name} has EMIT FINAL by a key other than the one that {_called(read)} lies by"
+        message = f"query {query.name} has EMIT FINAL by a key other than the one that {read} lies by"
         raise UsageError(f"{message}: its groups are over in no single shard", hint="write EMIT CHANGES or EVERY")
 
 
 def _apart(join: SharedJoin) -> UsageError:
-    a, b = (_called(stream.name) for stream in join.streams)
+    a, b = map(_called, join.streams)
     return UsageError(
         f"query {join.queries[0].name} joins {a} with {b}, whose rows do not lie in the same shards",
         hint="join the output of one query with streams: FROM one H, A, B WHERE ...",
     )
 
 
-def _called(stream: str) -> str:
-    return f"the join of {stream.strip('_').replace('_', ' and ')}" if stream.startswith("_") else stream
+def _called(stream: Stream) -> str:
+    return f"the join {stream.called}" if stream.called else stream.name

@@ -31,7 +31,7 @@ from typing import Literal
 import numpy as np
 
 from muntin.kernels.arrays import Bools, Floats, Int64s
-from muntin.model import Axis, Query, Side
+from muntin.model import Axis, Expr, Query, Schema, Side
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.joins import Cuts, Partition, SharedJoin, signature
 from muntin.plan.promise_lags import MeasuredLags
@@ -217,6 +217,12 @@ def _assumed_mix(join: SharedJoin, side: Side, declared: Selectivities) -> Mix:
     always = np.ones((len(holds), 1), bool)
     wants = np.concatenate([holds, always], axis=1)[:, [-1 if w is None else number[w.sql] for w in wheres]]
     return Mix(wants, fit(weights, holds[:, list(targets)], means))
+
+
+def selected_part(where: Expr, schema: Schema) -> float:
+    """The part of a stream's rows that a selection is assumed to take."""
+    holds, weights = _classes(Predicates([where], schema), {})
+    return float(weights[holds[:, 0]].sum())
 
 
 def _found(join: SharedJoin, side: Side) -> dict[str, float]:

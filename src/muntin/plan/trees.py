@@ -94,7 +94,7 @@ class _Lowering:
 
     def top(self, tree: Query) -> Query:
         """A query over what its inputs have become."""
-        return replace(self._over(tree, tree), inputs=(), guard=None)
+        return replace(self._over(tree, tree), inputs=(), guard=None, graph=None, as_written=None)
 
     def _over(self, tree: Query, part: Query) -> Query:
         """A part of a tree over what the input below it has become, of which it may have to take less."""
@@ -156,7 +156,8 @@ class _Lowering:
         columns = {output.name: output for part in parts for output in part.select}
         where = _any([part.where[0] for part in parts]), _any([part.where[1] for part in parts])
         name = next(self._names(f"_{first.left.lstrip('_')}_{first.right.lstrip('_')}"))
-        return replace(first, name=name, window=window, select=_sorted(columns.values()), where=where)
+        text = " x ".join(self._relation(first.stream(side)).label for side in Side)
+        return replace(first, name=name, window=window, select=_sorted(columns.values()), where=where, text=text)
 
     def _names(self, stem: str) -> Iterator[str]:
         taken, number = {*self._known, *self.hidden}, 1

@@ -9,12 +9,21 @@ goes, `time_bounds` and `windows` how long rows wait. `expressions` and `transla
 from muntin.sql.duration import parse_duration_us
 from muntin.sql.function_table import FORMS, FUNCTIONS
 from muntin.sql.names import is_name
-from muntin.sql.statements import parse_change, parse_event_time, parse_job, parse_notes, parse_promises, parse_query
+from muntin.sql.statements import (
+    order_joins,
+    parse_change,
+    parse_event_time,
+    parse_job,
+    parse_notes,
+    parse_promises,
+    parse_query,
+)
 
 __all__ = [
     "FORMS",
     "FUNCTIONS",
     "is_name",
+    "order_joins",
     "parse_change",
     "parse_duration_us",
     "parse_event_time",

@@ -7,6 +7,7 @@ accepted and ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -43,9 +44,11 @@ MAX_OUTPUTS = 1000
 RESERVED = "_"
 
 
-def bind_query(text: SqlText, spec: JobSpec, name: str, select: exp.Expr, statement: str) -> Query:
-    """A `Query` from a parsed SELECT over the streams of `spec`."""
-    return _Binder(text, spec).query(name, select, statement)
+def bind_query(
+    text: SqlText, spec: JobSpec, name: str, select: exp.Expr, statement: str, order: Sequence[str] = ()
+) -> Query:
+    """A `Query` from a parsed SELECT over the streams of `spec`; of more than two, joined in an `order` of aliases."""
+    return _Binder(text, spec).query(name, select, statement, order)
 
 
 class _Binder:
@@ -53,21 +56,26 @@ class _Binder:
         self.text = text
         self.spec = spec
 
-    def query(self, name: str, select: exp.Expr, statement: str) -> Query:
+    def query(self, name: str, select: exp.Expr, statement: str, order: Sequence[str] = ()) -> Query:
         plain = self._check_form(plain_select(self.text, self.spec, select))
         attached = take_tables(self.text, self.spec, plain)
         if has_more_than_two(attached.select):
-            return replace(self._tree(name, attached), text=statement)
+            return replace(self._tree(name, attached, order), text=statement)
         query = _Binder(self.text, attached.spec).bound(name, TreePart(attached.select))
         return replace(query, text=statement, lookups=attached.lookups)
 
-    def _tree(self, name: str, attached: Attached) -> Query:
+    def _tree(self, name: str, attached: Attached, order: Sequence[str]) -> Query:
         """A query over more than two streams."""
         if attached.lookups:
             hint = "look it up in a query of two of the streams, and write this one over that query"
             raise self.text.refuse("a table beside more than two streams", attached.select, hint)
         return bind_tree(
-            self.text, self.spec, attached.select, name, lambda spec, *part: _Binder(self.text, spec).bound(*part)
+            self.text,
+            self.spec,
+            attached.select,
+            name,
+            lambda spec, *part: _Binder(self.text, spec).bound(*part),
+            order,
         )
 
     def bound(self, name: str, part: TreePart) -> Query:

@@ -168,6 +168,7 @@ SETTINGS = (
     Setting("max_ahead", "everyday", TimeSpan(), "a row further ahead of all others is a dead letter", "max_ahead_us"),
     Setting("output_layout", "everyday", _names("queries", "sliced"), "files for each query, or each pair once"),
     Setting("min_file_size", "everyday", Size(), "smaller files are merged when nothing comes", "min_file_size_bytes"),
+    Setting("roll_after", "everyday", TimeSpan(), "then they are merged also while rows come", "roll_after_us"),
     Setting("durability", "everyday", _names("process", "power"), "commits survive the process, or power cuts"),
     Setting("hot_keys", "everyday", _names(AUTO, "off"), "rows of a key with very many visit every shard, or never do"),
     Setting("strategy", "research", _policies(STRATEGIES, AUTO), "how queries share joins"),
@@ -224,6 +225,8 @@ def conflicts(settings: Settings, given: Collection[str]) -> Iterator[Conflict]:
         yield Conflict("alpha", message, f"set ordering = {_either(o.name for o in ORDERINGS if o.adapts)}")
     if "on_held_limit" in given and settings.held_limit_bytes is None:
         yield Conflict("on_held_limit", "on_held_limit without a limit", "add SET held_limit = '1 GB'")
+    if settings.roll_after_us is not None and settings.min_file_size_bytes is None:
+        yield Conflict("roll_after", "roll_after without a size of files", "add SET min_file_size = '64 MB'")
     for name in ("work_per_batch", "longest_wait"):
         if name in given and not settings.eager:
             message = f"{name} does not go with delivery = '{settings.delivery}', which does all work at once"

@@ -5,6 +5,7 @@ end."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -23,7 +24,9 @@ from muntin.model import (
     read_queries,
     readers,
 )
+from muntin.plan.traffic import NOTHING, Knowledge
 from muntin.sql.bind import bind_query
+from muntin.sql.join_orders import ordered_job, ordered_query
 from muntin.sql.names import check_name, find, known_query
 from muntin.sql.null_notes import null_notes
 from muntin.sql.parsing import STATEMENTS, event_time_of, only_statement, promises_of, statements_of, too_deep
@@ -42,7 +45,9 @@ def parse_job(text: str, source: str | None = None) -> JobSpec:
     return _Job(SqlText(text, source)).spec()
 
 
-def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str | None = None) -> Query:
+def parse_query(
+    text: str, spec: JobSpec, source: str | None = None, name: str | None = None, knowledge: Knowledge = NOTHING
+) -> Query:
     """One new query: `CREATE QUERY name AS SELECT ...`, or a bare SELECT where `name` is given, over `spec`."""
     sql = SqlText(text, source)
     statement = only_statement(sql, "expected one query", _NEW)
@@ -53,9 +58,33 @@ def parse_query(text: str, spec: JobSpec, source: str | None = None, name: str |
     if find(spec.queries, statement.name):
         hint = "choose another name, or DROP QUERY first"
         raise sql.error(f"there is already a query {statement.name}", statement.this, hint)
-    query = _query(sql, spec, statement)
+    query = _ordered(spec, _query(sql, spec, statement), knowledge)
     _check_groups(sql, spec, query, statement.this)
     return query
+
+
+def order_joins(spec: JobSpec, knowledge: Knowledge = NOTHING) -> JobSpec:
+    """A job whose queries over more than two streams join them in the orders that are predicted to cost least."""
+    return ordered_job(spec, knowledge, _bound_again, _fits)
+
+
+def _ordered(spec: JobSpec, query: Query, knowledge: Knowledge) -> Query:
+    """A new query that joins in the best order beside the queries that are there."""
+    others = replace(spec, queries={name: q for name, q in spec.queries.items() if name != query.name})
+    return ordered_query(others, query, knowledge, _bound_again, _fits)
+
+
+def _bound_again(spec: JobSpec, query: Query, order: Sequence[str]) -> Query:
+    """A query that was accepted, in another order of joins."""
+    sql = SqlText(query.text)
+    statement = only_statement(sql, "expected one query", _NEW)
+    assert isinstance(statement, CreateQuery)
+    return _query(sql, spec, statement, query.name, order)
+
+
+def _fits(spec: JobSpec, query: Query) -> None:
+    """Refuse a query that does not go with its order of joins."""
+    _check_groups(SqlText(query.text), spec, query, exp.to_identifier(query.name))
 
 
 def parse_notes(text: str) -> list[str]:
@@ -78,8 +107,11 @@ def parse_event_time(text: str, stream: Stream) -> Stream:
     return replace(stream, time=time, time_expr=time_expr)
 
 
-def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
-    """One statement that changes the queries of a running job: CREATE [OR REPLACE] QUERY or DROP QUERY."""
+def parse_change(text: str, spec: JobSpec, source: str | None = None, knowledge: Knowledge = NOTHING) -> Change:
+    """One statement that changes the queries of a running job: CREATE [OR REPLACE] QUERY or DROP QUERY.
+
+    `knowledge` of the job says in which order more than two streams are best joined.
+    """
     sql = SqlText(text, source)
     statement = only_statement(sql, "expected CREATE QUERY or DROP QUERY, and one only", _CHANGES)
     if isinstance(statement, DropQuery):
@@ -94,7 +126,7 @@ def parse_change(text: str, spec: JobSpec, source: str | None = None) -> Change:
         raise sql.error(f"there is already a query {old}", statement.this, hint)
     if old is not None:
         _check_readers(sql, spec, old, statement.this, "replaced")
-    query = _query(sql, spec, statement, old)
+    query = _ordered(spec, _query(sql, spec, statement, old), knowledge)
     _check_groups(sql, spec, query, statement.this)
     return Change("add" if old is None else "replace", query.name, query)
 
@@ -138,15 +170,19 @@ def _key_text(query: Query, pair: KeyPair) -> str:
     return pair.side(query.preserved[0] if query.preserved else query.subject or Side.LEFT).text
 
 
-def _query(sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None = None) -> Query:
-    """The query of a statement; one that takes the place of `old` keeps that spelling of its name."""
+def _query(
+    sql: SqlText, spec: JobSpec, statement: CreateQuery, old: str | None = None, order: Sequence[str] = ()
+) -> Query:
+    """The query of a statement; one that takes the place of `old` keeps that spelling of its name. Of more than two
+    streams, it joins them in an `order`, or as they are written."""
     name = old or check_name(sql, "query", statement.this)
     select, into = statement.expression, _destination(sql, statement.args.get("into"))
     history = bool(statement.args.get("history"))
     where = (f"{into.text} " if into is not None else "") + "FROM BEGINNING " * history
     try:
         others = replace(spec, queries={n: q for n, q in spec.queries.items() if n != old})
-        query = bind_query(sql, others, name, select, f"CREATE QUERY {name} {where}AS {sql.slice(select)}")
+        whole = f"CREATE QUERY {name} {where}AS {sql.slice(select)}"
+        query = bind_query(sql, others, name, select, whole, order)
     except RecursionError as error:
         raise too_deep(sql) from error
     return replace(query, into=into, from_beginning=history)
@@ -192,6 +228,7 @@ class _Job:
         given = {name for what, name in self._first if what == "setting"}
         for conflict in conflicts(spec.settings, given):
             raise self.sql.error(conflict.message, self._first["setting", conflict.setting].parent, conflict.hint)
+        spec = order_joins(spec)
         for query in spec.queries.values():
             _check_groups(self.sql, spec, query, self._first["query", query.name.lower()])
         return spec

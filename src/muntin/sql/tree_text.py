@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from muntin.model import JobSpec, JoinKind
+from muntin.model import JobSpec, JoinKind, JoinLink, Side
 from muntin.sql.joins import conjuncts, exists_of, join_form
 from muntin.sql.nested import unfold_fields
 from muntin.sql.parsing import event_time_of
@@ -44,7 +44,7 @@ class TreeText:
         joins = select.args.get("joins") or []
         self.sources = [read_source(text, spec, item.this) for item in (select.args["from_"], *joins)]
         self._check_sources()
-        aliases = [source.alias for source in self.sources]
+        aliases = [source.alias for source in self.sources] + self._inner_aliases()
         unfold_fields(select, aliases, [f.name for s in self.sources for f in s.stream.schema])
         self._qualify()
         self.top, self.conditions = self._read(joins)
@@ -63,6 +63,12 @@ class TreeText:
                 hint = "give each its own alias: FROM S A, S B, S C"
                 raise self.text.error(f"two streams are called {source.alias}", source.node, hint)
             seen.add(source.alias.lower())
+
+    def _inner_aliases(self) -> list[str]:
+        """What an EXISTS calls its stream."""
+        inner = [found.this.args["from_"].this for found in self.select.find_all(exp.Exists)
+                 if isinstance(found.this, exp.Select) and found.this.args.get("from_")]  # fmt: skip
+        return [read_source(self.text, self.spec, node).alias for node in inner]
 
     def _source(self, alias: str) -> Source | None:
         return next((source for source in self.sources if source.alias.lower() == alias.lower()), None)
@@ -201,6 +207,33 @@ class TreeText:
             order.append(linked[0])
             rest.remove(linked[0])
         return [*order, *last]
+
+    def links(self) -> tuple[JoinLink, ...]:
+        """The conditions over several streams that may link them."""
+        last = self.sources[-1].alias if isinstance(self.top, exp.Join) else None
+        able = [c for c in self.conditions if len(c.uses) > 1 and (c.sinks or (c.of_top and last in c.uses))]
+        return tuple(self._link(condition) for condition in able)
+
+    def _link(self, condition: Condition) -> JoinLink:
+        sides = [condition.node.this, condition.node.expression] if condition.is_equality else []
+        uses = [{source.alias for _, source in self._columns(exp.Tuple(expressions=[side.copy()]))} for side in sides]
+        if len(condition.uses) == len(uses) == len(Side) and all(len(of) == 1 for of in uses):
+            key = tuple(self._said(side, "") for side in sides)
+            return JoinLink(self._said(condition.node), tuple(of.pop() for of in uses), key)
+        return JoinLink(self._said(condition.node), tuple(sorted(condition.uses)))
+
+    def _said(self, node: exp.Expr, stream: str | None = None) -> str:
+        """An expression with its columns as they are declared, and their streams by alias or by another name."""
+        root = exp.Tuple(expressions=[node.copy()])
+        for column, source in self._columns(root):
+            field = source.stream.schema.find(column.name)
+            name, table = field.name if field else column.name, source.alias if stream is None else stream
+            said = exp.Column(this=exp.to_identifier(name, quoted=True))
+            if table:
+                said.set("table", exp.to_identifier(table, quoted=True))
+            column.replace(said)
+        found: exp.Expr = root.expressions[0]
+        return found.sql("duckdb", comments=False)
 
     def _links(self, names: set[str], source: Source, by_equality: bool) -> bool:
         return any(

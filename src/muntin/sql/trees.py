@@ -11,12 +11,12 @@ first of its rows leaves its own window. Each part is bound as any query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model import JobSpec, Query
+from muntin.model import Expr, JobSpec, JoinGraph, JoinItem, Query, Side
 from muntin.sql.expressions import output_name
 from muntin.sql.joins import conjuncts, exists_of
 from muntin.sql.places import SqlText
@@ -33,6 +33,8 @@ class TreePart:
     guard: tuple[exp.Expr, ...] = ()
 
 
+_ONE_FORM = {"tinyint", "smallint", "int", "bigint", "string", "boolean", "date"}
+"""Types of which equal values are the same value; 0.0 and -0.0 are not."""
 Bind = Callable[[JobSpec, str, TreePart], Query]
 
 
@@ -43,9 +45,12 @@ def has_more_than_two(select: exp.Select) -> bool:
     return len(select.args.get("joins") or []) + min(asked, 1) > 1
 
 
-def bind_tree(text: SqlText, spec: JobSpec, select: exp.Select, name: str, bind: Bind) -> Query:
-    """A query over more than two streams, with its inputs."""
-    return _Tree(text, spec, select, bind).query(name)
+def bind_tree(
+    text: SqlText, spec: JobSpec, select: exp.Select, name: str, bind: Bind, order: Sequence[str] = ()
+) -> Query:
+    """A query over more than two streams, with its inputs; it joins them in the `order` of their aliases, or as they
+    are written."""
+    return _Tree(text, spec, select, bind).query(name, order)
 
 
 class _Tree(TreeText):
@@ -58,20 +63,33 @@ class _Tree(TreeText):
         """The streams that the tree has so far."""
         self._places: dict[tuple[str, str], str] = {}
         """What a column of one of these is called in what the tree is so far."""
+        self._same: dict[tuple[str, str], tuple[str, str]] = {}
+        """Of a column that a condition below makes equal to one before it: that one."""
         self._is = ""
         """The alias of what the tree is so far."""
+        self._wheres: dict[str, Expr | None] = {}
+        """What is selected of the rows of each stream."""
 
     # -- the tree -------------------------------------------------------------------------------------------------
 
-    def query(self, name: str) -> Query:
-        order = self._order()
+    def query(self, name: str, given: Sequence[str] = ()) -> Query:
+        by_alias = {source.alias: source for source in self.sources}
+        order = [by_alias[alias] for alias in given] or self._order()
         whole = self.top is not None and not isinstance(self.top, exp.Join)
         joined = order if whole else order[:-1]
+        links = self.links()  # before the conditions go to their places
         self._begin(order[0])
         for source in joined[1:]:
             self._add(source)
         query = self._bind(self._spec(), name, self._top(None if whole else order[-1]))
-        return replace(query, inputs=tuple(self.inputs))
+        if not whole:
+            self._wheres[order[-1].alias] = query.where[Side.RIGHT]
+        items = tuple(
+            JoinItem(s.alias, s.stream.name, self._window(s), self._wheres.get(s.alias)) for s in self.sources
+        )
+        last = order[-1].alias if isinstance(self.top, exp.Join) else None
+        graph = JoinGraph(items, links, tuple(source.alias for source in order), last)
+        return replace(query, inputs=tuple(self.inputs), graph=graph)
 
     def _spec(self) -> JobSpec:
         """The job with the parts so far, which come first."""
@@ -90,6 +108,7 @@ class _Tree(TreeText):
         mine = [c for c in self.conditions if c.sinks and not c.placed and c.uses <= covered and c.uses]
         for condition in mine:
             condition.placed = True
+        self._learn(c.node for c in mine)
         alone = [c.node for c in mine if len(c.uses) == 1]
         wanted = self._wanted(covered, alone)
         items, places = [], {}
@@ -109,6 +128,9 @@ class _Tree(TreeText):
         local = f"_{len(self.inputs) + 1}"
         part = self._bind(spec, local, TreePart(select, guard))
         self.inputs.append(replace(part, hidden=True, text=""))
+        self._wheres[source.alias] = part.where[Side.RIGHT if left_first else Side.LEFT]
+        if first:
+            self._wheres[self._below[0].alias] = part.where[Side.LEFT if left_first else Side.RIGHT]
         self._guard += alone
         self._below.append(source)
         self._places, self._is = places, local
@@ -133,7 +155,7 @@ class _Tree(TreeText):
         select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
         select.set("windows", untils)
         for column, source in self._columns(select):
-            if (source.alias, column.name.lower()) in self._places and source is not last:
+            if self._first(source.alias, column.name) in self._places and source is not last:
                 column.replace(self._column(source.alias, column.name, column))
         return TreePart(select, guard)
 
@@ -160,7 +182,9 @@ class _Tree(TreeText):
         trees += [self._time(source) for source in self.sources]
         trees += [self._clause] if isinstance(self._clause, Until) else []
         found = {
-            (s.alias, c.name.lower()) for tree in trees for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))
+            self._first(s.alias, c.name)
+            for tree in trees
+            for c, s in self._columns(exp.Tuple(expressions=[tree.copy()]))
         }
         return [
             (source.alias, f.name)
@@ -176,7 +200,29 @@ class _Tree(TreeText):
         return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 
     def _place(self, alias: str, column: str) -> tuple[str, str]:
-        return self._is, self._places[alias, column.lower()]
+        return self._is, self._places[self._first(alias, column)]
+
+    def _learn(self, conditions: Iterable[exp.Expr]) -> None:
+        """Note which columns are the same in all rows from here on, so that one of them stands for both.
+
+        So the key of a tree stays its key, whichever of its streams a condition or a group names.
+        """
+        joined = [*(source.alias for source in self._below), ""]
+        for node in conditions:
+            columns = dict(self._columns(exp.Tuple(expressions=[node.copy()])))
+            sides = [c for c in columns if c.parent is not None and isinstance(c.parent, exp.EQ)]
+            if not isinstance(node, exp.EQ) or len(sides) != 2 or len(columns) != 2:
+                continue
+            fields = [columns[c].stream.schema.find(c.name) for c in sides]
+            kinds = {f.type for f in fields if f is not None}
+            if len(kinds) == 1 and kinds <= _ONE_FORM:
+                pair = [self._first(columns[c].alias, c.name) for c in sides]
+                first, other = sorted(pair, key=lambda one: joined.index(one[0] if one[0] in joined else ""))
+                self._same |= {column: first for column in (*self._same, other) if self._first(*column) == other}
+
+    def _first(self, alias: str, column: str) -> tuple[str, str]:
+        """The column that stands for one."""
+        return self._same.get((alias, column.lower()), (alias, column.lower()))
 
     def _column(self, alias: str, name: str, written: exp.Column, new: Source | None = None) -> exp.Column:
         made = self._at(alias, name, new)

@@ -12,6 +12,7 @@ import pytest
 from muntin.model import MuntinError
 from muntin.spark.checkpoint import Lock
 from muntin.spark.run import read_status
+from muntin.spark.run.pipeline import Pipeline
 
 pytestmark = pytest.mark.spark
 
@@ -115,3 +116,24 @@ def test_a_sink_that_wants_to_exit_fails_the_run_and_a_second_run_goes_on(lab: A
     assert read_status(lab.checkpoint)["state"] == "failed"
     lab.run(output=None, sink=lambda *call: received.append(call))
     assert {name for name, _, _ in received} >= {"short", "long", "hot"}
+
+
+def test_a_file_that_vanishes_before_it_is_read_is_named(lab: Any, rows: Any, run: Any, muntin: Any, monkeypatch: Any):
+    lab.per_trigger = 1
+    lab.add_files("A", rows(34, 120), 3)
+    lab.add_files("B", rows(35, 120), 3)
+    file, brief = lab.folder("B") / "0001.parquet", Pipeline._brief
+
+    def failing(pipeline: Pipeline, batch: int) -> None:
+        brief(pipeline, batch)
+        if batch == 1:
+            raise MuntinError("the files of a micro-batch are listed, and not read yet")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pipeline, "_brief", failing)
+        assert run()[0] == 1
+    file.unlink()
+    code, _, err = run()
+    assert code == 0 and err.count(f"{file} of B is gone") == 1
+    assert read_status(lab.checkpoint)["sources"]["B"]["vanished"] == [f"file://{file}"]
+    assert "0001.parquet of B is gone" in "".join(muntin("status", "--checkpoint", "ckpt")[1].split("\n"))

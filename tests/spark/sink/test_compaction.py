@@ -11,13 +11,15 @@ import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.catalog import load_catalog
 
 from muntin.cli.main import main
 from muntin.model import MuntinError
 from muntin.plan import share
 from muntin.spark.checkpoint import KEPT_MANIFESTS, Publisher, identity
 from muntin.spark.run import verify
-from muntin.spark.sink import compaction
+from muntin.spark.sink import compaction, iceberg_compaction
+from muntin.spark.sink.iceberg import CATALOGS
 from muntin.spark.sink.messages import TaskMessage, outcome_of
 from muntin.spark.sink.parquet import write_parquet
 from muntin.spark.sink.registry import open_sink
@@ -97,7 +99,7 @@ def test_a_compaction_that_dies_leaves_an_output_that_is_whole(tmp_path: Path, m
     def dies(*_: Any) -> None:
         raise MuntinError("killed")
 
-    for step in ("_merge", "_exchange"):
+    for step in ("merge", "_exchange"):
         with monkeypatch.context() as patch:
             patch.setattr(compaction, step, dies)
             patch.setattr(compaction, "sweep_aside", lambda _: None)
@@ -144,6 +146,81 @@ def test_delta_tables_are_compacted_while_their_job_goes_on(tmp_path: Path, caps
     again = written(tmp_path, f"delta:{tmp_path / 'out'}", batches=7)
     assert again.publisher.last.batch == 6 and sink.publisher.last.batch == 5
     assert sorted(DeltaTable(tmp_path / "out" / "q").to_pyarrow_table()["k"].to_pylist()) == list(range(14))
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    where = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
+    monkeypatch.setitem(CATALOGS, "here", load_catalog("here", **where))
+    return CATALOGS["here"]
+
+
+def files_of(table: Any) -> list[str]:
+    return sorted(task.file.file_path.rpartition("/")[2] for task in table.scan().plan_files())
+
+
+def add_foreign(catalog: Any, folder: Path) -> None:
+    """A row that somebody else writes into the table."""
+    write_parquet(rows(1000), folder / "theirs.parquet")
+    catalog.load_table("space.q").add_files([f"file://{folder}/theirs.parquet"])
+
+
+def test_iceberg_tables_are_compacted_while_their_job_goes_on(tmp_path: Path, catalog: Any, capsys: Any):
+    sink = written(tmp_path, "iceberg:here.space", batches=6)
+    add_foreign(catalog, tmp_path)
+    old = catalog.load_table("space.q").current_snapshot().snapshot_id
+    for ask in (["iceberg:here.space"], ["iceberg:here.space.q"], ["iceberg:here.space", "q"]):
+        assert main(["compact", *ask]) == 0
+        names = files_of(catalog.load_table("space.q"))
+        assert len(names) == 2, "those of others stay"
+        assert names[0].startswith("b0000000000-0000000005-"), "after its micro-batches"
+    after = catalog.load_table("space.q")
+    assert after.properties[f"muntin.batch.{sink._transactions}"] == "5"  # type: ignore[attr-defined]
+    for table, snapshot in ((after, None), (after, old)):
+        got = sorted(table.scan(snapshot_id=snapshot).to_arrow()["k"].to_pylist())
+        assert got == [*range(12), 1000], "also for who reads the old snapshot"
+    merged = next(task.file for task in after.scan().plan_files() if "/merged/" in task.file.file_path)
+    assert pq.read_table(merged.file_path.removeprefix("file://"), partitioning=None)["k"].to_pylist() == list(
+        range(12)
+    )
+    again = written(tmp_path, "iceberg:here.space", batches=8)
+    assert again.publisher.last.batch == 7
+    assert main(["compact", "iceberg:here.space.q"]) == 0
+    assert sorted(catalog.load_table("space.q").scan().to_arrow()["k"].to_pylist()) == [*range(16), 1000]
+    assert files_of(catalog.load_table("space.q"))[0].startswith("b0000000000-0000000007-")
+
+
+def test_an_iceberg_table_with_deleted_rows_or_a_compaction_that_dies_keeps_its_rows(
+    tmp_path: Path, catalog: Any, monkeypatch: pytest.MonkeyPatch
+):
+    written(tmp_path, "iceberg:here.space", batches=4)
+    catalog.load_table("space.q").delete("k = 3")
+    left = [k for k in range(8) if k != 3]
+    with monkeypatch.context() as patch:
+        patch.setattr(iceberg_compaction, "_commit", lambda *_: 1 / 0)
+        assert main(["compact", "iceberg:here.space"]) == 1
+    assert sorted(catalog.load_table("space.q").scan().to_arrow()["k"].to_pylist()) == left
+    assert not list((tmp_path / "lake").rglob("merged/*")), "what no snapshot names goes"
+    assert main(["compact", "iceberg:here.space"]) == 0
+    assert sorted(catalog.load_table("space.q").scan().to_arrow()["k"].to_pylist()) == left
+
+
+def test_an_iceberg_table_that_changes_under_a_compaction_is_compacted_anew(
+    tmp_path: Path, catalog: Any, monkeypatch: pytest.MonkeyPatch
+):
+    written(tmp_path, "iceberg:here.space", batches=4)
+    commit, tries = iceberg_compaction._commit, []
+
+    def late(table: Any, gone: Any, made: Any) -> None:
+        if not tries:
+            add_foreign(catalog, tmp_path)
+        tries.append(made)
+        commit(table, gone, made)
+
+    monkeypatch.setattr(iceberg_compaction, "_commit", late)
+    assert main(["compact", "iceberg:here.space"]) == 0
+    assert sorted(catalog.load_table("space.q").scan().to_arrow()["k"].to_pylist()) == [*range(8), 1000]
+    assert len(list((tmp_path / "lake").rglob("merged/*"))) == 1
 
 
 def test_what_cannot_be_compacted_is_refused(tmp_path: Path, capsys: Any):

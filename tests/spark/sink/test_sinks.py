@@ -27,7 +27,6 @@ from muntin.cli.run import Spellings
 from muntin.core.results import BITS, OUTPUT_TS, PairSlices
 from muntin.model import Settings, UsageError
 from muntin.plan import share
-from muntin.spark.brokers.kafka import KafkaBroker
 from muntin.spark.brokers.nats import NatsBroker
 from muntin.spark.checkpoint import (
     FileKind,
@@ -62,6 +61,7 @@ PLAN = share(
     )
 )
 PARTS = 2
+START_MS = 1_700_000_000_000
 WAYS = [
     (kind, eager) for kind in SINKS for eager in (False, True) if (kind.takes_eager if eager else kind.takes_batches)
 ]
@@ -168,7 +168,8 @@ def rows_of(batch: int, part: int) -> list[int]:
 
 def table(batch: int, part: int) -> pa.Table:
     keys = rows_of(batch, part)
-    return pa.table({"k": pa.array(keys, pa.int64()), OUTPUT_TS.name: pa.array(keys, OUTPUT_TS.type)})
+    times = pa.array([1000 * (START_MS + k) for k in keys], OUTPUT_TS.type)
+    return pa.table({"k": pa.array(keys, pa.int64()), OUTPUT_TS.name: times})
 
 
 def staged(kind: type[Sink], rows: pa.Table) -> tuple[str, pa.Table]:
@@ -193,7 +194,7 @@ def nats() -> Nats:
 
 
 class KafkaReader:
-    """Reads the committed messages of a query's topic; their keys are the join key."""
+    """Reads the committed messages of a query's topic with kafka-python: keys are the join key, times are `_ts`."""
 
     def __init__(self, root: Path):
         self.prefix = f"{root.name}."
@@ -203,12 +204,11 @@ class KafkaReader:
         kafka().make(f"{self.prefix}q", f"{self.prefix}_dead_letters", *marks)
 
     def keys(self) -> list[int]:
-        with KafkaBroker({"kafka.bootstrap.servers": kafka().address, "subscribe": f"{self.prefix}q"}) as broker:
-            spans = [(log, *extent) for log, extent in broker.bounds().items()]
-            rows = [rows for span in spans for rows in broker.read(*span, ["key", "value"])]
-        values = [json.loads(value)["k"] for found in rows for value in found["value"]]
-        assert [int(key) for found in rows for key in found["key"]] == values
-        return values
+        messages = kafka().read(f"{self.prefix}q")
+        rows = [json.loads(message.value) for message in messages]
+        assert [int(message.key) for message in messages] == [row["k"] for row in rows]
+        assert [message.timestamp for message in messages] == [START_MS + row["k"] for row in rows]
+        return [row["k"] for row in rows]
 
 
 class NatsReader:

@@ -47,6 +47,7 @@ class PromisesImage:
     pending: SidesImage
     dead: SidesImage
     ranges: list[str | None]
+    untold: list[str | None]
 
 
 @dataclass(frozen=True)

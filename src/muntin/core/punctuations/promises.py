@@ -37,6 +37,7 @@ from muntin.core.punctuations.promised_keys import PromisedKeys
 from muntin.core.punctuations.propagation import NewPromises, PendingPunctuations
 from muntin.core.punctuations.ranges import RangePromises
 from muntin.core.punctuations.rules import PromiseRules
+from muntin.core.punctuations.untold import UntoldRows
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
 from muntin.kernels.arrays import Bools, Int64s, UInt8s
 from muntin.kernels.evaluate import arrow_type
@@ -88,6 +89,7 @@ class Promises(NoPromises):
         self._dead = DeadRows(memory, meta.dead_lists, image.dead if image else None)
         self._pending = PendingPunctuations(memory, image.pending if image else None, self._rules.early, families)
         self._ranges = RangePromises(join, memory, image.ranges if image else (None, None))
+        self._untold = UntoldRows(join, memory, image.untold if image else (None, None))
         self._promised = [PromisedKeys(memory, image.promised[side] if image else None) for side in Side]
 
     @property
@@ -102,6 +104,7 @@ class Promises(NoPromises):
             pending=self._pending.image,
             dead=self._dead.image,
             ranges=self._ranges.image,
+            untold=self._untold.image,
         )
 
     @property
@@ -198,7 +201,7 @@ class Promises(NoPromises):
         wanted = view.wanted[rows.side, rows.cls]
         counters.silent += int(((met.fate == SILENT) & wanted).sum())
         broken = [rows.row[(rows.side == side) & (met.fate == BROKEN)] for side in Side]
-        refused = [(side, self._broken(view, side, broken[side], counters)) for side in Side]
+        refused = [(side, self._broken(view, side, broken[side], chunks, counters)) for side in Side]
         self._spare(view, rows, met.fate, chunks, counters)
         joined = (met.fate != BROKEN) & (met.fate != SILENT) & wanted
         kept = rows.kept & (met.fate != COVERED)
@@ -224,10 +227,12 @@ class Promises(NoPromises):
         if known.any():
             self._log.add_last_rows(side, new.chosen(known), chunks)
 
-    def _broken(self, view: JoinView, side: Side, chosen: Int64s, counters: Counters) -> pa.Table:
-        counters.broken[side] += len(chosen)
+    def _broken(self, view: JoinView, side: Side, chosen: Int64s, chunks: ChunkLog, counters: Counters) -> pa.Table:
+        """The rows to report, of those that broke a promise now and of those before that had to wait."""
         found, places = view.payload[side].fetch(chosen)
-        return self._refused(side, found.take(pa.array(places)), "broken: the stream had promised no more of this key")
+        told = self._untold.pass_on(side, found.take(pa.array(places)), view.release, self._log, chunks)
+        counters.broken[side] += told.num_rows
+        return self._refused(side, told, "broken: the stream had promised no more of this key")
 
     def _spare(self, view: JoinView, rows: Rows, fate: UInt8s, chunks: ChunkLog, counters: Counters) -> None:
         """Note the rows that would have been stored and are not."""
@@ -311,5 +316,7 @@ class Promises(NoPromises):
                 self._dead.recall(side, tables[name][NUMBER].to_numpy())
             elif kind is ChunkKind.RANGES:
                 self._ranges.recall(side, tables[name])
+            elif kind is ChunkKind.UNTOLD:
+                self._untold.recall(side, tables[name])
         self._pending.add(enter_again(view, self._rules, logged, self._promised), bool(self._rules.preserved.any()))
         self._pending.settle(view.join, self.tables, view.release)

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from muntin.core.arrivals import key_columns
 from muntin.core.batch import TS
 from muntin.core.punctuations.join_view import JoinView
-from muntin.core.storage import ChunkKind, ChunkLog, Memory
+from muntin.core.storage import ChunkKind, ChunkLog, Memory, kept_anew
 from muntin.kernels.arrays import AnyArray, Int64s
 from muntin.kernels.evaluate import arrow_type
 from muntin.kernels.hashing import hash_keys
@@ -53,12 +53,8 @@ class RangePromises:
     def image(self) -> list[str | None]:
         """For each side the name of its table in the memory; a side's are kept anew each time there are any."""
         for side in Side:
-            if (name := self._names[side]) is not None:
-                self._known[side] = pa.table(self._known[side].to_pydict(), schema=self._schema)  # off the file
-                self._memory.discard(name)
-            self._names[side] = self._memory.name("ranges") if self._known[side].num_rows else None
-            if (name := self._names[side]) is not None:
-                self._known[side] = self._memory.keep(name, self._known[side].combine_chunks())
+            kept = kept_anew(self._memory, "ranges", self._names[side], self._known[side])
+            self._names[side], self._known[side] = kept
         return list(self._names)
 
     def add(self, side: Side, number: int, columns: Sequence[Any], chunks: ChunkLog) -> None:

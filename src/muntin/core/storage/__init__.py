@@ -8,7 +8,7 @@ Nothing here knows what a join is.
 
 from muntin.core.storage.arrow_bytes import Payload, pack, read_table, table_bytes, unpack
 from muntin.core.storage.chunks import Chunk, ChunkKind, ChunkLog
-from muntin.core.storage.memory import Arrays, Heap, Layout, Memory, SidesImage, Stored, flat
+from muntin.core.storage.memory import Arrays, Heap, Layout, Memory, SidesImage, Stored, flat, kept_anew
 from muntin.core.storage.merging import first_to_merge
 from muntin.core.storage.slots import Slotted, slot_layout
 from muntin.core.storage.stored_rows import RANGE_BITS, RANGES, StoredRows, TableImage, distinct, with_columns
@@ -37,6 +37,7 @@ __all__ = [
     "distinct",
     "first_to_merge",
     "flat",
+    "kept_anew",
     "leave_all",
     "pack",
     "pass_all",

@@ -98,6 +98,17 @@ def flat(*kinds: str) -> Layout:
     return [((), kind) for kind in kinds]
 
 
+def kept_anew(memory: Memory, what: str, name: str | None, table: pa.Table) -> tuple[str | None, pa.Table]:
+    """A small table that was kept under `name`, if under any, and has changed: kept again, if it has rows."""
+    if name is not None:
+        table = table.take(pa.array(range(table.num_rows), pa.int64()))  # off the file
+        memory.discard(name)
+    if not table.num_rows:
+        return None, table
+    name = memory.name(what)
+    return name, memory.keep(name, table.combine_chunks())
+
+
 class Heap:
     """Memory of this process: nothing survives it."""
 

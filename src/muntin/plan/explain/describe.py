@@ -8,6 +8,7 @@ from muntin.model import AUTO, JobSpec, Side, Stream
 from muntin.plan.choose import Choice, choose, predict_in_force
 from muntin.plan.cost import DEFAULT
 from muntin.plan.explain.describe_joins import Pipelines, describe_joins, pipeline_of, work
+from muntin.plan.explain.describe_orders import describe_orders
 from muntin.plan.explain.description import (
     Alternative,
     DecidedBy,
@@ -48,6 +49,7 @@ def describe(
         never=_never(spec, choice.plan),
         constants=_constants(known),
         alternatives=[_alternative(p, p is choice.prediction) for p in choice.alternatives],
+        join_orders=describe_orders(spec, known, begun_with is not None),
     )
 
 
@@ -65,6 +67,7 @@ def describe_in_force(
         never=_never(spec, plan),
         constants=_constants(known),
         alternatives=[_alternative(prediction, True)],
+        join_orders=describe_orders(replace(spec, queries=plan.queries), known, True),
     )
 
 

@@ -310,6 +310,36 @@ class JoinDescription:
 
 
 @dataclass(frozen=True)
+class JoinOrderUse:
+    """One order in which a query can join its streams; work is per second of stream time.
+
+    What other queries have already is not counted; `shares` says for each join of the order which of them has it.
+    """
+
+    order: list[str]
+    streams: list[str]
+    pairs_between_per_second: float
+    rows: float
+    cpu_ms_per_second: float
+    in_every_shard: list[str]
+    without_equality: list[str]
+    shares: list[str | None]
+
+
+@dataclass(frozen=True)
+class QueryOrders:
+    """The orders of a query over more than two streams: the one that it has and why, and the others, best first."""
+
+    query: str
+    why: str
+    last: str | None
+    """The stream that has to be the last one, since its join is no inner one."""
+    orders: list[JoinOrderUse]
+    more: int
+    """How many orders are not listed."""
+
+
+@dataclass(frozen=True)
 class PlanDescription:
     settings: dict[str, str | int]
     decided_by: DecidedBy
@@ -318,6 +348,7 @@ class PlanDescription:
     never: list[NeverTrue]
     constants: KnownConstants
     alternatives: list[Alternative | ImpossibleAlternative]
+    join_orders: list[QueryOrders] = field(default_factory=list)
 
     @property
     def queries(self) -> list[QueryUse]:

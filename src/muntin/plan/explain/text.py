@@ -19,6 +19,7 @@ from muntin.plan.explain.description import (
     to_json,
 )
 from muntin.plan.explain.join_text import join_lines, query_lines
+from muntin.plan.explain.order_text import order_lines
 from muntin.plan.explain.words import DECIDED, LINES, LISTED, byte_size, count, number, rounded
 from muntin.plan.strategies import STRATEGIES
 from muntin.plan.traffic import Knowledge
@@ -56,7 +57,7 @@ def in_words(plan: PlanDescription) -> str:
     blocks += [join_lines(join, strategy.divides_queries, plan.without_rows) for join in plan.joins[:LISTED]]
     if (more := len(plan.joins) - LISTED) > 0:
         blocks.append([f"and {more:,} more joins, which --json lists"])
-    blocks += [_never_lines(plan), _prediction_lines(plan)]
+    blocks += [order_lines(plan.join_orders), _never_lines(plan), _prediction_lines(plan)]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 

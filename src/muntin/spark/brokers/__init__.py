@@ -6,7 +6,7 @@
 """
 
 from muntin.spark.brokers.broker import Broker, BrokerError
-from muntin.spark.brokers.kafka import OF_CONSUMERS, KafkaBroker, client_config
+from muntin.spark.brokers.kafka import OF_CONSUMERS, Hearing, KafkaBroker, client_config
 from muntin.spark.brokers.local_kafka import LocalKafka
 from muntin.spark.brokers.nats import connect as nats_connection
 from muntin.spark.brokers.nats import refusal as nats_refusal
@@ -22,6 +22,7 @@ __all__ = [
     "SLOW_ROWS",
     "Broker",
     "BrokerError",
+    "Hearing",
     "KafkaBroker",
     "LocalKafka",
     "broker_of",

@@ -15,6 +15,8 @@ from muntin.spark.brokers.offsets import Extent, MessageLog, Offsets
 from muntin.spark.brokers.secrets import resolved, scrubbed
 
 PREFIX = "kafka."
+EARLIEST, LATEST = -2, -1
+"""Kafka's numbers for both ends of a partition."""
 ANSWER_S = 5.0
 """How long one question to a broker may take."""
 FETCH, FETCH_S = 10_000, 0.1
@@ -45,6 +47,33 @@ def client_config(options: Mapping[str, str], on_error: Callable[[Any], None] | 
     if on_error is not None:
         config["error_cb"] = on_error
     return config
+
+
+class Hearing:
+    """What a client says of its connection: of a refusal its exceptions say only that time is up."""
+
+    def __init__(self, options: Mapping[str, str]):
+        self._options, self._said = options, ""
+
+    def __call__(self, error: Any) -> None:
+        self._said = error.str()
+
+    def scrubbed(self, error: Exception) -> str:
+        """An exception of the client in its words, without secrets."""
+        found = error.args[0] if error.args else error
+        text = found.str() if hasattr(found, "str") else str(found) or "no answer"
+        return scrubbed(text, self._options)
+
+    def refusal(self, client: Any, error: Exception, verb: str, hint: str) -> BrokerError:
+        """What is wrong with a broker; `verb` and `hint` are said where it is not about who we are."""
+        if client is not None:
+            client.poll(0)  # it hands over what it has to say
+        said = scrubbed(self._said, self._options) or self.scrubbed(error)
+        self._said = ""
+        if any(word in said.lower() for word in ("authenticat", "sasl", "authoriz", "ssl")):
+            verb = "refuses"
+            hint = "look at the user and at where its secret is: 'kafka.sasl.password' = 'env:VARIABLE' or 'file:PATH'"
+        return BrokerError(f"Kafka at {self._options['kafka.bootstrap.servers']} {verb}: {said}", hint=hint)
 
 
 class KafkaBroker(Broker):
@@ -80,9 +109,7 @@ class KafkaBroker(Broker):
     def __init__(self, options: Mapping[str, str]):
         super().__init__(options)
         self._consumer: Any = None
-        self._admin: Any = None
-        self._said = ""
-        """What the client said last of its connection."""
+        self._heard = Hearing(self.given)
 
     def say(self) -> str:
         topics = self.option("subscribe") or f"topics like {self.option('subscribePattern')}"
@@ -103,32 +130,14 @@ class KafkaBroker(Broker):
             return Consumer({**more, **config})
         except KafkaException as error:  # a setting that there is not, or that does not go
             raise UsageError(
-                f"Kafka's client refuses its settings: {self._scrubbed(error)}",
+                f"Kafka's client refuses its settings: {self._heard.scrubbed(error)}",
                 hint="settings after kafka. have the names of librdkafka",
             ) from None
 
-    def _heard(self, error: Any) -> None:
-        self._said = error.str()
-
-    def _scrubbed(self, error: Exception) -> str:
-        found = error.args[0] if error.args else error
-        text = found.str() if hasattr(found, "str") else str(found)
-        return scrubbed(text, self.given)
-
     def _refusal(self, error: Exception) -> BrokerError:
         """What is wrong with a broker, in the client's words, without secrets."""
-        if self._consumer is not None:
-            self._consumer.poll(0)  # the client hands over what it has to say of its connection
-        said = scrubbed(self._said, self.given) or self._scrubbed(error)
-        self._said = ""
-        refused = any(word in said.lower() for word in ("authenticat", "sasl", "authoriz", "ssl"))
-        hint = (
-            "look at the user and at where its secret is: 'kafka.sasl.password' = 'env:VARIABLE' or 'file:PATH'"
-            if refused
-            else "is it running, and is this its address? brokerTimeout says for how many seconds it may be away"
-        )
-        verb = "refuses" if refused else "does not answer"
-        return BrokerError(f"Kafka at {self.option('kafka.bootstrap.servers')} {verb}: {said}", hint=hint)
+        hint = "is it running, and is this its address? brokerTimeout says for how many seconds it may be away"
+        return self._heard.refusal(self._consumer, error, "does not answer", hint)
 
     # -- where messages lie -------------------------------------------------------------------------------------------
 
@@ -153,26 +162,23 @@ class KafkaBroker(Broker):
 
     def bounds(self) -> dict[MessageLog, Extent]:
         places = self._places()
-        lows, highs = (self._offsets(places, name) for name in ("earliest", "latest"))
+        lows, highs = (self._offsets(places, when) for when in (EARLIEST, LATEST))
         return {place: Extent(lows[place], max(lows[place], highs[place])) for place in places}
 
-    def _offsets(self, places: Sequence[MessageLog], when: str | int) -> Offsets:
-        """The first message, the one after the last that is committed, or the first at a time in milliseconds."""
-        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-        from confluent_kafka.admin import AdminClient, OffsetSpec
+    def _offsets(self, places: Sequence[MessageLog], when: int) -> Offsets:
+        """The first message at a time in milliseconds, or one of `EARLIEST` and `LATEST`, which is the one after the
+        last that is committed; -1 where there is none."""
+        from confluent_kafka import KafkaException, TopicPartition
 
-        specs = {"earliest": OffsetSpec.earliest, "latest": OffsetSpec.latest}
-        spec = specs[when]() if isinstance(when, str) else OffsetSpec.for_timestamp(when)
-        if self._admin is None:
-            settings = client_config(self.given, self._heard)
-            self._admin = AdminClient({k: v for k, v in settings.items() if k not in OF_CONSUMERS})
-        asked = {TopicPartition(*place): spec for place in places}
+        asked = [TopicPartition(*place, when) for place in places]
         try:
-            committed = IsolationLevel.READ_COMMITTED
-            answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=ANSWER_S)
-            return {MessageLog(p.topic, p.partition): found.result(ANSWER_S).offset for p, found in answers.items()}
-        except (KafkaException, TimeoutError) as error:
+            answers = self._client().offsets_for_times(asked, timeout=ANSWER_S) if asked else []
+            for found in answers:
+                if found.error is not None:
+                    raise KafkaException(found.error)
+        except KafkaException as error:
             raise self._refusal(error) from None
+        return {MessageLog(found.topic, found.partition): found.offset for found in answers}
 
     def beginning(self, bounds: Mapping[MessageLog, Extent]) -> Offsets:
         lows = {place: found.low for place, found in bounds.items()}
@@ -192,13 +198,13 @@ class KafkaBroker(Broker):
         for place in given:
             if place not in bounds:
                 raise UsageError(f"startingOffsets: there is no {place}")
-        named = {-2: lows, -1: highs}
+        named = {EARLIEST: lows, LATEST: highs}
         return lows | {place: named[at][place] if at in named else at for place, at in given.items()}
 
     def close(self) -> None:
         if self._consumer is not None:
             self._consumer.close()
-        self._consumer = self._admin = None
+        self._consumer = None
 
     # -- messages -----------------------------------------------------------------------------------------------------
 

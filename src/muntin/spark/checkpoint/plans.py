@@ -220,7 +220,8 @@ class PlanLog:
         return Epoch(number, plan, stored.covered, change.name, change.kind, change.request)
 
     def _query(self, name: str, stored: Mapping[str, Any]) -> Query:
-        key = name, json.dumps(stored, sort_keys=True) if stored["hidden"] else stored["text"]
+        of_streams = all(stored[side] in self._spec.streams for side in ("left", "right")) and not stored["hidden"]
+        key = name, stored["text"] if of_streams else json.dumps(stored, sort_keys=True)
         if key not in self._known:
             self._known[key] = from_plain(stored)
         return self._known[key]

@@ -17,6 +17,7 @@ from muntin.spark.control.hot_keys import HotKeyWatch
 from muntin.spark.control.measured_traffic import (
     Reports,
     expected_load,
+    joined_as_before,
     knowledge_of,
     measured_by,
     plan_for,
@@ -55,6 +56,7 @@ __all__ = [
     "constants_json",
     "control_stream",
     "expected_load",
+    "joined_as_before",
     "keep_constants",
     "knowledge_of",
     "load_constants",

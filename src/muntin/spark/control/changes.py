@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from muntin.core.arrivals import is_event_time
 from muntin.model import Change, JobSpec, MuntinError, Query
 from muntin.model.event_time import EPOCH
-from muntin.plan import Plan, SharedJoin, covers, evolve, reporting
+from muntin.plan import Plan, SharedJoin, covers, evolve, reporting, settled_orders
 from muntin.plan.joins import meaning
 from muntin.plan.traffic import Knowledge
 from muntin.spark.checkpoint import Answer, DamageError, Epoch, Manifest, PlanLog, ShardChange, requests
@@ -66,7 +66,7 @@ class Changes:
         self.spec = replace(spec, queries=self.plan.queries)
         self.has_ended = False
         """Whether the last query has gone, and the shards know it."""
-        self._knowledge = knowledge
+        self.knowledge = knowledge
         self._tell = tell
         self._lock = threading.Lock()
         self.fits: Callable[[Plan], None] = lambda plan: None
@@ -130,8 +130,9 @@ class Changes:
     def follow_job_file(self, spec: JobSpec, elsewhere: Collection[str]) -> None:
         """Go over to the queries of a job file that are this pipeline's, and to the chains that suit them now."""
         with self._lock:
+            spec = settled_orders(self.plan, spec)
             new = [q for name, q in spec.queries.items() if not is_same(self.plan.queries.get(name), q)]
-            plan = evolve(self.plan, spec, self._knowledge(), elsewhere)
+            plan = evolve(self.plan, spec, self.knowledge(), elsewhere)
             if new or not _same(self.plan, plan):
                 self._advance(plan, new, ChangeRequest())
             self.spec = spec
@@ -141,7 +142,8 @@ class Changes:
     def change(self, spec: JobSpec, new: list[Query], request: ChangeRequest, elsewhere: Collection[str]) -> int:
         """Go over to other queries; the epoch that brings them."""
         with self._lock:
-            number = self._advance(evolve(self.plan, spec, self._knowledge(), elsewhere), new, request)
+            spec = settled_orders(self.plan, spec)
+            number = self._advance(evolve(self.plan, spec, self.knowledge(), elsewhere), new, request)
             self.spec = spec
             return number
 

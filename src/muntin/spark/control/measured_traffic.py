@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from muntin.core.selections import Selections, query_flags
 from muntin.model import AUTO, Axis, JobSpec, Side
-from muntin.plan import Plan, SharedJoin, evolve, make_plan
+from muntin.plan import Plan, SharedJoin, evolve, make_plan, settled_orders
 from muntin.plan.adapt import cuts_of, with_cuts
 from muntin.plan.cost import DEFAULT, Constants
 from muntin.plan.joins import signature
@@ -66,6 +66,34 @@ def knowledge_of(spec: JobSpec, checkpoint: Location) -> Knowledge:
         goes_on = stored is not None and not stored.is_over and set(stored.streams) <= set(spec.streams)
         found |= measured_by(log, last_manifest(folder)) if goes_on and log.latest() is not None else {}
     return Knowledge(measured=found, constants=load_constants(checkpoint) or DEFAULT)
+
+
+def joined_as_before(spec: JobSpec, checkpoint: Location | None) -> JobSpec:
+    """A job whose queries over more than two streams join them as on a checkpoint; those that are new, as suits what
+    has come so far."""
+    from muntin.sql import order_joins
+
+    plans = [] if checkpoint is None else list(_latest_plans(spec, checkpoint))
+    if checkpoint is None or not plans or all(query.graph is None for query in spec.queries.values()):
+        return spec
+    found = order_joins(spec, knowledge_of(spec, checkpoint))
+    for plan in plans:
+        found = settled_orders(plan, found)
+    return found
+
+
+def _latest_plans(spec: JobSpec, checkpoint: Location) -> Iterator[Plan]:
+    for number in pipeline_numbers(checkpoint):
+        folder = pipeline_folder(checkpoint, number)
+        stored, log = stored_job(folder), PlanLog(folder, spec)
+        latest = log.latest()
+        if (
+            stored is not None
+            and not stored.is_over
+            and set(stored.streams) <= set(spec.streams)
+            and latest is not None
+        ):
+            yield log.read(latest).plan
 
 
 def streams_per_pipeline(checkpoint: Location) -> list[list[str]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from muntin.model import Change, JobSpec, MuntinError, Query, UsageError, base_streams, read_queries
+from muntin.plan.traffic import NOTHING, Knowledge
 from muntin.spark.checkpoint import Answer, Epoch, check_names, requests
 from muntin.spark.control.changes import ChangeRequest, Changes, Tell, is_same
 from muntin.spark.store import Location, store_of
@@ -93,7 +94,7 @@ class QueryRouter:
                 pipeline.accepted(epoch)
                 return AcceptedChange(pipeline, epoch.number)
             try:
-                change = parse_change(sql, self.spec)
+                change = parse_change(sql, self.spec, knowledge=self._knowledge())
             except MuntinError:
                 raise
             except Exception as error:  # others must not be able to end a run by what they ask
@@ -105,6 +106,12 @@ class QueryRouter:
             self.spec = spec
             self._divide_reports()
             return accepted
+
+    def _knowledge(self) -> Knowledge:
+        """What all pipelines have measured."""
+        known = [pipeline.knowledge() for pipeline in self.pipelines]
+        measured = {name: traffic for each in known for name, traffic in each.measured.items()}
+        return replace(known[0], measured=measured) if known else NOTHING
 
     def remove(self, pipeline: Changes) -> None:
         """Go on without a pipeline that has ended, or could not begin."""

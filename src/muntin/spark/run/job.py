@@ -13,7 +13,7 @@ from muntin.model import JobSpec, Stream, UsageError
 from muntin.page import Explanation
 from muntin.plan import Plan
 from muntin.spark.checkpoint import check_names, open_checkpoint
-from muntin.spark.control import Tell, knowledge_of, plan_for, strategy_of, streams_per_pipeline
+from muntin.spark.control import Tell, joined_as_before, knowledge_of, plan_for, strategy_of, streams_per_pipeline
 from muntin.spark.ingest import sources, with_sources
 from muntin.spark.run.claim import check_sources
 from muntin.spark.run.doors import (
@@ -119,6 +119,24 @@ class Job:
         self.spec = replace(self.spec, streams={**self.spec.streams, name: added})
         return self
 
+    def table(self, name: str, columns: str, *, format: str, **options: str) -> Job:
+        """Add a table beside the streams: `job.table("Places", "id BIGINT, building STRING", format="csv",
+        path="places.csv", header="true")`, as CREATE TABLE says it. It comes before the queries that look into it."""
+        from muntin.sql import parse_job
+
+        expect_name("table", name)
+        expect_text(f"table {name}: columns", columns)
+        for option, value in {"format": format, **options}.items():
+            expect_text(f"table {name}: {option}", value)
+        for kind, there in (("stream", self.spec.streams), ("table", self.spec.tables), ("query", self.spec.queries)):
+            if name.lower() in map(str.lower, there):
+                raise UsageError(f"{kind} {name} is there already")
+        (declared,) = parse_job(f"CREATE TABLE {name} ({columns}) WITH (format = 'x');").tables.values()
+        added = replace(declared, format=format, options=options)
+        check_table(added)
+        self.spec = replace(self.spec, tables={**self.spec.tables, added.name: added})
+        return self
+
     def query(self, name: str, sql: str) -> Job:
         """Add a query: the text after `CREATE QUERY name AS`."""
         from muntin.sql import parse_query
@@ -138,9 +156,10 @@ class Job:
 
         folder = None if checkpoint is None else open_checkpoint(checkpoint)
         known = None if folder is None else knowledge_of(self.spec, folder)
+        spec = joined_as_before(self.spec, folder)
         strategy = None if folder is None else strategy_of(folder)
         pipelines = [] if folder is None else streams_per_pipeline(folder)
-        plan = with_sources(describe(self.spec, known, strategy, pipelines), self.spec, self.spark)
+        plan = with_sources(describe(spec, known, strategy, pipelines), spec, self.spark)
         return Explanation.of(in_words(plan), to_json(plan))
 
     def start(
@@ -183,8 +202,9 @@ class Job:
             makes_rows=any(query.aggregation or query.into for query in self.spec.queries.values()),
         )
         place = OutputPlace.of(RoutedSink(request), checkpoint, spark_checkpoint)
-        plan = check_job(self.spec, self._frames, place.checkpoint)
-        run = Run(self.spark, self.spec, plan, place, mode, progress, dict(self._frames), on_change)
+        spec = joined_as_before(self.spec, place.checkpoint)
+        plan = check_job(spec, self._frames, place.checkpoint)
+        run = Run(self.spark, spec, plan, place, mode, progress, dict(self._frames), on_change)
         run._begin(truncate_output)
         return run
 

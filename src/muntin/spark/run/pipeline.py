@@ -1,8 +1,8 @@
 """A pipeline: one Spark streaming query of a job, with sources, joins, plans and a checkpoint folder of its own.
 
 A job begins with one. Another is added where a query comes over streams that no pipeline reads, since Spark settles the
-sources of a streaming query with its checkpoint. Pipelines share the process, the output folder and the mailbox; each
-commits its own micro-batches, and what they publish bears their number.
+sources of a query with its checkpoint. Pipelines share process, output folder and mailbox; each commits its own
+micro-batches, and what they publish bears their number.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.quiet_moments import QuietMoments
 from muntin.spark.run.start_queue import StartQueue
 from muntin.spark.run.status_board import StatusBoard
+from muntin.spark.run.vanished import vanished
 from muntin.spark.run.verify import last_number
 from muntin.spark.session import weigh_rows
 from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace, RoutedSink
@@ -85,7 +86,7 @@ class Pipeline:
         self._stopping = threading.Event()
         self._begun = threading.Event()
         self._restarts = threading.Event()
-        """Set where Spark must start the query again, since sources are to be read at another speed."""
+        """Spark must start the query again: sources are to be read at another speed."""
         self._writing = threading.Lock()
         self._failure: MuntinError | None = None
         self._writer: BatchWriter | None = None
@@ -149,7 +150,7 @@ class Pipeline:
         self.changes.fits = self._watch.hot_keys.fits
         self._pacing = Pacing(self.folder, settings, context.board.constants, endless)
         self._pacing.begin(self.publisher.last)
-        self._quiet = QuietMoments(self._sink, self.publisher, settings.min_file_size_bytes)
+        self._quiet = QuietMoments(self._sink, self.publisher, settings)
         self._was_ended = control_stream.is_ended(self.folder)
         self.prepare_output()
 
@@ -243,7 +244,8 @@ class Pipeline:
                 assert self._writer is not None
                 self._brief(batch)
                 manifest = self._writer.write(frame, batch)
-                self.status.committed(manifest, self._writer.latency, self.tables.status(batch))
+                seen = self.tables.status(batch), vanished(self.folder, batch)
+                self.status.committed(manifest, self._writer.latency, *seen)
                 self.changes.committed(manifest)
                 if batch % KEPT_MANIFESTS == 0:
                     self._forget(manifest)
@@ -255,6 +257,7 @@ class Pipeline:
                 self._pacing.committed(manifest)
                 if self._watch.committed(plan, manifest):
                     self.status.ordered(self._watch.orderings)
+                self._quiet.committed(plan.queries)
                 self._watch.exclude(time.monotonic() - began)
             except BaseException as error:
                 self._failure = self._failure or explain_failure(error)
@@ -283,10 +286,7 @@ class Pipeline:
                 self._query.stop()
 
     def _note_progress(self) -> None:
-        """Take in Spark's report of the micro-batch before; called once per micro-batch and at the end.
-
-        The last report is usually it; all that Spark remembers are fetched only where it was about an idle moment.
-        """
+        """Take in Spark's report of the micro-batch before: the last, or all where that was about an idle moment."""
         if self._query is None or (last := self._query.lastProgress) is None:
             return
         reports = [last] if "addBatch" in last["durationMs"] else self._query.recentProgress

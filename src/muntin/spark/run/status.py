@@ -49,12 +49,14 @@ class DeclaredTable:
 class SourceStatus:
     """Rows of a stream in the last micro-batch and in all, as the first pipeline counts them that reads it.
 
-    A stream that is read slowly has the seconds of event time by which it is ahead of another.
+    A stream that is read slowly has the seconds of event time by which it is ahead of another. Files that were gone
+    when their micro-batch was over are named, the last of them: their rows may be missing.
     """
 
     rows: int = 0
     total_rows: int = 0
     seconds_ahead: float | None = field(default=None, metadata=LEFT_OUT)
+    vanished: list[str] | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass

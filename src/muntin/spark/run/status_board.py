@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,9 +43,12 @@ PlanOf = Callable[[int], Plan]
 
 MIGRATIONS = 20
 """How many are remembered."""
+VANISHED = 10
+"""So many files of a stream are named that were gone."""
 SECOND_US = 1_000_000
 NO_JOB = JobSpec()
 NO_VERSIONS: Mapping[str, TableStatus] = {}
+NO_FILES: Mapping[int, Sequence[str]] = {}
 
 
 class StatusBoard:
@@ -170,7 +173,8 @@ class PipelineBoard:
         if mine is None:
             return
         for name, source in self.status.sources.items():
-            source.total_rows = mine.sources[name].total_rows if name in mine.sources else 0
+            if name in mine.sources:
+                source.total_rows, source.vanished = mine.sources[name].total_rows, mine.sources[name].vanished
         self.status.queries |= {name: before.queries[name] for name in mine.queries if name in before.queries}
 
     def _follow(self, epoch: int) -> None:
@@ -191,9 +195,16 @@ class PipelineBoard:
                     self.status.queries[name].complete_from = event_time(complete)
 
     def committed(
-        self, manifest: Manifest, latency: Mapping[str, Latency], versions: Mapping[str, TableStatus] = NO_VERSIONS
+        self,
+        manifest: Manifest,
+        latency: Mapping[str, Latency],
+        versions: Mapping[str, TableStatus] = NO_VERSIONS,
+        vanished: Mapping[int, Sequence[str]] = NO_FILES,
     ) -> None:
         with self._board.lock:
+            for source, files in vanished.items():
+                shown = self.status.sources[self._names[source]]
+                shown.vanished = [*(shown.vanished or []), *files][-VANISHED:]
             self.status.batches += 1
             self.status.versions = dict(versions)
             self._take(manifest)

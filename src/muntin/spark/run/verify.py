@@ -111,8 +111,8 @@ def _verify_spark(folder: Location) -> None:
     it has read, too, and reads those again that are in no list."""
     half = spark_half(folder)
     spark = SparkHalf(half)
-    for log, look in (("offsets", spark.damage_of_offset), ("commits", spark.damage_of_commit)):
-        for number in spark.numbers(log)[-2:]:
+    for log, read, look in (("offsets", 2, spark.damage_of_offset), ("commits", 1, spark.damage_of_commit)):
+        for number in spark.numbers(log)[-read:]:  # so many of the last ones Spark reads
             if (wrong := look(number)) is not None:
                 raise DamageError(f"{half / log / str(number)} is damaged: {wrong}", hint=DOCTOR)
     number = last_number(half / "commits")

@@ -19,6 +19,7 @@ from muntin.spark.sink.routed import RoutedSink
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
 from muntin.spark.sink.slice_folders import layout_of
 from muntin.spark.sink.sliced_rows import SlicedRows
+from muntin.spark.sink.table_files import load_parquet
 from muntin.spark.sink.task import SinkTask
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "create_views",
     "layout_of",
     "load_delta",
+    "load_parquet",
     "open_into",
     "open_sink",
     "read",

@@ -17,9 +17,10 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,66 +48,75 @@ class Compacted:
 
 
 @dataclass(frozen=True)
-class _Merge:
-    files: list[Path]
+class RowFile:
+    """A file of rows by its name, whose form is that of `NAME`."""
+
+    name: str
+    size: int
+    stays: bool
+    """Whether it is to be left alone."""
+    schema: Callable[[], pa.Schema]
 
     @property
-    def name(self) -> str:
-        """After the first and the last micro-batch of the files."""
-        first, last = NAME.fullmatch(self.files[0].name), NAME.fullmatch(self.files[-1].name)
-        assert first is not None and last is not None
-        end = last[3] if len(last[3]) == MERGED else last[2]
-        return f"{first[1]}{first[2]}-{end}.parquet"
+    def batch(self) -> str:
+        """Its micro-batch, the first one of a merged file."""
+        return self.name.partition(".")[0].rpartition("-")[0]
+
+
+def merged_name(run: Sequence[RowFile]) -> str:
+    """The name of what files become, after the first micro-batch and the last."""
+    first, last = NAME.fullmatch(run[0].name), NAME.fullmatch(run[-1].name)
+    assert first is not None and last is not None
+    end = last[3] if len(last[3]) == MERGED else last[2]
+    return f"{first[1]}{first[2]}-{end}.parquet"
+
+
+def runs(files: Sequence[RowFile], least: int) -> Iterator[list[RowFile]]:
+    """Micro-batches of one pipeline whose files, in order of their names, are all small and have the same columns, each
+    run about as large as asked. A micro-batch is merged whole or not at all: only so do names sort as before."""
+    run: list[RowFile] = []
+    for _, group in groupby(files, key=lambda file: file.batch):
+        parts = list(group)
+        small = not any(file.stays or file.size >= least for file in parts)
+        fits = small and all(_alike((run or parts)[0], file) for file in parts)
+        if run and (not fits or sum(file.size for file in run) >= least):
+            yield run
+            run = []
+        if small:
+            run = [*run, *parts]
+    yield run
+
+
+def _alike(one: RowFile, other: RowFile) -> bool:
+    prefixes = {found[1] for file in (one, other) if (found := NAME.fullmatch(file.name)) is not None}
+    return len(prefixes) == 1 and one.schema().equals(other.schema())
 
 
 def compact_folder(output: Path, name: str, kept: Collection[str], least: int) -> Compacted:
     """Merge neighbours in a query's folder that are smaller than `least` bytes; `kept` are files that stay."""
     folder = output / name
-    found = sorted(file for file in folder.iterdir() if NAME.fullmatch(file.name))
-    stays = {file for file in found if f"{name}/{file.name}" in kept}
-    merges = [merge for merge in _merges(found, stays, least) if len(merge.files) > 1]
+    found = [
+        RowFile(file.name, file.stat().st_size, f"{name}/{file.name}" in kept, partial(pq.read_schema, file))
+        for file in sorted(folder.iterdir())
+        if NAME.fullmatch(file.name)
+    ]
+    merges = [run for run in runs(found, least) if len(run) > 1]
     if merges:
         _replace(output, folder, merges)
-    return Compacted(name, len(found), len(found) - sum(len(merge.files) - 1 for merge in merges))
+    return Compacted(name, len(found), len(found) - sum(len(run) - 1 for run in merges))
 
 
-def _merges(files: list[Path], kept: Collection[Path], least: int) -> Iterator[_Merge]:
-    """Runs of micro-batches of one pipeline whose files are all small and have the same columns, each run about as
-    large as asked. A micro-batch is merged whole or not at all: only so do names sort as before."""
-    run: list[Path] = []
-    for _, group in groupby(files, key=_batch):
-        parts = list(group)
-        small = not any(file in kept or file.stat().st_size >= least for file in parts)
-        fits = small and all(_alike((run or parts)[0], file) for file in parts)
-        if run and (not fits or sum(file.stat().st_size for file in run) >= least):
-            yield _Merge(run)
-            run = []
-        if small:
-            run = [*run, *parts]
-    yield _Merge(run)
-
-
-def _batch(file: Path) -> str:
-    """The micro-batch of a file, the first one of a merged file."""
-    return file.name.partition(".")[0].rpartition("-")[0]
-
-
-def _alike(one: Path, other: Path) -> bool:
-    prefixes = {found[1] for file in (one, other) if (found := NAME.fullmatch(file.name)) is not None}
-    return len(prefixes) == 1 and pq.read_schema(one).equals(pq.read_schema(other))
-
-
-def _replace(output: Path, folder: Path, merges: list[_Merge]) -> None:
+def _replace(output: Path, folder: Path, merges: list[list[RowFile]]) -> None:
     aside = output / "_staging" / f"{ASIDE}{uuid.uuid4().hex[:12]}" / folder.name
     aside.mkdir(parents=True)
     try:
-        gone = {file.name for merge in merges for file in merge.files}
+        gone = {file.name for run in merges for file in run}
         for file in folder.iterdir():
             if file.is_file() and file.name not in gone:
                 os.link(file, aside / file.name)
-        for merge in merges:
-            _merge(merge.files, aside / merge.name)
-            sync_file(aside / merge.name)  # what it replaces goes
+        for run in merges:
+            merge([folder / file.name for file in run], aside / merged_name(run))
+            sync_file(aside / merged_name(run))  # what it replaces goes
         sync_folder(aside)
         with crash_points.durable("compaction"):
             _exchange(folder, aside)
@@ -125,13 +135,15 @@ def sweep_aside(output: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _merge(files: list[Path], target: Path) -> None:
-    schema = pq.read_schema(files[0])
-    texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+def merge(files: Sequence[Path | pa.NativeFile], target: Path | pa.NativeFile) -> None:
+    """One file of the rows of others, in their order."""
+    tables = (pq.read_table(file, partitioning=None, page_checksum_verification=True) for file in files)
+    first = next(tables)
+    texts = [f.name for f in first.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     options = {"compression": "snappy", "use_dictionary": texts or False, "write_page_checksum": True}
-    with pq.ParquetWriter(target, schema, **options) as writer:
-        for file in files:
-            writer.write_table(pq.read_table(file, partitioning=None, page_checksum_verification=True))
+    with pq.ParquetWriter(target, first.schema, **options) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
 
 
 def _exchange(one: Path, other: Path) -> None:

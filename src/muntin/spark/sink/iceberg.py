@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from muntin.core.results import OUTPUT_TS
-from muntin.model import UsageError
+from muntin.model import Query, UsageError
 from muntin.spark.checkpoint import TableFile
-from muntin.spark.sink.lake import WRITER, LakeSink, LakeTable
+from muntin.spark.sink.compaction import Compacted
+from muntin.spark.sink.iceberg_compaction import compact_table
+from muntin.spark.sink.lake import TRIES, WRITER, LakeSink, LakeTable, telling
 from muntin.spark.sink.sink import OutputRequest
 from muntin.spark.sink.table_files import whole_place
 
@@ -87,13 +90,39 @@ class IcebergTables(LakeSink):
             made = opened.load_table(table)
         return OpenIcebergTable(made)
 
+    def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
+        """In one snapshot for each table, which moves rows and adds none: readers go on with the one they have."""
+        alone = len(self._root.split(".")) > 2 and self.find(self._root) is not None
+        catalog, _, space = self._root.partition(".")
+        if not queries and not alone:
+            with telling(self._root, "cannot be listed"):
+                queries = sorted(name[-1] for name in open_catalog(catalog).list_tables(space))
+        addresses = {name: f"{self._root}.{name}" for name in queries} or {self._root: self._root}
+        return [Compacted(name, *self._compact(address, least)) for name, address in addresses.items()]
+
+    def _compact(self, address: str, least: int) -> tuple[int, int]:
+        for attempt in range(TRIES):
+            with telling(address, "cannot be compacted"):
+                table = self.find(address)
+                if not isinstance(table, OpenIcebergTable):
+                    raise UsageError(f"{address} is not an Iceberg table", hint="name a namespace or a table")
+                try:
+                    return table.compact(least)
+                except Exception as error:
+                    if attempt + 1 == TRIES or not self.is_conflict(error):
+                        raise
+        raise AssertionError("unreachable")
+
+    def compact_query(self, query: Query, kept: Collection[str], least: int) -> None:
+        self._compact(self.address(query.name), least)
+
     def types_of(self, schema: pa.Schema) -> Mapping[str, str]:
         return _types(_converted(schema))
 
     def is_conflict(self, error: Exception) -> bool:
-        from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+        from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 
-        return isinstance(error, CommitFailedException | CommitStateUnknownException)
+        return isinstance(error, CommitFailedException | CommitStateUnknownException | ValidationException)
 
 
 class OpenIcebergTable(LakeTable):
@@ -133,6 +162,10 @@ class OpenIcebergTable(LakeTable):
                 check_duplicate_files=False,  # the property says whether they are there; a look takes all manifests
             )
             change.set_properties({f"{BATCH}.{writer}": str(batch)})
+
+    def compact(self, least: int) -> tuple[int, int]:
+        """Merge files below a size; how many there were, and are."""
+        return compact_table(self._table, least)
 
 
 CATALOGS: dict[str, Catalog] = {}

@@ -16,7 +16,7 @@ from typing import Any
 
 from muntin.model import MuntinError, Settings, UsageError
 from muntin.plan import Plan
-from muntin.spark.brokers import OF_CONSUMERS, BrokerError, KafkaBroker, client_config, scrubbed
+from muntin.spark.brokers import OF_CONSUMERS, BrokerError, Hearing, KafkaBroker, client_config
 from muntin.spark.checkpoint import BatchOutcome
 from muntin.spark.ingest import dead_letters
 from muntin.spark.sink.message_sink import ANSWER_S, MessageSink
@@ -65,7 +65,7 @@ class KafkaTopics(MessageSink):
         self._refuse_other("delivery", DELIVERIES)
         if not self.target.options.get("partitions", "1").isdigit():
             raise UsageError("partitions is not a number", hint="write partitions=4")
-        self._config()
+        self._heard = Hearing(self._config())
 
     def _config(self) -> dict[str, str]:
         """Settings of the client: the address, and those of the file, whose values may refer to secrets."""
@@ -94,14 +94,14 @@ class KafkaTopics(MessageSink):
         return batches_topic(self.target.prefix, writer, self.pipeline)
 
     def _settings(self) -> dict[str, Any]:
-        config = client_config(self._config())
+        config = client_config(self._config(), self._heard)
         return {name: value for name, value in config.items() if name not in OF_CONSUMERS}
 
     def begin(self) -> None:
         from confluent_kafka import KafkaException, Producer
 
-        more = {"transactional.id": self._marks} if self.is_transactional else {"enable.idempotence": True}
-        self._producer = Producer({"linger.ms": 20, **self._settings(), **more})
+        more = {"transactional.id": self._marks} if self.is_transactional else {}
+        self._producer = Producer({"linger.ms": 20, "enable.idempotence": True, **self._settings(), **more})
         try:
             if self.is_transactional:
                 self._make_topics({self._marks: 1}, {"cleanup.policy": "compact"})
@@ -110,7 +110,7 @@ class KafkaTopics(MessageSink):
             else:
                 self._producer.list_topics(timeout=ANSWER_S)
         except KafkaException as error:
-            raise self._refusal(error) from None
+            raise self._refusal(error, self._producer) from None
 
     def _refuse_newer(self) -> None:
         noted, last = self._last_noted(), self.publisher.last.batch
@@ -135,13 +135,9 @@ class KafkaTopics(MessageSink):
                 tail *= 8
         return -1
 
-    def _refusal(self, error: Exception) -> BrokerError:
-        found = error.args[0] if error.args else error
-        said = scrubbed(found.str() if hasattr(found, "str") else str(found) or "no answer", self._config())
-        return BrokerError(
-            f"Kafka at {self.target.servers} takes no rows: {said}",
-            hint="what is committed stays; a run with the same checkpoint goes on when the broker is back",
-        )
+    def _refusal(self, error: Exception, client: Any) -> BrokerError:
+        hint = "what is committed stays; a run with the same checkpoint goes on when the broker is back"
+        return self._heard.refusal(client, error, "takes no rows", hint)
 
     def prepare(self, plan: Plan, settings: Settings) -> None:
         """Make the topics that there are not, so that readers can begin."""
@@ -164,7 +160,7 @@ class KafkaTopics(MessageSink):
                 future.result(ANSWER_S)
         except (KafkaException, TimeoutError) as error:
             if getattr(error.args[0] if error.args else None, "code", int)() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self._refusal(error) from None
+                raise self._refusal(error, admin) from None
 
     # -- micro-batches ------------------------------------------------------------------------------------------------
 
@@ -181,7 +177,7 @@ class KafkaTopics(MessageSink):
                 self._producer.commit_transaction(ANSWER_S)
                 self._sent = done.batch
         except KafkaException as error:
-            raise self._refusal(error) from None
+            raise self._refusal(error, self._producer) from None
 
     def _send(self, done: BatchOutcome) -> None:
         faults: list[Any] = []

@@ -208,7 +208,7 @@ class Sink:
 
     def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
         """Merge files that are smaller than `least` bytes; without queries, of all."""
-        raise UsageError(f"there is nothing to compact in {self.noun}", hint="name a folder of Parquet, or delta:URI")
+        raise UsageError(f"there is nothing to compact in {self.noun}", hint="name a folder, delta:URI or iceberg:NAME")
 
     def compact_query(self, query: Query, kept: Collection[str], least: int) -> None:
         """Merge small files of one query while the job runs; `kept` are files of the output that stay. Does nothing

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from muntin.core.results import OUTPUT_TS
@@ -44,6 +45,12 @@ def storage(place: str) -> tuple[fs.FileSystem, str]:
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         return fs.S3FileSystem(endpoint_override=os.environ.get("AWS_ENDPOINT_URL"), region=region), path
     return fs.FileSystem.from_uri(place)
+
+
+def load_parquet(place: str) -> pa.Table:
+    """All rows of a Parquet file or a folder of them."""
+    system, root = storage(place)
+    return pq.read_table(root, filesystem=system, partitioning=None)
 
 
 def batch_folder(prefix: str, batch: int) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from muntin.kernels.evaluate import arrow_type
 from muntin.model import DimensionTable, Field, MuntinError, UsageError
 from muntin.spark.ingest import FILE_FORMATS, choose_columns
-from muntin.spark.sink import load_delta
+from muntin.spark.sink import load_delta, load_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def read(spark: SparkSession, table: DimensionTable) -> pa.Table:
     """All rows of a table; refuses one that lacks columns, or has them with other types."""
     options = {name: _absolute(value) if name.lower() == "path" else value for name, value in table.options.items()}
     try:
-        if table.format.lower() == DELTA and (whole := load_delta(str(path_of(table)))) is not None:
+        if (whole := _without_spark(table)) is not None:
             return _chosen(table, whole, [Field(f.name, _type_name(f.type)) for f in whole.schema])
         reader = spark.read.format(table.format)
         if table.format.lower() in UNDESCRIBED:
@@ -83,6 +83,15 @@ def read(spark: SparkSession, table: DimensionTable) -> pa.Table:
         raise
     except Exception as error:
         raise UsageError(f"table {table.name} cannot be read: {_said(error)}", hint=_hint(table)) from error
+
+
+def _without_spark(table: DimensionTable) -> pa.Table | None:
+    """All rows where a package of ours reads them: Delta tables, and Parquet in an object store, for which Spark would
+    need a jar; None where Spark reads."""
+    form, path = table.format.lower(), str(path_of(table))
+    if form == DELTA:
+        return load_delta(path)
+    return load_parquet(path.rstrip("/")) if form == "parquet" and path.startswith("s3://") else None
 
 
 def _chosen(table: DimensionTable, whole: pa.Table, brought: list[Field]) -> pa.Table:

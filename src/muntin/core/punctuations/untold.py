@@ -1,0 +1,50 @@
+"""Rows that broke a promise at the release point: they are told when it has passed them.
+
+Joins of the same streams come past a time in the same micro-batch, whether they take the rows of the release point at
+once or wait for their ties. So no row is told twice, or by nobody, when one join takes over the telling from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from muntin.core.batch import TS, stored_schema
+from muntin.core.punctuations.promise_log import PromiseLog
+from muntin.core.storage import ChunkKind, ChunkLog, Memory, kept_anew
+from muntin.model import Side
+from muntin.plan import SharedJoin
+
+
+class UntoldRows:
+    def __init__(self, join: SharedJoin, memory: Memory, image: Sequence[str | None] = (None, None)):
+        self._memory = memory
+        self._names = list(image)
+        none = [stored_schema(join, side).empty_table() for side in Side]
+        self._known = [
+            none[side] if name is None else memory.table(name) for side, name in zip(Side, image, strict=True)
+        ]
+
+    @property
+    def image(self) -> list[str | None]:
+        """For each side the name of its table in the memory, where there are any."""
+        for side in Side:
+            kept = kept_anew(self._memory, "untold", self._names[side], self._known[side])
+            self._names[side], self._known[side] = kept
+        return list(self._names)
+
+    def pass_on(self, side: Side, broken: pa.Table, release: int, log: PromiseLog, chunks: ChunkLog) -> pa.Table:
+        """Of rows that broke a promise now or before, those that the release point has passed; the others wait."""
+        waits = broken.filter(pc.greater_equal(broken[TS], release))
+        if waits.num_rows:
+            chunks.write(ChunkKind.UNTOLD, side, log.next_list(side), waits, release)
+        self.recall(side, broken)
+        known = self._known[side]
+        passed = pc.less(known[TS], release)
+        self._known[side] = known.filter(pc.invert(passed))
+        return known.filter(passed)
+
+    def recall(self, side: Side, rows: pa.Table) -> None:
+        self._known[side] = pa.concat_tables([self._known[side], rows], promote_options="default")
