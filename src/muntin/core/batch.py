@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import pyarrow as pa
 
@@ -155,6 +156,11 @@ class Counters:
     """Rows that did not even probe, since the output was over for their key."""
     propagated: int = 0
     """Punctuations of outputs."""
+
+    def copy(self) -> Counters:
+        """The same counts, to go on from."""
+        counts: dict[str, Any] = {n: [*have] if isinstance(have, list) else have for n, have in vars(self).items()}
+        return Counters(**counts)
 
     @classmethod
     def total(cls, parts: Iterable[Counters]) -> Counters:
