@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muntin.bench import changes, outer, promises, schedule, sharing, sources
+from muntin.bench import changes, outer, promises, schedule, sharing, sources, streams
 from muntin.bench.workload import plain
 from muntin.cli.bench import NEED_SPARK
 
@@ -20,6 +20,7 @@ SMALLEST: dict[str, dict[tuple[Any, str], Any]] = {
     "promises": {(promises, "QUICK"): replace(promises.QUICK, rate=20, duration_s=30)},
     "schedule": {(schedule, "QUICK_ROWS"): 2_000, (schedule, "MOST"): 2},
     "sources": {(sources, "QUICK_ROWS"): 2_000, (sources, "LOAD"): LOAD, (sources, "ROUNDS"): 1},
+    "streams": {(streams, "QUICK_ROWS"): 3_000, (streams, "TURNS"): {"twelve": (streams.OURS, "memory")}},
 }
 """For each bench, what makes it small."""
 

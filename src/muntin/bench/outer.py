@@ -83,7 +83,7 @@ def _ours(spark: Any, load: Workload, folder: Path, place: Path) -> list[float]:
 
 
 def _spark(spark: Any, load: Workload, folder: Path, place: Path, state: str) -> list[float]:
-    with _provider(spark, state):
+    with provider(spark, state):
         for s in STREAMS:
             files = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
             files.parquet(str(folder / "parquet" / s)).withWatermark("ts", "0 seconds").createOrReplaceTempView(s)
@@ -95,12 +95,12 @@ def _spark(spark: Any, load: Workload, folder: Path, place: Path, state: str) ->
 
 
 @contextmanager
-def _provider(spark: Any, state: str) -> Iterator[None]:
-    """Spark's own state in one of its stores, as its users would set it up."""
+def provider(spark: Any, state: str, data_only: bool = False) -> Iterator[None]:
+    """Spark's own state in one of its stores, as its users would have it; `data_only`: all micro-batches have rows."""
     wanted = {
         CONF: f"{PACKAGE}.{PROVIDERS[state]}",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false" if data_only else "true",
         "spark.sql.streaming.numRecentProgressUpdates": "10000",
     }
     before = {name: spark.conf.get(name, None) for name in wanted}

@@ -22,6 +22,7 @@ BENCHES = {
     "promises": "rows kept of NEXMark's auctions and bids with promises, windows, and both (needs Spark)",
     "schedule": "response times after a burst under each scheduler, with eager delivery (needs Spark)",
     "sharing": "500 queries against one, each strategy and chain against the others",
+    "streams": "three streams, against two of Spark's joins in a chain, one query and twelve (needs Spark)",
     "sources": "the same rows in from Parquet files and as JSON messages of Kafka (needs Spark)",
     "spark": "against Spark's own joins: one per query, and one for all",
     "flink": "against Flink's interval joins, which are fetched from PyPI on first use",
@@ -32,7 +33,7 @@ DEFAULT_WORKLOADS = ("selective", "dense")
 LEAST_ROWS = 1_000
 IN_PROCESSES = ("spark", "flink", "scale", "cluster")
 """Benches that run each contender in a process of its own."""
-NEED_SPARK = ("changes", "outer", "promises", "schedule", "sources")
+NEED_SPARK = ("changes", "outer", "promises", "schedule", "sources", "streams")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

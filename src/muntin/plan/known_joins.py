@@ -97,6 +97,11 @@ class KnownJoins:
             if len(alike) < MOST:
                 alike.append(known)
 
+    def remove(self, query: str) -> None:
+        """Go on without a query."""
+        for name, alike in self._found.items():
+            self._found[name] = [known for known in alike if known.query != query]
+
     def sharing(self, labels: TreeJoin, rates: StreamRates) -> Shared:
         """What a join finds done for others, by the one with the largest part of it."""
         best = Shared()

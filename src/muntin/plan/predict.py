@@ -230,11 +230,13 @@ def _output_rates(join: SharedJoin, traffic: Traffic, read: Collection[str]) -> 
         return {}
     met = traffic.rates[0] * traffic.rates[1] * traffic.match / 1e6
     left, right = (mix.fractions for mix in traffic.mixes)
-    return {
-        query.name: float(met * left[n] * right[n] * sum(query.window.side(s) - query.window.starts[s] for s in Side))
+    found = {
+        query: float(met * left[n] * right[n] * sum(query.window.side(s) - query.window.starts[s] for s in Side))
         for n, query in enumerate(traffic.queries)
         if query.name in read
     }
+    few = min(traffic.rates)
+    return {query.name: rate if query.aggregation is None else min(rate, few) for query, rate in found.items()}
 
 
 def predict(spec: JobSpec, plan: Plan, traffics: Traffics, constants: Constants) -> Prediction:

@@ -18,6 +18,7 @@ class StreamRates:
 
     def __init__(self, spec: JobSpec, knowledge: Knowledge):
         self._spec = spec
+        self._lookups = [lookup for query in spec.queries.values() for lookup in query.lookups]
         self._knowledge = knowledge
         self._rates: dict[str, float] = {}
         self._matches: dict[object, float] = {}
@@ -51,7 +52,9 @@ class StreamRates:
 
     def _fraction(self, stream: str, where: Expr | None) -> float:
         """The part of a stream's rows that a selection takes."""
-        return 1.0 if where is None else selected_part(where, relation(self._spec, stream).schema)
+        if where is None:
+            return 1.0
+        return selected_part(where, relation(self._spec, stream).looking_up(self._lookups).schema)
 
     def kept(self, item: JoinItem) -> float:
         """The rows of a stream that wait in its window."""

@@ -8,10 +8,11 @@ several queries can have is found wherever they stand in the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from muntin.model import JobSpec, JoinGraph, MuntinError, Query, read_queries
 from muntin.plan import share
+from muntin.plan.cost import Constants
 from muntin.plan.join_orders import JoinOrder, JoinOrders
 from muntin.plan.known_joins import KnownJoins
 from muntin.plan.stream_rates import StreamRates
@@ -26,16 +27,27 @@ Check = Callable[[JobSpec, Query], None]
 """Raises where a query does not go with its order."""
 
 
+@dataclass(frozen=True)
+class JoinChooser:
+    """What orders are chosen by: the joins of other queries, what is known of streams, and what work costs."""
+
+    known: KnownJoins
+    rates: StreamRates
+    constants: Constants
+
+
 def ordered_job(spec: JobSpec, knowledge: Knowledge, rebind: Rebind, check: Check) -> JobSpec:
     """A job whose queries join more than two streams in the best order each, beside the others."""
     trees = [name for name, query in spec.queries.items() if query.graph is not None]
     settled = {name: query for name, query in spec.queries.items() if query.graph is None}
+    known, rates = KnownJoins(settled.values()), StreamRates(spec, knowledge)
     for _ in range(ROUNDS if len(trees) > 1 else 1):
         before = dict(settled)
         for name in trees:
-            others = [query for other, query in settled.items() if other != name]
+            known.remove(name)
             query = settled.get(name, spec.queries[name])
-            settled[name] = _ordered(spec, query, KnownJoins(others), knowledge, rebind, check)
+            settled[name] = _ordered(spec, query, JoinChooser(known, rates, knowledge.constants), rebind, check)
+            known.add(settled[name])
         if settled == before:
             break
     return replace(spec, queries={name: settled[name] for name in spec.queries}) if trees else spec
@@ -43,18 +55,16 @@ def ordered_job(spec: JobSpec, knowledge: Knowledge, rebind: Rebind, check: Chec
 
 def ordered_query(spec: JobSpec, query: Query, knowledge: Knowledge, rebind: Rebind, check: Check) -> Query:
     """A query in the best order of joins beside those of a job."""
-    return _ordered(spec, query, KnownJoins(spec.queries.values()), knowledge, rebind, check)
-
-
-def _ordered(
-    spec: JobSpec, query: Query, known: KnownJoins, knowledge: Knowledge, rebind: Rebind, check: Check
-) -> Query:
-    graph = query.graph
-    if graph is None:
+    if query.graph is None:
         return query
+    known, rates = KnownJoins(spec.queries.values()), StreamRates(spec, knowledge)
+    return _ordered(spec, query, JoinChooser(known, rates, knowledge.constants), rebind, check)
+
+
+def _ordered(spec: JobSpec, query: Query, chooser: JoinChooser, rebind: Rebind, check: Check) -> Query:
     written = query.as_written or query
     others = replace(spec, queries={name: q for name, q in spec.queries.items() if name != query.name})
-    orders = JoinOrders(others, _as_written(query), StreamRates(others, knowledge), known, knowledge.constants)
+    orders = JoinOrders(others, _as_written(query), chooser.rates, chooser.known, chooser.constants)
     for order in orders.best():
         found = _bound(others, query, written, order, rebind)
         if found is not None and _accepted(others, found, check):

@@ -102,9 +102,10 @@ def _stream(text: SqlText, spec: JobSpec, node: exp.Table) -> Stream:
     written = ".".join(p.name for p in node.parts)
     for name in (*spec.streams, *spec.queries):
         if name.lower() == written.lower():
-            if name not in spec.streams and spec.queries[name].aggregation is not None:
-                hint = "read a query without aggregates, and aggregate here"
-                raise text.refuse(f"reading the groups of {name}", node, hint)
+            query = spec.queries.get(name) if name not in spec.streams else None
+            if query is not None and query.looks_at_live_pairs:
+                hint = "read a query without aggregates and aggregate here, or let it end with EMIT FINAL"
+                raise text.refuse(f"reading the groups of {name}, which change", node, hint)
             return relation(spec, name)
     if find(spec.tables, written):
         hint = "a table stands beside two streams in FROM: FROM A JOIN B ON A.k = B.k JOIN Places P ON A.place = P.id"
