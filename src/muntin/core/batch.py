@@ -83,6 +83,7 @@ class Arrivals:
     the other one no longer waits for it. `spans[side]`, where rows far ahead are turned away, are those of the whole
     stream in this micro-batch. `moment` is when the rows arrived, on the wall clock, for response times alone.
     `copies[side]` are rows of other shards whose keys may be hot; `place` is the number of this shard, and of how many.
+    `over[side]`, of what a join below has found, are the keys for which it will bring no more (core/feeding.py).
     """
 
     rows: tuple[pa.Table, pa.Table]
@@ -95,6 +96,7 @@ class Arrivals:
     moment: int = 0
     copies: tuple[pa.Table | None, pa.Table | None] = (None, None)
     place: tuple[int, int] = (0, 1)
+    over: tuple[pa.Table | None, pa.Table | None] = (None, None)
 
 
 @dataclass

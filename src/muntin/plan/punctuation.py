@@ -48,8 +48,8 @@ def leave_at_own_ends(join: SharedJoin, side: Side) -> bool:
 
 
 def has_promises(join: SharedJoin) -> bool:
-    """Whether some stream of a join promises something about its key."""
-    return any(promising(join, side) for side in Side)
+    """Whether some stream of a join promises something about its key, or what it reads may be over for one."""
+    return any(join.hears) or any(promising(join, side) for side in Side)
 
 
 def _longest(join: SharedJoin) -> int:
