@@ -1,6 +1,9 @@
 VENV  := .venv
 PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+CLASSES := $(VENV)/spark-classes.jsa
+# More than there are cores: a test that waits, for Spark or a server, leaves its core to others.
+PROCESSES := 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo quick test spark test-web benches cluster kafka crash soak soak-steady soak-brokers fuzz golden lint clean
@@ -17,26 +20,30 @@ $(STAMP): requirements.lock pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# The classes that Spark loads, kept for every Java of the tests: each then starts with a third less work.
+$(CLASSES): $(STAMP) src/muntin/spark/session/local_files.py
+	-PYTHONPATH=src:tests $(PY) tests/java_archive.py
+
 demo: setup    ## the whole idea in two minutes, on embedded Spark, without input files
 	$(VENV)/bin/muntin demo
 
 quick: setup    ## the tests that need neither Spark nor much time
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not spark and not stand_in and not slow and not bench and not cluster and not kafka"
+	$(PY) -m pytest --numprocesses $(PROCESSES) --dist worksteal -m "not spark and not stand_in and not slow and not bench and not cluster and not kafka"
 
-test: setup    ## all tests but those of the benches, those that start Spark included
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not bench and not cluster and not kafka"
+test: setup $(CLASSES)    ## all tests but those of the benches, those that start Spark included
+	$(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m "not bench and not cluster and not kafka"
 
-spark: setup    ## what `make test` runs on a stand-in for Spark, on Spark itself
-	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses 2 --dist loadgroup -m stand_in
+spark: setup $(CLASSES)    ## what `make test` runs on a stand-in for Spark, on Spark itself
+	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m stand_in
 
 test-web: setup    ## the live page in a real browser, which this installs (Debian)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
 	$(PY) -m pytest tests/web
 
-benches: setup    ## every bench from the command line to its figures, with little data
+benches: setup $(CLASSES)    ## every bench from the command line to its figures, with little data
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m bench
 
-cluster: setup    ## a cluster of which something dies again and again, and the rows all the same (MUNTIN_KILLS=...)
+cluster: setup $(CLASSES)    ## a cluster of which something dies again and again, and the rows all the same (MUNTIN_KILLS=...)
 	MUNTIN_KILLS=$${MUNTIN_KILLS:-12} $(PY) -m pytest tests/spark/cluster -m cluster -rP
 
 soak: setup fuzz soak-steady    ## fuzzers, a steady run on Spark, 20,000 random jobs without it: two hours (MUNTIN_JOBS=...)
@@ -60,7 +67,7 @@ $(KAFKA)/package: $(STAMP)
 kafka: $(KAFKA)/package    ## against a broker of Kafka on this machine's Java, which this fetches (npm)
 	$(PY) -m pytest tests/spark/brokers -m kafka
 
-crash: setup    ## kill a job at one crash point after the other, 300 times, more than an hour (MUNTIN_CRASHES=...)
+crash: setup $(CLASSES)    ## kill a job at one crash point after the other, 300 times, more than an hour (MUNTIN_CRASHES=...)
 	PYTHONPATH=src:tests $(PY) tests/crash/cycles.py
 
 soak-brokers: setup    ## Kafka to Delta and NATS to Parquet with kill -9, about twelve minutes (MUNTIN_MINUTES=...)

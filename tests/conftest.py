@@ -1,5 +1,5 @@
-"""How the tests are shared out where two processes run them: each has a Spark session of its own, for half of the files
-that need one."""
+"""How the tests are shared out where several processes run them: each has a Spark session of its own, for its part of
+the files that need one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 
 import pytest
 
-PROCESSES = 2
+from java_archive import java_options
+
+PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 ON_SPARK = bool(os.environ.get("MUNTIN_SPARK"))
 """Whether tests with the mark `stand_in` run on Spark itself."""
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
-"""Every Java of the tests runs for minutes at most: what its second compiler would save is less than what it costs."""
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 
 @pytest.hookimpl(tryfirst=True)

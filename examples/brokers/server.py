@@ -27,6 +27,8 @@ Send = Callable[[str, list[bytes]], None]
 STREAMS = {"temperature": (22, 4), "humidity": (55, 10)}
 """Mean and deviation of what sensors measure."""
 LOCATIONS = 100
+ALERTS = ("alerts.muggy", "alerts.pairs", "alerts._dead_letters")
+"""Topics for the results: librdkafka's cluster makes topics for who reads or writes them, not for who asks for them."""
 
 
 def rows(mean: float, deviation: float, count: int) -> list[bytes]:
@@ -49,7 +51,7 @@ def kafka(rate: int, seconds: float | None) -> None:
     from muntin.spark.brokers import LocalKafka
 
     broker = LocalKafka()
-    broker.make(*STREAMS)
+    broker.make(*STREAMS, *ALERTS)
     print(f"export KAFKA_SERVERS={broker.address}", flush=True)
     feed(lambda name, values: broker.send(name, values), rate, seconds)
 

@@ -28,14 +28,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from java_archive import java_options
+from muntin.spark.session.java import ensure_java
+from muntin.spark.session.local_files import compiled
 from muntin.spark.store.crash_points import ACTIONS, VARIABLE
 
 US, EPOCH_US, ROWS = 1_000_000, 1_700_000_000 * 1_000_000, 24
 FILES = 2
 """Files of each stream that come for each life; a micro-batch takes one."""
 RUN = ("run", "job.sql", "--output", "out", "--checkpoint", "ckpt", "--quiet")
-BRIEF = "-XX:TieredStopAtLevel=1"
-"""Java had better compile little than well: it soon dies."""
 SPARK = [name for name, action in ACTIONS.items() if action.by == "Spark"]
 BEGIN = ("before job", "after job", "before owner of an output", "after plan", "before metadata", "after metadata",
          "before columns of a query", "after columns of a query")  # fmt: skip
@@ -65,25 +66,11 @@ GUEST = "SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k AND B.v < 70 WIND
 """The query that comes and goes: its rows are some of those that it has when it is always there."""
 
 
-def compile_manager(folder: Path) -> Path:
-    """The class of `FileManager.java`, by the compiler that Spark brings along; the folder for Java's class path."""
-    import pyspark
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
-    from muntin.spark.session.java import ensure_java
-
-    jars = Path(pyspark.__file__).parent / "jars"
-    java = ensure_java() / "bin" / "java"
-    port = launch_gateway(jarpath=str(next(jars.glob("py4j*.jar"))), classpath=f"{jars}/*", java_path=str(java))
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
-    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(Path(__file__).with_name("FileManager.java").read_text())
-    for name, code in dict(compiler.getBytecodes()).items():
-        file = folder.joinpath(*name.split(".")).with_suffix(".class")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(bytes(code))
-    gateway.shutdown()
-    return folder
+def compile_manager(archive: Path) -> Path:
+    """The classes of `FileManager.java`, by the compiler that Spark brings along, in an archive."""
+    ensure_java()
+    archive.write_bytes(compiled(Path(__file__).with_name("FileManager.java").read_text()))
+    return archive
 
 
 @dataclass
@@ -91,7 +78,8 @@ class Place:
     """One round: a job in a folder of its own, and what has come so far."""
 
     root: Path
-    classes: Path
+    classes: Path | None
+    """The archive with `FileManager.java`."""
     delivery: str
     dice: random.Random
     lives: int = 0
@@ -131,7 +119,7 @@ class Place:
         started = [sys.executable, "-m", "muntin.cli.main", *arguments]
         if arguments[0] in ("run", "rescale"):
             for conf in (
-                f"spark.driver.extraClassPath={self.classes}",
+                f"spark.jars={self.classes}",
                 "spark.sql.streaming.checkpointFileManagerClass=muntin.crash.FileManager",
             ):
                 started += ["--conf", conf]
@@ -140,7 +128,9 @@ class Place:
     def live(self, arguments: tuple[str, ...], point: str | None = None, times: int = 1) -> bool:
         """One life; whether it died at its point. It may live where it never comes there; anything else is a fault."""
         self.lives += 1
-        environment = dict(os.environ) | {"JDK_JAVA_OPTIONS": BRIEF} | ({VARIABLE: f"{point}:{times}"} if point else {})
+        environment = (
+            dict(os.environ) | {"SPARK_SUBMIT_OPTS": java_options()} | ({VARIABLE: f"{point}:{times}"} if point else {})
+        )
         with open(self.root / "said", "wb") as said:
             process = subprocess.Popen(
                 self.command(*arguments), cwd=self.root, env=environment, stdout=said, stderr=said,
@@ -264,7 +254,7 @@ def main() -> None:
     began, dice, died, lives, rounds = time.monotonic(), random.Random(args.seed), Counter[str](), 0, 0
     folder = Path(tempfile.mkdtemp(prefix="muntin-crash-"))
     try:
-        classes = compile_manager(folder / "classes")
+        classes = compile_manager(folder / "manager.jar")
         while died.total() < args.crashes:
             delivery = ("batch", "batch", "eager")[rounds % 3]
             print(f"round {rounds}, {delivery} delivery", flush=True)

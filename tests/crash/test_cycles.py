@@ -30,6 +30,6 @@ POINTS = [
 
 @pytest.mark.spark
 def test_a_dozen_crashes_change_no_row(tmp_path: Path):
-    place = Place(tmp_path / "round", compile_manager(tmp_path / "classes"), "batch", random.Random(0))
+    place = Place(tmp_path / "round", compile_manager(tmp_path / "manager.jar"), "batch", random.Random(0))
     play(place, [((*RUN, "--available-now"), point, times) for point, times in POINTS])
     assert place.died.total() == len(POINTS), place.died

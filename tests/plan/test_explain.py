@@ -166,7 +166,7 @@ CROWDS: dict[str, tuple[Callable[[int], str], dict[str, str]]] = {
     "windows": (lambda n: f"WINDOW {n + 1} s", {"strategy": "state-slice", "chain": "mem-opt"}),
     "windows, merged": (lambda n: f"AND A.v > {n} WINDOW {n + 1} s", {"chain": "cpu-opt"}),
     "joins": (lambda n: f"AND A.v > {n} WINDOW {n + 1} s", {"strategy": "isolated"}),
-    "parts": (lambda n: f"AND A.v > {n % 200} WINDOW {n + 1} s", {"strategy": "push-down"}),
+    "parts": (lambda n: f"AND A.v > {n % 50} WINDOW {n + 1} s", {"strategy": "push-down"}),
 }
 
 

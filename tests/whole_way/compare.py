@@ -15,7 +15,7 @@ from whole_way.asked import EITHER, FINAL, INNER, ON, PLAIN, TOP, WHERE, Asked
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
 from whole_way.many import Many
-from whole_way.oracle_of_many import UNTIL, pairs_of, shown, window_of
+from whole_way.oracle_of_many import UNTIL, ends_of, pairs_of, shown, window_of
 from whole_way.random_jobs import BINDING_US, Life, Text
 from worlds import KEYS, RESIDUALS, UNTILS, summed
 
@@ -88,6 +88,10 @@ class Oracle:
         self.rows = [rows for rows, _ in admitted]
         times = [r["ts"] for batch in outcome.batches for s in "AB" for r in batch[s] if r["ts"] is not None]
         self.end = max(times, default=0)
+        self.latest = {
+            s: max((r["ts"] for batch in outcome.batches for r in batch[s] if r["ts"] is not None), default=BEGINNING)
+            for s in text.streams
+        }
 
     def heard(self, key: tuple[str, ...] | None) -> tuple[list[Any], list[Any], list[Any]]:
         """Section 6: of the streams, the rows that count for a join, those that broke a promise, and the promises."""
@@ -137,9 +141,13 @@ class Oracle:
             shows, until = lambda found: found.shown, {"untils": untils_of(q)}
             told = oracle.aggregate(window(q), pairs, GROUPS[q.group], values, shows, q.every, **until)
             return [(*group, *found, t) for t, group, found in told]
-        assert keys is not None
 
         def ends(pair: oracle.Pair) -> list[int]:
+            if isinstance(q, Many):
+                heard, _, told = self.heard(("k",))
+                of = [dict(zip(self.text.streams, each, strict=True)) for each in (heard, told)]
+                return ends_of(q, pair, *of)
+            assert keys is not None
             key = (KEY_OF[EITHER](pair),)
             wanted = tuple(lambda row, texts=texts: all(SELECTED[text](row) is True for text in texts)
                            for texts in q.selections)  # fmt: skip
@@ -150,7 +158,8 @@ class Oracle:
         def group(pair: oracle.Pair) -> tuple[Any, ...]:
             return tuple(KEY_OF[name](pair) for name in q.groups)
 
-        final = oracle.final(pairs, group, values, ends, self.end, lambda found: found.shown)
+        end = max((self.latest[s] for s in q.base), default=0) if isinstance(q, Many) else self.end
+        final = oracle.final(pairs, group, values, ends, end, lambda found: found.shown)
         return [(*group, *found, t) for t, group, found in final]
 
 
@@ -300,7 +309,9 @@ def _check_over(life: Life, outcome: Outcome, q: Asked, told: Oracle) -> None:
 
     What other queries want has no say in that, so it is the same whatever comes and goes beside the query.
     """
-    if isinstance(q, Many) or not q.preserved or outcome.stays[q.name] != Stay() or life.text.output == "none":
+    if isinstance(q, Many):
+        return _check_sound(outcome, q)
+    if not q.preserved or outcome.stays[q.name] != Stay() or life.text.output == "none":
         return
     kept, _, promises = told.heard(KEYS[q.key])
     keys, rows, eras = (oracle.columns("k"),) * 2, (kept[0], kept[1]), (promises[0], promises[1])
@@ -311,6 +322,13 @@ def _check_over(life: Life, outcome: Outcome, q: Asked, told: Oracle) -> None:
     ]
     got = [(key, at) for key, at, _ in outcome.over[q.name]]
     _same_bags(f"{q.name}: punctuations of the job and the oracle", got, want)
+
+
+def _check_sound(outcome: Outcome, q: Many) -> None:
+    """Section 8: an output that was said to be over for a key brings no later row with it; promises bind to the end."""
+    over = [(key, at) for key, at, _ in outcome.over.get(q.name, ())] if q.kind == PLAIN and not q.preserved else []
+    wrong = [(key, at, row) for key, at in over for row in outcome.rows[q.name] if row[1] == key and row[-1] > at]
+    assert not wrong, f"{q.name}: its output was over {wrong[:3]}"
 
 
 def _may_miss_promises(life: Life) -> bool:

@@ -5,12 +5,14 @@ Runs begin, stop, die and go on from what is durable; queries come and go by the
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import random
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -86,6 +88,15 @@ class Outcome:
     died: bool = False
     keeps: int = 0
     """Rows that the state still has."""
+
+
+@cache
+def _reader() -> duckdb.DuckDBPyConnection:
+    """Who reads the views of queries: one for all of them, since another takes as long as a small job."""
+    made = duckdb.connect()
+    made.execute("SET TimeZone = 'UTC'")
+    atexit.register(_reader.cache_clear)  # one that outlives the interpreter is complained about at length
+    return made
 
 
 _SPECS: dict[str, JobSpec] = {}
@@ -334,10 +345,10 @@ class Driver:
     def _sliced(self, name: str) -> pa.Table:
         """The rows of a query that is the union of slices, in order; its view must have the same."""
         found = read(self.output, name).to_table()
-        view = duckdb.connect()
-        view.execute("SET TimeZone = 'UTC'")
+        view = _reader()
         view.execute((self.output / f"{name}.sql").read_text())
         seen = view.sql(f'FROM "{name}"').to_arrow_table()
+        view.execute(f'DROP VIEW "{name}"')
         assert Counter(tuples(seen.cast(found.schema))) == Counter(tuples(found)), f"the view of {name}"
         return found
 

@@ -219,7 +219,8 @@ def _joined(asked: Asked) -> str:
             SELECT {one}.job, {alone}, min(greatest(A.ts, B.ts)) AS lo FROM {own} JOIN {its} ON {match}
             WHERE {asked.after} GROUP BY ALL)"""
     if asked.join_kind is JoinKind.ASOF:
-        latest = f"PARTITION BY {one}.job, {one}.id ORDER BY {other}.ts DESC NULLS LAST, {other}.place DESC"
+        row = f"{one}.{'tree' if many else 'id'}"
+        latest = f"PARTITION BY {one}.job, {row} ORDER BY {other}.ts DESC NULLS LAST, {other}.place DESC"
         return f"""{streams}, pairs AS (SELECT {one}.job, {both}, {one}.ts AS lo FROM (
                 SELECT A, B FROM {own} {asked.join.removeprefix("ASOF ")} {its} ON {match}
                 QUALIFY row_number() OVER ({latest}) = 1
@@ -341,16 +342,18 @@ def _final(text: Text, asked: Asked) -> str:
     named, names, _ = _groups(asked)
     ends = []
     sizes = (asked.window.left, asked.window.right)
-    for name, promise, size, wanted in zip("AB", text.promises[:2], sizes, asked.selections, strict=True):
-        by_mark = f"""SELECT job, k, ts FROM seen WHERE stream = '{name}' AND turned_away IS NULL AND closed"""
-        by_row = f"SELECT job, k, ts FROM {name} WHERE NOT broken"
+    tables = judge_many.promising(text, asked) if isinstance(asked, Many) else zip("AB", text.promises[:2], strict=True)
+    for name, (table, promise), size, wanted in zip("AB", tables, sizes, asked.selections, strict=True):
+        by_mark = f"""SELECT job, k, ts FROM seen WHERE stream = '{table}' AND turned_away IS NULL AND closed"""
+        by_row = f"SELECT job, k, ts FROM {table} WHERE NOT broken"
         promises = [by_mark] * (promise in ("marks", "both")) + [by_row] * (promise in ("unique", "both"))
-        made = " UNION ALL ".join(promises) or f"SELECT job, k, ts FROM {name} WHERE false"
+        made = " UNION ALL ".join(promises) or f"SELECT job, k, ts FROM {table} WHERE false"
         selected = " AND ".join(f"({condition})" for condition in wanted)
+        own = str(size) if isinstance(asked, Many) else _own(asked, name, size)
         ends.append(f"""tp_{name} AS (SELECT job, k, min(ts) AS tp FROM ({made}) WHERE k IS NOT NULL GROUP BY job, k),
             over_{name} AS (
-                SELECT p.job, p.k, tp, greatest(tp, max({name}.ts + {_own(asked, name, size)}) - 1) AS early
-                FROM tp_{name} p LEFT JOIN {name} ON {name}.job = p.job AND {name}.k = p.k AND NOT broken
+                SELECT p.job, p.k, tp, greatest(tp, max({name}.ts + {own}) - 1) AS early
+                FROM tp_{name} p LEFT JOIN {table} {name} ON {name}.job = p.job AND {name}.k = p.k AND NOT broken
                     AND {name}.ts <= tp AND ({selected})
                 GROUP BY p.job, p.k, tp
             )""")
@@ -358,7 +361,7 @@ def _final(text: Text, asked: Asked) -> str:
     shown = ", ".join(f"c{n}" for n in range(len(asked.calls)))
     return f"""
         WITH {_found(asked)}, {", ".join(ends)},
-        last AS (SELECT job, max(ts) AS ts FROM raw WHERE stream IN ('A', 'B') GROUP BY job),
+        last AS (SELECT job, max(ts) AS ts FROM raw WHERE stream IN ({_streams(asked)}) GROUP BY job),
         timed AS (
             SELECT p.*{named}, least({_over(asked)}, last.ts) AS done
             FROM pairs p JOIN last ON last.job = p.job
@@ -368,6 +371,11 @@ def _final(text: Text, asked: Asked) -> str:
         SELECT job{names}, {shown}, done FROM (
             SELECT job{names}, done, {HAVING[asked.having]} AS shows, {calls} FROM timed GROUP BY job, done{names}
         ) WHERE shows"""
+
+
+def _streams(asked: Asked) -> str:
+    """The streams whose last row ends a query."""
+    return ", ".join(f"'{name}'" for name in sorted(asked.base if isinstance(asked, Many) else "AB"))
 
 
 def _over(asked: Asked) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from muntin.model import JoinKind
 from whole_way.asked import INNER
 from whole_way.many import Many
+from whole_way.random_jobs import Text
 
 COLUMNS = ("ts", "id", "k", "g", "v")
 
@@ -35,14 +37,14 @@ def streams(q: Many) -> str:
     others = "".join(f", {name}.{c} AS {name.lower()}_{c}" for name in names[1:] for c in COLUMNS)
     columns = ", ".join(f"A.{c}" for c in COLUMNS if c != "ts")
     return f"""a_ AS (SELECT *, row_number() OVER () AS tree FROM (
-            SELECT A.job, {columns}{others}, {_last(q, names)} AS ts, {_end(q, names)} AS until
+            SELECT A.job, {columns}{others}, A.ts AS first, {_last(q, names)} AS ts, {_end(q, names)} AS until
             FROM {_tables(q, names)} WHERE {_conditions(q, names)}
         ) WHERE ts < until), b_ AS (FROM {source(q, "B")} AS b)"""
 
 
 def others(q: Many) -> str:
     """The rows between the first and the last, as what comes out of the join at the top has them."""
-    return "".join(f", A.{name.lower()}_id AS {name.lower()}id" for name in q.names[1:-1])
+    return ", A.tree" + "".join(f", A.{name.lower()}_id AS {name.lower()}id" for name in q.names[1:-1])
 
 
 def condition(q: Many) -> str:
@@ -53,7 +55,14 @@ def condition(q: Many) -> str:
         if j == end:
             links.append(f"{f'A.{c}' if i == 0 else f'A.{q.names[i].lower()}_{c}'} = B.{c}")
     own = [f"({where.replace('{}', name)})" for where, name in zip(q.wheres, "AB", strict=True)]
-    return " AND ".join([*links, *own, q.residual])
+    back = ["A.first >= B.ts"] if q.join_kind is JoinKind.ASOF else []
+    return " AND ".join([*links, *own, q.residual, *back])
+
+
+def promising(text: Text, q: Many) -> list[tuple[str, str]]:
+    """The tables of both sides of the join at the top, and how they promise: of what a join finds nothing is heard."""
+    said = dict(zip(text.streams, text.promises, strict=True))
+    return [("A", ""), (q.items[-1], said[q.items[-1]]) if q.items[-1] in said else ("B", "")]
 
 
 def _tables(q: Many, names: tuple[str, ...]) -> str:

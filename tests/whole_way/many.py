@@ -13,11 +13,12 @@ from typing import Any
 
 from core.aggregates.calls import CALLS, GROUPS, HAVING
 from core.aggregates.test_top import SELECT, VALUES
-from muntin.model import Window
-from whole_way.asked import CHANGES, EVERY, INNER, PLAIN, TOP, WHERE, Asked
+from muntin.model import JoinKind, Window
+from whole_way.asked import CHANGES, EVERY, FINAL, INNER, PLAIN, TOP, WHERE, Asked
 from worlds import RESIDUALS, SELECTIONS
 
-TOPS = ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "EXISTS", "LEFT ANTI JOIN", "NOT EXISTS")
+TOPS = ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "EXISTS", "LEFT ANTI JOIN", "NOT EXISTS",
+        "ASOF JOIN", "ASOF LEFT JOIN")  # fmt: skip
 """The joins that are not inner ones, which stand at the top of a tree."""
 TIMED: dict[str, Callable[[Any, Any], bool]] = {
     "": lambda a, m: True,
@@ -47,6 +48,10 @@ class Many(Asked):
         return ("A", *(f"M{n}" for n in range(1, len(self.items) - 1)), "B")
 
     @property
+    def reads_first(self) -> bool:
+        return self.reads is not None and self.items[0] == self.reads.name
+
+    @property
     def base(self) -> set[str]:
         """The streams that its rows come from."""
         own = {item for item in self.items if self.reads is None or item != self.reads.name}
@@ -74,7 +79,8 @@ class Many(Asked):
         *first, last = (f"{item} {name}" for item, name in zip(items, self.names, strict=True))
         below = [*self._equalities(False), *([self.timed] if self.timed else [])]
         own = [f"({where.replace('{}', name)})" for where, name in zip(self.wheres, "AB", strict=True)]
-        top = [*self._equalities(True), *own, self.residual]
+        back = [f"A.{'_ts' if self.reads_first else 'ts'} >= B.ts"] if self.join_kind is JoinKind.ASOF else []
+        top = [*self._equalities(True), *own, self.residual, *back]
         chained = " JOIN ".join([first[0], *(f"{item} ON {on}" for item, on in self._placed(first[1:], below))])
         if self.join == INNER and self.spelling != 2:
             return f"FROM {', '.join([*first, last])} WHERE {' AND '.join([*top, *below])}"
@@ -116,8 +122,12 @@ def random_many(dice: random.Random, name: str, streams: str, first: Many | None
     spelling = dice.choice([1, 2]) if alike else 0
     if not alike:
         sizes = [dice.choice([1, 2, 3, 4, 6, 8, 12]) for _ in items]
-    kind = PLAIN if first is None else dice.choice([*[PLAIN] * 6, CHANGES, EVERY, TOP])
+    kind = PLAIN if first is None else dice.choice([*[PLAIN] * 6, CHANGES, EVERY, TOP, FINAL])
+    if {c for *_, c in (*links, *(reads.links if reads is not None else ()))} != {"k"} and kind == FINAL:
+        kind = CHANGES  # groups of another key are over in no single shard
     join = dice.choice([INNER] * 3 + list(TOPS)) if kind == PLAIN and first is not None else INNER
+    if join.startswith("ASOF") and reads is not None and items[-1] == reads.name:
+        join = INNER  # of its rows at one time nobody says which came last
     if {c for *_, c in (*links, *(reads.links if reads is not None else ()))} != {"k"}:
         # Where a stream goes to every shard, nobody sees all matches of its rows.
         join = "LEFT JOIN" if join in ("RIGHT JOIN", "FULL JOIN") else join
@@ -139,7 +149,7 @@ def random_many(dice: random.Random, name: str, streams: str, first: Many | None
 
 def _grouped(dice: random.Random, asked: Many, order: str) -> Many:
     """The query with groups, and what it shows of them."""
-    groups = [g for g in GROUPS if "A.k" in g] if order == "key" else list(GROUPS)
+    groups = [g for g in GROUPS if "A.k" in g] if order == "key" or asked.kind == FINAL else list(GROUPS)
     asked = replace(asked, group=dice.choice(groups), every=dice.choice([1, 2, 5]) if asked.kind == EVERY else None)
     if asked.kind != TOP:
         calls = tuple(dice.sample(list(CALLS), dice.choice([1, 2, 3])))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muntin import oracle
-from muntin.model import Side, Window
+from muntin.model import JoinKind, Side, Window
 from whole_way.asked import INNER, ON, WHERE
 from whole_way.many import TIMED, Many
 from worlds import RESIDUALS, summed
@@ -36,6 +36,19 @@ def pairs_of(q: Many, streams: Mapping[str, Rows]) -> list[oracle.Pair]:
         until = min(row["ts"] + size for row, size in zip(together, q.sizes, strict=True))
         pairs.append(oracle.Pair(_left(together[:-1], until), together[-1], ts))
     return pairs
+
+
+def ends_of(
+    q: Many, pair: oracle.Pair, streams: Mapping[str, Rows], promises: Mapping[str, list[oracle.Promise]]
+) -> list[int]:
+    """When the key of a pair is over: by the promises of the last stream alone."""
+    last = q.items[-1]
+    if last not in promises:
+        return []
+    key = oracle.columns("k")
+    wanted = (None, lambda row: ON[q.wheres[1]](row) is True)
+    eras: tuple[list[oracle.Promise], list[oracle.Promise]] = ([], promises[last])
+    return oracle.ends(q.window, key(pair.right), ([], streams[last]), (key, key), eras, wanted)
 
 
 def window_of(q: Many) -> Window:
@@ -90,4 +103,5 @@ def _matches(q: Many, together: tuple[Mapping[str, Any], ...]) -> bool:
     """What is asked of the last row, and of the others with it."""
     first, last = together[0], together[-1]
     selected = all(ON[text](row) is True for text, row in zip(q.wheres, (first, last), strict=True))
-    return selected and RESIDUALS[q.residual](first, last) is True and _linked(q, together, True)
+    back = q.join_kind is not JoinKind.ASOF or first["ts"] >= last["ts"]
+    return back and selected and RESIDUALS[q.residual](first, last) is True and _linked(q, together, True)

@@ -168,7 +168,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 SETTINGS = [f"SET shards = {n}; SET strategy = '{s}';" for n, s in ((2, "auto"), (3, "push-down"), (1, "isolated"))]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))])
 def test_each_row_finds_what_its_micro_batch_went_by(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(VersionLog, "forget", lambda *_: None)  # the judge needs them all
     dice = random.Random(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import pyarrow as pa
 
@@ -82,6 +83,7 @@ class Arrivals:
     the other one no longer waits for it. `spans[side]`, where rows far ahead are turned away, are those of the whole
     stream in this micro-batch. `moment` is when the rows arrived, on the wall clock, for response times alone.
     `copies[side]` are rows of other shards whose keys may be hot; `place` is the number of this shard, and of how many.
+    `over[side]`, of what a join below has found, are the keys for which it will bring no more (core/feeding.py).
     """
 
     rows: tuple[pa.Table, pa.Table]
@@ -94,6 +96,7 @@ class Arrivals:
     moment: int = 0
     copies: tuple[pa.Table | None, pa.Table | None] = (None, None)
     place: tuple[int, int] = (0, 1)
+    over: tuple[pa.Table | None, pa.Table | None] = (None, None)
 
 
 @dataclass
@@ -153,6 +156,11 @@ class Counters:
     """Rows that did not even probe, since the output was over for their key."""
     propagated: int = 0
     """Punctuations of outputs."""
+
+    def copy(self) -> Counters:
+        """The same counts, to go on from."""
+        counts: dict[str, Any] = {n: [*have] if isinstance(have, list) else have for n, have in vars(self).items()}
+        return Counters(**counts)
 
     @classmethod
     def total(cls, parts: Iterable[Counters]) -> Counters:

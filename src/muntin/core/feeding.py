@@ -20,6 +20,7 @@ from muntin.core.results import OUTPUT_TS, OutputColumns, output_schema, routed
 from muntin.core.step import ChangeOutcome, Step
 from muntin.model import OUTPUT_TIME, Query, Side
 from muntin.plan import SharedJoin
+from muntin.plan.punctuation import FOR_GOOD
 
 T = TypeVar("T")
 
@@ -34,6 +35,8 @@ class FedRows:
     high: int | None
     """Between these event times lies what all shards have found; None where nothing has come so far."""
     ended: bool
+    over: pa.Table | None = None
+    """The keys for which the query will bring no more rows, where some have become so."""
 
 
 def feed(operator: Operator, step: Step, before: int) -> dict[str, FedRows]:
@@ -43,7 +46,8 @@ def feed(operator: Operator, step: Step, before: int) -> dict[str, FedRows]:
         return {}
     ended = all(streams.ended)
     ends = _span(operator, before, ended)
-    return {name: FedRows(table, *ends, ended) for name, table in _tables(join, step).items()}
+    over = step.passed_on
+    return {name: FedRows(table, *ends, ended, over.get(name)) for name, table in _tables(join, step).items()}
 
 
 def _span(operator: Operator, before: int, ended: bool) -> tuple[int | None, int | None]:
@@ -51,7 +55,7 @@ def _span(operator: Operator, before: int, ended: bool) -> tuple[int | None, int
     join, streams = operator.join, operator.progress.streams
     high = operator.release
     if ended and operator.progress.has_begun:  # rows without a match come after the last row of all
-        high = max(streams.max_ts) + max(query.told_after(side) for query in join.queries for side in Side)
+        high = max(streams.max_ts) + max([q.told_after(side) for q in join.queries for side in q.preserved], default=0)
     return (min(max(before, streams.min_ts), high), high) if is_event_time(high) else (None, None)
 
 
@@ -93,6 +97,7 @@ def arrive(join: SharedJoin, brought: Arrivals, fed: Mapping[str, FedRows]) -> A
             ended=_put(brought.ended, side, given.ended),
             idle=_put(brought.idle, side, False),
             spans=_put(brought.spans, side, ()),
+            over=_put(brought.over, side, given.over if join.hears[side] else None),
         )
     return brought
 
@@ -140,8 +145,8 @@ def completed_by(outcome: ChangeOutcome, operator: Operator, below: Mapping[int,
             known = below[source].progress.complete_from
             name = operator.join.streams[side].name
             if name in known:
-                own, inner = later[query.name], known[name]
-                both = None if own is None or inner is None else max(own, inner + query.window.side(side))
-                later[query.name] = both
+                inner = known[name]
+                pairs = FOR_GOOD if inner is None else inner + query.window.side(side)
+                later[query.name] = operator.complete_later(query.name, pairs, later[query.name])
     operator.progress.complete_later(later)
     return replace(outcome, complete_from=later)

@@ -51,6 +51,7 @@ from muntin.kernels.join import WHOLE, Pairs, Rows, Scan, empty_pairs, in_order,
 from muntin.model import Side
 from muntin.plan import SharedJoin
 from muntin.plan.orderings import reason_to_wait
+from muntin.plan.punctuation import FOR_GOOD
 
 NO_PAIRS = empty_pairs(0)
 
@@ -89,6 +90,8 @@ class Operator(OperatorWork):
         self._step.ahead.append(accepted.ahead)
         if accepted.marks is not None:
             self._step.refused += self.promises.receive(side, accepted.marks, self.chunks, self.counters)
+        if (over := arrivals.over[side]) is not None:
+            self.promises.hear(side, over, self.chunks, self.counters)
         self.intake.receive(side, accepted.rows, self.promises.looks_at(side), self.counters)
 
     def work(self, run_length: int | None = None) -> ScheduledWork:
@@ -113,7 +116,7 @@ class Operator(OperatorWork):
         self.hot_keys.forget(self.release, max(map(self.join.reach, Side)))
         self.chunks.expire(self.progress.stale_before, self.progress.settled)
         ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
-        punctuations = self.promises.tell(self.view, before, self.counters)
+        punctuations, passed_on = self.promises.tell(self.view, before, self.counters)
         if self.rows_leave_early:
             self.state.relist(self.progress.places, self.counters)
         self._check_state_limit()
@@ -136,6 +139,7 @@ class Operator(OperatorWork):
             values=values + more,
             refused=[(side, table) for side, table in step.refused if table.num_rows],
             punctuations=punctuations,
+            passed_on=passed_on,
         )
 
     def _add_up(self, found: FoundPairs, ends: Sequence[KeyEnds]) -> tuple[FoundPairs, list[GroupValues]]:
@@ -275,6 +279,13 @@ class Operator(OperatorWork):
         """
         unknown = {query.name for query in self.join.queries if query.final and self.progress.has_begun}
         return {name: None if name in unknown else ts for name, ts in self.matches.begin(pairs).items()}
+
+    def complete_later(self, query: str, pairs: int, own: int | None) -> int | None:
+        """A new query gets all pairs from a time on, since what it reads is complete later; `own` is from when on it
+        would get all its rows otherwise. What has a match is known from then on, too."""
+        since = self.matches.meta.since.get(query, own)
+        told = self.matches.begin({query: pairs if since is None else max(since, pairs)})[query]
+        return None if own is None or told is None or told >= FOR_GOOD else told
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
         """Go on with other queries over the same streams and key, from the next result on.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 
 from muntin.core import limits
@@ -56,7 +55,7 @@ class OperatorParts:
         self.policy = policy
         self.filter_order = policy.ordering.joins_ahead(meta.filter_order)
         """Whether rows are joined as soon as their own stream has passed them, and results wait."""
-        self.counters = deepcopy(meta.counters)
+        self.counters = meta.counters.copy()
         self.density = Density(meta.density)
         self.left_work = LeftWork(memory, meta.left_work, image.left_pairs if image else None)
         self.work_limit = meta.work_limit

@@ -36,6 +36,8 @@ class Step:
     """Punctuations that say nothing and rows that broke a promise, with the reason."""
     punctuations: Mapping[str, pa.Table]
     """For each query, the keys of which its output brings no more rows."""
+    passed_on: Mapping[str, pa.Table]
+    """The same for the joins that read it: the time, until when that is certain, and the key."""
 
 
 @dataclass

@@ -57,6 +57,7 @@ _DUCKDB = {
 _FROM_DUCKDB = {v: k for k, v in _DUCKDB.items() if k != INTERVAL} | {"HUGEINT": "decimal(38,0)"}
 
 
+@cache
 def arrow_type(name: str) -> pa.DataType:
     """The Arrow type that carries a column type of the model."""
     if name.startswith("decimal("):
@@ -164,7 +165,7 @@ def _select(columns: str, table: pa.Table) -> pa.Table:
         _declare_functions(columns)
         con = connection()
         con.register("_rows", table)
-        result = con.sql(f"SELECT {columns} FROM _rows").to_arrow_table()
+        result = con.execute(f"SELECT {columns} FROM _rows").to_arrow_table()
         con.unregister("_rows")
         return result
 

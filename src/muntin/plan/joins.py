@@ -78,6 +78,8 @@ class SharedJoin:
     """The number of the join in whose shards it lives."""
     feeds: tuple[str, ...] = ()
     """Its queries whose output other joins read."""
+    hears: tuple[bool, bool] = (False, False)
+    """For each side, whether the join whose output it is passes on which keys are over (`plan/placement.py`)."""
 
     def __post_init__(self) -> None:
         if self.home < 0:

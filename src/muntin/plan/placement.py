@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from muntin.model import Expr, KeyPair, Query, Side, Stream, UsageError
+from muntin.model import Axis, Expr, KeyPair, Query, Side, Stream, UsageError
 from muntin.plan.joins import SharedJoin
+from muntin.plan.punctuation import has_promises
 
 Wanted = Sequence[tuple[Expr, str]]
 """Expressions over the pairs of a join, with the types in which they are compared."""
@@ -34,7 +35,26 @@ def placed(joins: Iterable[SharedJoin]) -> tuple[SharedJoin, ...]:
             by_query |= {query.name: made for query in made.queries}
         waiting = [join for join in waiting if join not in ready]
     read = {stream.name for join in found for stream in join.streams if stream.derived}
-    return tuple(replace(join, feeds=tuple(q.name for q in join.queries if q.name in read)) for join in found)
+    return hearing(replace(join, feeds=tuple(q.name for q in join.queries if q.name in read)) for join in found)
+
+
+def hearing(joins: Iterable[SharedJoin]) -> tuple[SharedJoin, ...]:
+    """Joins, each after those that it reads, that hear from these which keys are over: where both have the same key,
+    and the rows of a key lie in one shard."""
+    found: dict[int, SharedJoin] = {}
+    for join in joins:
+        left, right = (_hears(join, side, found) for side in Side)
+        found[join.index] = replace(join, hears=(left, right))
+    return tuple(found.values())
+
+
+def _hears(join: SharedJoin, side: Side, found: Mapping[int, SharedJoin]) -> bool:
+    source, name = join.reads[side], join.streams[side].name
+    below = None if source is None else found[source]
+    if below is None or any(join.everywhere) or any(below.everywhere) or not join.keys:
+        return False
+    totals = any(query.name == name and query.aggregation is not None for query in below.queries)
+    return has_promises(below) and not totals and set(join.axes) == {Axis.TIME}
 
 
 def _placed(join: SharedJoin, by_query: Mapping[str, SharedJoin]) -> SharedJoin:

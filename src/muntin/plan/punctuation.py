@@ -48,8 +48,8 @@ def leave_at_own_ends(join: SharedJoin, side: Side) -> bool:
 
 
 def has_promises(join: SharedJoin) -> bool:
-    """Whether some stream of a join promises something about its key."""
-    return any(promising(join, side) for side in Side)
+    """Whether some stream of a join promises something about its key, or what it reads may be over for one."""
+    return any(join.hears) or any(promising(join, side) for side in Side)
 
 
 def _longest(join: SharedJoin) -> int:
@@ -85,8 +85,9 @@ def _says_nothing(punctuation: Punctuation) -> bool:
 
 def _is_unique(join: SharedJoin, side: Side) -> bool:
     """Whether no two rows of a side have the same key: where different values stay different when compared."""
-    stream, columns = join.streams[side], _columns(join, side)
-    if not stream.unique or columns is None or not set(stream.unique) <= set(columns):
+    stream = join.streams[side]
+    columns = _columns(join, side) if stream.unique else None
+    if columns is None or not set(stream.unique) <= set(columns):
         return False
     own = {f.name: f.type for f in stream.schema}
     return all(columns[c] == own[c] or {columns[c], own[c]} <= set(INTEGERS) for c in stream.unique)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model import Expr, JobSpec, JoinGraph, JoinItem, Query, Side
+from muntin.model import OUTPUT_TIME, Expr, JobSpec, JoinGraph, JoinItem, Query, Side
 from muntin.sql.expressions import output_name
 from muntin.sql.joins import conjuncts, exists_of
 from muntin.sql.places import SqlText
@@ -35,6 +35,8 @@ class TreePart:
 
 _ONE_FORM = {"tinyint", "smallint", "int", "bigint", "string", "boolean", "date"}
 """Types of which equal values are the same value; 0.0 and -0.0 are not."""
+_LATER_FIRST: dict[type[exp.Expr], int] = {exp.GTE: 1, exp.GT: 1, exp.LTE: -1, exp.LT: -1}
+"""Comparisons, and whether the later of both sides stands first."""
 Bind = Callable[[JobSpec, str, TreePart], Query]
 
 
@@ -87,7 +89,8 @@ class _Tree(TreeText):
         items = tuple(
             JoinItem(s.alias, s.stream.name, self._window(s), self._wheres.get(s.alias)) for s in self.sources
         )
-        last = order[-1].alias if isinstance(self.top, exp.Join) else None
+        final = query.final and not whole  # its times follow from the promises of the stream at the top
+        last = order[-1].alias if isinstance(self.top, exp.Join) or final else None
         graph = JoinGraph(items, links, tuple(source.alias for source in order), last)
         return replace(query, inputs=tuple(self.inputs), graph=graph)
 
@@ -146,7 +149,7 @@ class _Tree(TreeText):
         else:
             join = self.top if isinstance(self.top, exp.Join) else exp.Join()
             join.set("this", self._table(last))
-            own = [c.node for c in self.conditions if c.of_top]
+            own = [c.node for c in self.conditions if c.of_top] + self._looking_back(join, last)
             join.set("on", exp.and_(*own, copy=False) if own else None)
         tables = self._reference(), [] if last is None else [join]
         untils = self._untils(self._inner if last is None else last)
@@ -158,6 +161,27 @@ class _Tree(TreeText):
             if self._first(source.alias, column.name) in self._places and source is not last:
                 column.replace(self._column(source.alias, column.name, column))
         return TreePart(select, guard)
+
+    def _looking_back(self, join: exp.Expr, last: Source) -> list[exp.Expr]:
+        """That an as-of join at the top looks back from what the tree has found: that is as late as the last of its
+        rows, so a row that is not later than one of them is not later than it."""
+        if str(join.args.get("method") or "").upper() != "ASOF":
+            return []
+        for node in (c.node for c in self.conditions if c.of_top and type(c.node) in _LATER_FIRST):
+            later, earlier = (node.this, node.expression)[:: _LATER_FIRST[type(node)]]
+            if self._is_time(later, self._below) and self._is_time(earlier, [last]):
+                found = exp.Column(this=exp.to_identifier(OUTPUT_TIME, quoted=True), table=exp.to_identifier(self._is))
+                return [exp.GTE(this=found, expression=earlier.copy())]
+        first = self._below[0]
+        message = f"ASOF JOIN looks back: ON does not say that {last.time} is not later than a row before it"
+        raise self.text.error(message, join, f"add {first.time} >= {last.time} to ON")
+
+    def _is_time(self, node: exp.Expr, sources: Iterable[Source]) -> bool:
+        """Whether it is the event time of one of some streams."""
+        if not isinstance(node, exp.Column):
+            return False
+        own = [s for s in sources if s.alias.lower() == node.table.lower() and s.stream.time_expr is None]
+        return any(source.stream.time.lower() == node.name.lower() for source in own)
 
     @property
     def _inner(self) -> Source:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def _take(got: dict[str, list], tables: dict[str, pa.Table]) -> None:
         got.setdefault(name, []).extend(zip(*columns, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=4 * EXAMPLES, deadline=None)
 @given(worlds())
 def test_hot_keys_change_no_answer(world):

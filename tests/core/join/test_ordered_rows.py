@@ -157,6 +157,7 @@ TINY = {"LEAST_PART": 2, "MOST_PART": 4, "SMALL_RUN": 2}
 """Parts and runs of few rows, so that few rows make many of them."""
 
 
+@pytest.mark.slow
 @settings(max_examples=3 * EXAMPLES, deadline=None)
 @given(worlds())
 def test_rows_in_order_give_the_answers_of_every_pair(world):

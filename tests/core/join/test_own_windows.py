@@ -58,7 +58,7 @@ def own_end(row: dict[str, Any], window: int = 1000) -> int:
     return row["ts"] + (window if row["expires"] is None else min(window, max(1, row["expires"] - row["ts"])))
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("keys", [1, 7])
 def test_after_each_step_the_state_has_the_rows_that_still_wait_and_no_others(keys: int, restarts: bool):
     left, right = rows_of(1, keys)

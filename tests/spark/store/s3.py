@@ -52,8 +52,8 @@ def seaweed(folder: Path) -> Iterator[int]:
         _make_bucket(ports["s3"][0], process)
         yield ports["s3"][0]
     finally:
-        process.terminate()
-        process.wait(30)
+        process.kill()  # asked to end, it takes its time, and what it has is thrown away
+        process.wait()
         log.close()
 
 

@@ -131,6 +131,8 @@ def new_promises(
         last = np.where(last == NONE, NONE, FOREVER)
     h1, h2 = events.h1[chosen], events.h2[chosen]
     lasts = last_rows(h1, h2, tp)
+    if rules.hears[side]:  # rows of pairs leave at ends of their own, so nobody knows the last one
+        last, lasts = np.full_like(last, FOREVER), np.full_like(lasts, FOREVER)
     partner, other = outcome.partner[chosen], outcome.other[chosen]
     return NewPromises(tp, until, h1, h2, outcome.number[chosen], last, partner, other, lasts)
 

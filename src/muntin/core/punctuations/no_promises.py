@@ -111,6 +111,9 @@ class NoPromises:
         """Take in punctuations that are not late; returns those that say nothing, with the reason."""
         return []
 
+    def hear(self, side: Side, over: pa.Table, chunks: ChunkLog, counters: Counters) -> None:
+        """Take in what the join below says of its output: the keys for which it is over."""
+
     def last_word(self, side: Side, release: int) -> int:
         """The time from which on a stream has promised to send nothing at all; NONE where it has not."""
         return NONE
@@ -129,9 +132,10 @@ class NoPromises:
     def free(self, view: JoinView, new: Sequence[NewPromises], chunks: ChunkLog, counters: Counters) -> None:
         """Take out the rows that new promises make useless."""
 
-    def tell(self, view: JoinView, before: int, counters: Counters) -> dict[str, pa.Table]:
-        """For each query, the keys of which its output brings no more rows, as far as that has become certain."""
-        return {}
+    def tell(self, view: JoinView, before: int, counters: Counters) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+        """For each query, the keys of which its output brings no more rows, as far as that has become certain; and the
+        same for the joins that read it (`hear`)."""
+        return {}, {}
 
     def compact(self, view: JoinView, intake: Intake, chunks: ChunkLog) -> None:
         """Give back the room of rows that were freed, if it is much, once it is known which rows have a match."""

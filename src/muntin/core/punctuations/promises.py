@@ -19,6 +19,7 @@ when these are joined, and the numbers of dead rows; `restore` follows from them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -34,15 +35,16 @@ from muntin.core.punctuations.join_view import JoinView
 from muntin.core.punctuations.no_promises import HeededRows, NoPromises, PromisesImage, PromisesMeta, RefusedRows
 from muntin.core.punctuations.promise_log import NO_MARKS, Marks, PromiseLog
 from muntin.core.punctuations.promised_keys import PromisedKeys
-from muntin.core.punctuations.propagation import NewPromises, PendingPunctuations
+from muntin.core.punctuations.propagation import LAPSE, NewPromises, PendingPunctuations
 from muntin.core.punctuations.ranges import RangePromises
 from muntin.core.punctuations.rules import PromiseRules
 from muntin.core.punctuations.untold import UntoldRows
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
 from muntin.kernels.arrays import Bools, Int64s, UInt8s
 from muntin.kernels.evaluate import arrow_type
+from muntin.kernels.hashing import hash_keys
 from muntin.kernels.join import Rows
-from muntin.kernels.promises import BROKEN, COVERED, NONE, SILENT, Table, bound
+from muntin.kernels.promises import BROKEN, COVERED, NONE, SILENT, TP, UNTIL, Table, bound
 from muntin.model import Pattern, Side
 from muntin.plan import SharedJoin
 from muntin.plan.promise_lags import LagCounts
@@ -134,7 +136,10 @@ class Promises(NoPromises):
         return {query.name for query in self._rules.join.queries if query.looks_at_live_pairs}
 
     def change(self, join: SharedJoin) -> None:
-        self._rules = PromiseRules.of(join, self._how)
+        before, self._rules = self._rules, PromiseRules.of(join, self._how)
+        for side in Side:  # rows that wait longer, or not so long, are freed by less, or by more
+            known = self.tables[side].info[:, TP] != NONE
+            self.tables[side].info[known, UNTIL] += before.spared(side) - self._rules.spared(side)
         self._log.change(self._rules)
 
     # -- arrivals -------------------------------------------------------------------------------------------------
@@ -160,6 +165,17 @@ class Promises(NoPromises):
         if marks.num_rows:
             self._add(side, marks.take(pa.array(np.argsort(marks[TS].to_numpy(), kind="stable"))), chunks)
         return [(side, self._refused(side, malformed, "punctuation: it is about no value"))]
+
+    def hear(self, side: Side, over: pa.Table, chunks: ChunkLog, counters: Counters) -> None:
+        """One that binds for no longer than the rows that it could free are wanted anyway is passed over."""
+        over = over.filter(pc.greater_equal(pc.subtract(over[LAPSE], self._rules.spared(side)), over[TS]))
+        counters.punctuations[side] += over.num_rows
+        if over.num_rows:
+            over = over.take(pa.array(np.argsort(over[TS].to_numpy(), kind="stable")))
+            keys = over.columns[2:]
+            h1, h2, _ = hash_keys(keys)
+            columns = [over[TS], pa.array(h1), pa.array(h2), over[LAPSE], *keys]
+            self._log.hold(side, self._log.add(ChunkKind.MARKS, side, columns, chunks))
 
     def _add(self, side: Side, marks: pa.Table, chunks: ChunkLog) -> None:
         """Log punctuations in time order, and let them wait until the join has come past them."""
@@ -187,7 +203,7 @@ class Promises(NoPromises):
         spelled = [self._spell_out(view, side, rows, before, chunks) for side in Side]
         marks = []
         for side in Side:
-            passed = self._log.pass_held(side, view.release)
+            passed = self._as_heard(side, self._log.pass_held(side, view.release))
             marks.append(Marks._make(np.concatenate(both) for both in zip(passed, spelled[side], strict=True)))
         first = self._log.next_numbers.copy()
         met = meet(view, self._rules, rows, marks, self._promised, self._log.next_numbers, before)
@@ -197,7 +213,7 @@ class Promises(NoPromises):
             new.append(new_promises(self._rules, side, met.events, met.outcome, last_rows))
             made = rows.row[(rows.side == side) & (met.made >= first[side])]
             self._write(view, side, new[side], int(first[side]), made, chunks)
-        self._pending.add(new, bool(self._rules.preserved.any()))
+        self._pending.add(self._spoken(view, new), bool(self._rules.preserved.any()))
         wanted = view.wanted[rows.side, rows.cls]
         counters.silent += int(((met.fate == SILENT) & wanted).sum())
         broken = [rows.row[(rows.side == side) & (met.fate == BROKEN)] for side in Side]
@@ -206,6 +222,18 @@ class Promises(NoPromises):
         joined = (met.fate != BROKEN) & (met.fate != SILENT) & wanted
         kept = rows.kept & (met.fate != COVERED)
         return HeededRows(Rows._make(a[joined] for a in rows._replace(kept=kept)), new, refused, broken)
+
+    def _as_heard(self, side: Side, marks: Marks) -> Marks:
+        """Promises as they count in this join."""
+        return marks._replace(until=marks.until - self._rules.spared(side))
+
+    def _spoken(self, view: JoinView, new: Sequence[NewPromises]) -> list[NewPromises]:
+        """The promises that say when a key is over. Finals do not go by what a join below passes on: how soon that is
+        said depends on who shares the join."""
+        if not view.finals.states or not any(self._rules.hears):
+            return list(new)
+        own = [replace(new[side], partner=np.full_like(new[side].partner, NONE)) for side in Side]
+        return [own[side].chosen(np.full(len(own[side].tp), not self._rules.hears[side])) for side in Side]
 
     def _spell_out(self, view: JoinView, side: Side, rows: Rows, before: int, chunks: ChunkLog) -> Marks:
         """Ranges as punctuations for each key in them that has come: there are none for keys that nobody has sent."""
@@ -223,7 +251,7 @@ class Promises(NoPromises):
             found, places = view.payload[side].fetch(made)
             keys = [column.take(pa.array(places)) for column in key_columns(view.join, side, found)]
             self._log.add_unique(side, new.chosen(own), keys, chunks)
-        known = ~own & (new.last != NONE)
+        known = ~own & (new.last != NONE) & (not self._rules.hears[side])
         if known.any():
             self._log.add_last_rows(side, new.chosen(known), chunks)
 
@@ -266,13 +294,13 @@ class Promises(NoPromises):
             found.append(ends if end is None else ends.chosen(ends.at < end))
         return found
 
-    def tell(self, view: JoinView, before: int, counters: Counters) -> dict[str, pa.Table]:
+    def tell(self, view: JoinView, before: int, counters: Counters) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
         for side in Side:
             self._lags[side].expired = counters.expired[side]
         since = view.matches.meta.since
-        punctuations = self._pending.due(view.join, self._log.keys, self.tables, before, view.release, since)
+        punctuations, passed_on = self._pending.due(view.join, self._log.keys, self.tables, before, view.release, since)
         counters.propagated += sum(table.num_rows for table in punctuations.values())
-        return punctuations
+        return punctuations, passed_on
 
     def compact(self, view: JoinView, intake: Intake, chunks: ChunkLog) -> None:
         for side in Side:
@@ -307,7 +335,7 @@ class Promises(NoPromises):
     # -- durability -----------------------------------------------------------------------------------------------
 
     def find_last_rows(self, view: JoinView) -> None:
-        self._pending.find_last_rows(view.last_rows, view.release)
+        self._pending.find_last_rows(view.last_rows, view.release, self._rules.hears)
 
     def restore(self, view: JoinView, chunks: ChunkLog, tables: Mapping[str, pa.Table]) -> None:
         logged = self._log.restore(chunks, tables, view.release)
@@ -318,5 +346,8 @@ class Promises(NoPromises):
                 self._ranges.recall(side, tables[name])
             elif kind is ChunkKind.UNTOLD:
                 self._untold.recall(side, tables[name])
-        self._pending.add(enter_again(view, self._rules, logged, self._promised), bool(self._rules.preserved.any()))
+        for side in Side:
+            logged[side] = [replace(known, marks=self._as_heard(side, known.marks)) for known in logged[side]]
+        again = enter_again(view, self._rules, logged, self._promised)
+        self._pending.add(self._spoken(view, again), bool(self._rules.preserved.any()))
         self._pending.settle(view.join, self.tables, view.release)

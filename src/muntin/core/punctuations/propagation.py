@@ -33,13 +33,15 @@ from muntin.core.batch import CLASS, TS
 from muntin.core.storage import Memory, SidesImage, StoredRows
 from muntin.kernels.arrays import Bools, Int64s
 from muntin.kernels.evaluate import arrow_type
-from muntin.kernels.promises import NONE, Table, finish
+from muntin.kernels.promises import NONE, Table, bound, finish
 from muntin.model import Query, Side
 from muntin.plan import SharedJoin
 from muntin.plan.families import Family
 
 Over = tuple[Int64s, Int64s, Int64s, Int64s]
 RULE, EARLY, BOTH = "rule", "early", "both"
+LAPSE = "_lapse"
+"""Until when a punctuation of an output is certain."""
 FIELDS = 7
 NUMBER, AT, LAST, OTHER, KEY1, KEY2, SPEAKS = range(FIELDS)
 """Of pending promises: number, time, last row (NONE: there is none), since when the other side has promised the same
@@ -182,12 +184,14 @@ class PendingPunctuations:
         before: int,
         release: int,
         since: Mapping[str, int],
-    ) -> dict[str, pa.Table]:
-        """For each query, the punctuations of its output with times from `before` on that lie before `release`.
+    ) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+        """For each query, the punctuations of its output with times from `before` on that lie before `release`; and
+        what the joins that read it hear of them.
 
         Queries that came while the job ran hear of promises `since` a time.
         """
         parts: dict[str, list[pa.Table]] = {}
+        passed: dict[str, list[pa.Table]] = {}
         for side in Side:
             rows = self._rows[side]
             for alike in _alike(join, side, since) if rows.shape[1] else ():
@@ -200,8 +204,13 @@ class PendingPunctuations:
                     table = _rendered(join, keys[side], rows[NUMBER, chosen], ends[chosen], sooner)
                     for query in alike:
                         parts.setdefault(query.name, []).append(table)
+                    if feeding := [query.name for query in alike if query.name in join.feeds]:
+                        over = _passed_on(table, _lapse(tables, side, rows[:, chosen], sooner))
+                        for name in feeding:
+                            passed.setdefault(name, []).append(over)
         self.settle(join, tables, release)
-        return {name: in_order(tables_) for name, tables_ in parts.items()}
+        heard_of = {name: pa.concat_tables(found) for name, found in passed.items()}
+        return {name: in_order(tables_) for name, tables_ in parts.items()}, heard_of
 
     def _ends_of(self, query: Query, side: Side, rows: Int64s) -> tuple[Int64s, Int64s]:
         """When the output of a query is over by promises of a side, by either rule; FOREVER where they are silent."""
@@ -237,8 +246,10 @@ class PendingPunctuations:
                 due = np.flatnonzero(heard & (ends >= before) & (ends < release))
                 yield rows[KEY1, due], rows[KEY2, due], ends[due], np.full(len(due), window)
 
-    def find_last_rows(self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s], release: int) -> None:
-        """Ask anew for the last rows of families: by side, both halves of the key, and time.
+    def find_last_rows(
+        self, last: Callable[[Side, Int64s, Int64s, Int64s], Int64s], release: int, silent: Sequence[bool]
+    ) -> None:
+        """Ask anew for the last rows of families: by side, both halves of the key, and time; of `silent` sides not.
 
         Where there is none any more, the output has been punctuated for the key, or a promise of the other side has
         freed it and will punctuate. Only at the release point itself it is still to be punctuated: a row that can only
@@ -247,7 +258,7 @@ class PendingPunctuations:
         for side in Side:
             rows = self._rows[side][:FIELDS]
             lasts = last(side, rows[KEY1], rows[KEY2], rows[AT])
-            over = (lasts == NONE) & (rows[AT] < release)
+            over = ((lasts == NONE) & (rows[AT] < release)) | silent[side]
             self._rows[side] = np.concatenate([rows, np.where(over, FOREVER, lasts)])
 
     def settle(self, join: SharedJoin, tables: Sequence[Table], release: int) -> None:
@@ -267,6 +278,8 @@ class PendingPunctuations:
                 over = ends < release
                 done = rows[:, over]
                 finish(tables[side], done[KEY1], done[KEY2], done[NUMBER], early[over])
+                if join.hears[side]:  # no row tells when it is over; so it waits for as long as it binds
+                    over |= _bound(tables[side], rows)[1] < release
                 self._rows[side] = rows[:, ~over]
 
     def _ends(self, rows: Int64s, window: int, last: Int64s) -> tuple[Int64s, Int64s]:
@@ -281,6 +294,28 @@ class PendingPunctuations:
 def _after(times: Int64s, duration: int) -> Int64s:
     """Times that lie so much later; none where there is none."""
     return np.where(times == NONE, NONE, np.minimum(times, FOREVER - duration) + duration)
+
+
+def _bound(table: Table, rows: Int64s) -> tuple[Int64s, Int64s]:
+    """From when and until when the keys of pending promises are promised."""
+    begins, ends = np.full(rows.shape[1], NONE), np.full(rows.shape[1], NONE)
+    bound(table, np.ascontiguousarray(rows[KEY1]), np.ascontiguousarray(rows[KEY2]), begins, ends)
+    return begins, ends
+
+
+def _lapse(tables: Sequence[Table], side: Side, rows: Int64s, early: Bools) -> Int64s:
+    """Until when the output stays over for the keys of some promises: as long as they bind, and where the other side
+    has had to promise the same, as long as that binds, too. NONE where they have lapsed."""
+    (begins, own), (others, theirs) = (_bound(tables[s], rows) for s in (side, side.other))
+    own = np.where(begins == rows[AT], own, NONE)
+    theirs = np.where(others == rows[OTHER], theirs, NONE)
+    return np.where(early, own, np.minimum(own, theirs))
+
+
+def _passed_on(table: pa.Table, lapse: Int64s) -> pa.Table:
+    """Punctuations of an output as the joins that read it hear them."""
+    times = table["_ts"].cast(pa.int64())
+    return table.drop_columns(["_ts", RULE]).add_column(0, TS, times).add_column(1, LAPSE, pa.array(lapse))
 
 
 def _alike(join: SharedJoin, side: Side, since: Mapping[str, int]) -> Iterable[list[Query]]:

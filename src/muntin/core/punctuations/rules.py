@@ -30,6 +30,8 @@ class PromiseRules:
     """Live pairs of aggregates are found again from the rows, so that these must stay for as long as the pairs."""
     preserved: Bools
     """Whether some query has rows of the side go out that have no match."""
+    hears: tuple[bool, bool]
+    """Whether the side is what a join below finds, which passes on for which keys it is over."""
 
     @classmethod
     def of(cls, join: SharedJoin, how: str) -> PromiseRules:
@@ -44,7 +46,16 @@ class PromiseRules:
             early=not eternal,
             frees=not any(query.looks_at_live_pairs for query in join.queries),
             preserved=np.array([any(side in query.preserved for query in join.queries) for side in Side]),
+            hears=join.hears,
         )
+
+    def spared(self, side: Side) -> int:
+        """For how long before the end of a promise it frees no rows of the other side.
+
+        What a join below passes on must not show. When it has lapsed, rows with the key may come again, and meet all
+        that is still in its window. So only rows are freed that will have left by then.
+        """
+        return self.join.reach(side.other) if self.hears[side] else 0
 
     def window(self, side: Side) -> int:
         """How long after a promise a row of the side can still be wanted; 0 where nobody knows."""

@@ -23,6 +23,7 @@ from typing import Any
 from muntin.model import Expr, Field, JobSpec, Query, Schema, Side, Stream, derived_stream
 from muntin.model.plain import from_plain, to_plain
 from muntin.plan import Partition, Plan, SharedJoin
+from muntin.plan.placement import hearing
 from muntin.spark.checkpoint.durable import UNFIT, FileKind, read_record, unfit, write_record
 from muntin.spark.checkpoint.identity import FOLDER, id_if_claimed
 from muntin.spark.store import Location, crash_points, store_of
@@ -213,7 +214,7 @@ class PlanLog:
         streams = {name: derived_stream(query) for name, query in queries.items()}
         streams |= {name: of.applied(self._spec.streams[name]) for name, of in stored.streams.items()}
         asked = tuple(self._query(f"{name} as asked", query) for name, query in stored.asked.items())
-        joins = tuple(_join(join, streams, queries, predicates) for join in stored.joins)
+        joins = hearing(_join(join, streams, queries, predicates) for join in stored.joins)
         never = tuple(queries[name] for name in stored.never)
         plan = Plan(joins, stored.strategy, stored.chain, never, stored.unused, asked)
         change = stored.change

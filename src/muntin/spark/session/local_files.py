@@ -3,12 +3,15 @@
 For every file that Hadoop makes on a local disk, and for the file of sums beside it, it runs the program `chmod`: Java
 had no call for that when Hadoop was young. A micro-batch makes eight such pairs (offsets, sources, state, commit), and
 sixteen processes, each forked off a large one, were a tenth of its work. The class below asks Java instead. Janino,
-which Spark brings along for the code that it generates, compiles it once; the driver has its folder on the class path.
+which Spark brings along for the code that it generates, compiles it once into an archive of its own, which the driver
+has on its class path. An archive and not a folder: with a folder there, Java shares no classes between processes.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from zlib import crc32
 from muntin.spark.session.gateway import start_java
 from muntin.spark.session.java import cache_folder, place_whole
 
-CLASS, PATH = "muntin.LocalFiles", "muntin/LocalFiles.class"
+CLASS = "muntin.LocalFiles"
 CLASS_PATH, FILES = "spark.driver.extraClassPath", "spark.hadoop.fs.file.impl"
 SOURCE = """
 package muntin;
@@ -57,15 +60,13 @@ def without_processes(settings: Mapping[str, str]) -> dict[str, str]:
     """
     from pyspark import SparkContext
 
-    folder = cache_folder() / f"classes-{crc32(SOURCE.encode()):08x}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    path = os.pathsep.join(filter(None, (settings.get(CLASS_PATH), str(folder))))
+    archive = cache_folder() / f"classes-{crc32(SOURCE.encode()):08x}.jar"
+    if SparkContext._gateway is None and not archive.exists():
+        place_whole(archive, compiled(SOURCE))
+    path = os.pathsep.join(filter(None, (settings.get(CLASS_PATH), str(archive))))
     begun = {**settings, CLASS_PATH: path}
     start_java(begun)
-    java: Any = SparkContext._jvm
-    if not (folder / PATH).exists():
-        _compile(java, folder)
-    return {**begun, FILES: CLASS} if _is_known(java) else dict(settings)
+    return {**begun, FILES: CLASS} if _is_known(SparkContext._jvm) else dict(settings)
 
 
 def _is_known(java: Any) -> bool:
@@ -76,9 +77,25 @@ def _is_known(java: Any) -> bool:
     return True
 
 
-def _compile(java: Any, folder: Path) -> None:
-    """The main class is written last: where it is, all are."""
-    compiler = java.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(SOURCE)
-    for name, code in sorted(compiler.getBytecodes().items(), reverse=True):
-        place_whole(folder.joinpath(*name.split(".")).with_suffix(".class"), bytes(code))
+def compiled(source: str) -> bytes:
+    """The archive of what a source declares, from a Java of its own: what is not there when Java starts is none of its
+    class path."""
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
+    from pyspark.find_spark_home import _find_spark_home
+
+    jars, java = Path(_find_spark_home()) / "jars", Path(os.environ["JAVA_HOME"], "bin", "java")
+    place = {"jarpath": str(next(jars.glob("py4j*.jar"))), "classpath": f"{jars}/*", "java_path": str(java)}
+    port, secret, process = launch_gateway(**place, die_on_exit=True, enable_auth=True, return_proc=True)
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+    try:
+        compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(source)
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w") as archive:
+            for name, code in sorted(dict(compiler.getBytecodes()).items()):
+                archive.writestr(f"{name.replace('.', '/')}.class", bytes(code))
+        return made.getvalue()
+    finally:
+        gateway.close()
+        process.kill()
+        process.wait()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import Counters
 from muntin.core.feeding import told_by
@@ -44,7 +42,7 @@ def _told(operator: Operator, shard: int) -> Counters:
     silent = [s for s in Side if operator.join.everywhere[s] and s not in told_by(operator.join, shard)]
     if not silent:
         return operator.counters
-    found = deepcopy(operator.counters)
+    found = operator.counters.copy()
     for side in silent:
         for name in ("arrived", "late", "ahead", "null_key", "unwanted", "punctuations", "malformed", "broken"):
             getattr(found, name)[side] = 0
