@@ -15,6 +15,7 @@ import contextlib
 import json
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,8 @@ Send = Callable[[str, list[bytes]], None]
 STREAMS = {"temperature": (22, 4), "humidity": (55, 10)}
 """Mean and deviation of what sensors measure."""
 LOCATIONS = 100
+ALERTS = ("alerts.muggy", "alerts.pairs", "alerts._dead_letters")
+"""Topics for the results: librdkafka's cluster makes topics for who reads or writes them, not for who asks for them."""
 
 
 def rows(mean: float, deviation: float, count: int) -> list[bytes]:
@@ -49,9 +52,15 @@ def kafka(rate: int, seconds: float | None) -> None:
     from muntin.spark.brokers import LocalKafka
 
     broker = LocalKafka()
-    broker.make(*STREAMS)
+    broker.make(*STREAMS, *ALERTS)
     print(f"export KAFKA_SERVERS={broker.address}", flush=True)
     feed(lambda name, values: broker.send(name, values), rate, seconds)
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 def nats(rate: int, seconds: float | None, port: int) -> None:
@@ -64,7 +73,9 @@ def nats(rate: int, seconds: float | None, port: int) -> None:
     server = subprocess.Popen([program, "-js", "-a", "127.0.0.1", "-p", str(port), "-sd", folder, "-l", "/dev/null"])
     loop = asyncio.new_event_loop()
     try:
-        connection = loop.run_until_complete(client.connect(f"nats://127.0.0.1:{port}", max_reconnect_attempts=20))
+        while server.poll() is None and not listens(port):
+            time.sleep(0.05)
+        connection = loop.run_until_complete(client.connect(f"nats://127.0.0.1:{port}"))
         stream = connection.jetstream()
         for name in STREAMS:
             loop.run_until_complete(stream.add_stream(name=name, subjects=[name]))

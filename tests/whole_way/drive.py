@@ -5,6 +5,7 @@ Runs begin, stop, die and go on from what is durable; queries come and go by the
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import random
 import tempfile
@@ -94,6 +95,7 @@ def _reader() -> duckdb.DuckDBPyConnection:
     """Who reads the views of queries: one for all of them, since another takes as long as a small job."""
     made = duckdb.connect()
     made.execute("SET TimeZone = 'UTC'")
+    atexit.register(_reader.cache_clear)  # one that outlives the interpreter is complained about at length
     return made
 
 

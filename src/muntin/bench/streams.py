@@ -60,17 +60,25 @@ class Asked:
         return f"{SELECT} FROM A, B, C WHERE {where} WINDOW {self.window_ms} milliseconds"
 
     @property
-    def chained(self) -> str:
+    def wanted(self) -> str:
         """Any two of them come within the window: that is the same, since all have the same window."""
-        return f"{SELECT} FROM A JOIN B ON {self._near('A', 'B')} AND A.v >= {self.least} JOIN C ON {self._third}"
+        third = f"{self._near('B', 'C')} AND {self._near('A', 'C')}"
+        return f"{SELECT} FROM A JOIN B ON {self._near('A', 'B')} AND A.v >= {self.least} JOIN C ON {third}"
 
     @property
-    def _third(self) -> str:
-        return f"{self._near('B', 'C')} AND {self._near('A', 'C')}"
+    def chained(self) -> str:
+        """The same for Spark. Between two joins it takes one event time only, so that of B becomes a value."""
+        first = "A.id AS a, B.id AS b, A.k AS k, A.ts AS ts, timestamp_micros(unix_micros(B.ts)) AS tb"
+        pairs = f"SELECT {first} FROM A JOIN B ON {self._near('A', 'B')} AND A.v >= {self.least}"
+        second = f"{self._near('P', 'C')} AND P.tb < C.ts + {self._within} AND C.ts < P.tb + {self._within}"
+        return f"SELECT P.a, P.b, C.id AS c FROM ({pairs}) P JOIN C ON {second}"
+
+    @property
+    def _within(self) -> str:
+        return f"INTERVAL {self.window_ms} MILLISECONDS"
 
     def _near(self, a: str, b: str) -> str:
-        within = f"INTERVAL {self.window_ms} MILLISECONDS"
-        return f"{a}.k = {b}.k AND {a}.ts < {b}.ts + {within} AND {b}.ts < {a}.ts + {within}"
+        return f"{a}.k = {b}.k AND {a}.ts < {b}.ts + {self._within} AND {b}.ts < {a}.ts + {self._within}"
 
 
 SELECT = "SELECT A.id AS a, B.id AS b, C.id AS c"
@@ -180,7 +188,7 @@ def _differences(queries: Sequence[Asked], data: Path, place: Path) -> list[str]
         base.execute(f"CREATE VIEW {s} AS SELECT * FROM read_parquet('{data / s}/*.parquet')")
     for query in queries:
         files = f"read_parquet('{place / 'out' / query.name}/*.parquet')"
-        base.execute(f"CREATE OR REPLACE VIEW wanted AS {query.chained}")
+        base.execute(f"CREATE OR REPLACE VIEW wanted AS {query.wanted}")
         base.execute(f"CREATE OR REPLACE VIEW found AS SELECT a, b, c FROM {files}")
         rows, missing, too_many = compared(base, "wanted", "found")
         if missing or too_many or not rows:

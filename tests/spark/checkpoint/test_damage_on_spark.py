@@ -13,8 +13,6 @@ from muntin.model import MuntinError
 
 from ..sink.test_eager import check as check_lines
 
-pytestmark = pytest.mark.spark
-
 
 def feed(lab: Any, rows: Any, first: int, count: int) -> None:
     for name, seed in (("A", 51), ("B", 52)):
@@ -33,6 +31,7 @@ def files_of(output: Path) -> dict[str, bytes]:
     return {str(p.relative_to(output)): p.read_bytes() for p in output.rglob("*") if p.is_file()}
 
 
+@pytest.mark.stand_in
 @pytest.mark.parametrize("delivery", ["batch", "eager"])
 def test_a_checkpoint_from_a_back_up_brings_no_row_twice(lab: Any, rows: Any, delivery: str):
     lab.per_trigger, lab.settings = 1, f"SET delivery = '{delivery}';\n"
@@ -52,6 +51,7 @@ def test_a_checkpoint_from_a_back_up_brings_no_row_twice(lab: Any, rows: Any, de
     check_lines(lab) if delivery == "eager" else lab.check()
 
 
+@pytest.mark.spark
 def test_damage_in_the_files_of_spark_stops_the_job_by_name_and_without_it_all_is_well(lab: Any, rows: Any):
     lab.per_trigger = 1
     feed(lab, rows, 0, 120)

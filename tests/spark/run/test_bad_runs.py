@@ -14,8 +14,6 @@ from muntin.spark.checkpoint import Lock
 from muntin.spark.run import read_status
 from muntin.spark.run.pipeline import Pipeline
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def run(lab: Any, muntin: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -44,6 +42,7 @@ def contents(root: Path) -> dict[Path, tuple[int, int]]:
     return {p: (p.stat().st_ino, p.stat().st_mtime_ns) for p in files}
 
 
+@pytest.mark.stand_in
 def test_what_belongs_to_another_run_is_refused_and_left_alone(lab: Any, rows: Any, run: Any, muntin: Any):
     lab.add_files("A", rows(30, 60), 1)
     lab.add_files("B", rows(31, 60), 1)
@@ -73,6 +72,7 @@ def test_what_belongs_to_another_run_is_refused_and_left_alone(lab: Any, rows: A
     assert "a bounded run has ended the streams" in refused(run()), "nothing can follow"
 
 
+@pytest.mark.spark
 def test_an_unreadable_file_fails_the_run_by_name_and_a_second_run_is_exact(lab: Any, rows: Any, run: Any, muntin: Any):
     lab.per_trigger = 1
     lab.add_files("A", rows(32, 120), 3)
@@ -91,6 +91,7 @@ def test_an_unreadable_file_fails_the_run_by_name_and_a_second_run_is_exact(lab:
     lab.check()
 
 
+@pytest.mark.stand_in
 def test_an_empty_stream_gives_folders_without_rows_and_no_error(lab: Any, rows: Any, run: Any):
     lab.add_files("A", rows(34, 40), 1)
     lab.folder("B")
@@ -101,7 +102,9 @@ def test_an_empty_stream_gives_folders_without_rows_and_no_error(lab: Any, rows:
         assert (table.num_rows, table.column_names) == (0, ["a", "b", "bv", "_ts"])
 
 
-@pytest.mark.parametrize("delivery", ["batch", "eager"])
+@pytest.mark.parametrize(
+    "delivery", [pytest.param("batch", marks=pytest.mark.spark), pytest.param("eager", marks=pytest.mark.stand_in)]
+)
 def test_a_sink_that_wants_to_exit_fails_the_run_and_a_second_run_goes_on(lab: Any, rows: Any, delivery: str):
     lab.settings = f"SET delivery = '{delivery}';\n"
     lab.add_files("A", rows(36, 60), 1)
@@ -118,6 +121,7 @@ def test_a_sink_that_wants_to_exit_fails_the_run_and_a_second_run_goes_on(lab: A
     assert {name for name, _, _ in received} >= {"short", "long", "hot"}
 
 
+@pytest.mark.spark
 def test_a_file_that_vanishes_before_it_is_read_is_named(lab: Any, rows: Any, run: Any, muntin: Any, monkeypatch: Any):
     lab.per_trigger = 1
     lab.add_files("A", rows(34, 120), 3)
