@@ -249,3 +249,16 @@ def test_a_left_join_and_exists_at_the_top_of_a_tree(seed):
             has[a["id"], b["id"], first] += 1
     assert found["has"] == has
     assert found["kept"] == kept
+
+
+def test_a_new_query_takes_up_a_running_sub_join_only_where_that_has_its_rows():
+    """What one of several alternatives within a selection takes, the selection need not take."""
+    text = "SELECT A.id AS a, A.v, C.id AS c FROM A, B, C WHERE A.k = B.k AND B.k = C.k AND {} WINDOW 8 us"
+    narrow = text.format("A.j > 0 AND (A.v = 0 OR (A.v = 1) OR A.v = 2)")
+    one, two = Asked("one", narrow, "ABC", (8,) * 3, None), Asked("two", text.format("A.v = 1"), "ABC", (8,) * 3, None)
+    either = Asked("one", text.format("(A.v = 1 OR A.v = 2)"), "ABC", (8,) * 3, None)
+    for running, shared in ((one, False), (either, True)):
+        job = LocalJob(_spec([running]), 1, checks=True)
+        job.change(_spec([running, two]))
+        read = {query.left for join in job.plan.joins for query in join.queries if query.name in ("one", "two")}
+        assert (len(read) == 1) is shared

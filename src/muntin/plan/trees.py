@@ -184,7 +184,23 @@ def _holds(known: Expr | None, asked: Expr | None) -> bool:
     """Whether what one selection takes, another one takes as well, as far as their texts tell."""
     if known is None:
         return True
-    return asked is not None and (known.sql == asked.sql or f"({asked.sql})" in known.sql.split(" OR "))
+    return asked is not None and (known.sql == asked.sql or f"({asked.sql})" in _alternatives(known.sql))
+
+
+def _alternatives(sql: str) -> list[str]:
+    """The parts of a condition of which one must be true: what OR divides, outside of parentheses and texts."""
+    found, depth, quoted, begin = [], 0, "", 0
+    for at, letter in enumerate(sql):
+        if quoted:
+            quoted = "" if letter == quoted else quoted
+        elif letter in "'\"":
+            quoted = letter
+        elif letter in "()":
+            depth += 1 if letter == "(" else -1
+        elif depth == 0 and sql.startswith(" OR ", at):
+            found.append(sql[begin:at])
+            begin = at + len(" OR ")
+    return [*found, sql[begin:]]
 
 
 def _any(wheres: Sequence[Expr | None]) -> Expr | None:
