@@ -15,6 +15,7 @@ import contextlib
 import json
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,12 @@ def kafka(rate: int, seconds: float | None) -> None:
     feed(lambda name, values: broker.send(name, values), rate, seconds)
 
 
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
 def nats(rate: int, seconds: float | None, port: int) -> None:
     import nats as client
 
@@ -66,7 +73,9 @@ def nats(rate: int, seconds: float | None, port: int) -> None:
     server = subprocess.Popen([program, "-js", "-a", "127.0.0.1", "-p", str(port), "-sd", folder, "-l", "/dev/null"])
     loop = asyncio.new_event_loop()
     try:
-        connection = loop.run_until_complete(client.connect(f"nats://127.0.0.1:{port}", max_reconnect_attempts=20))
+        while server.poll() is None and not listens(port):
+            time.sleep(0.05)
+        connection = loop.run_until_complete(client.connect(f"nats://127.0.0.1:{port}"))
         stream = connection.jetstream()
         for name in STREAMS:
             loop.run_until_complete(stream.add_stream(name=name, subjects=[name]))
