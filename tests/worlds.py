@@ -6,14 +6,23 @@ Tiny domains on purpose (3 keys, few times, ties, NULLs, duplicates): they meet 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 from muntin.model import Axis, Window
 
 EXAMPLES = int(os.environ.get("MUNTIN_EXAMPLES", "20"))
 """Of the first property; more for a long soak."""
+
+
+def seeds(count: int, quick: int) -> list[Any]:
+    """So many seeds, of which `make quick` takes the first few."""
+    return [seed if seed < quick else pytest.param(seed, marks=pytest.mark.slow) for seed in range(count)]
+
+
 STREAMS = """
 CREATE STREAM A (ts TIMESTAMP, id BIGINT, k BIGINT, g STRING, v BIGINT) TIMESTAMP BY ts LATENESS {late} microseconds
   WITH (format = 'parquet', path = 'a');

@@ -15,6 +15,7 @@ import contextlib
 import json
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -100,6 +101,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="stop after so long")
     parser.add_argument("--port", type=int, default=4222, help="of NATS")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that the server of NATS ends, too
     with contextlib.suppress(KeyboardInterrupt):
         if args.broker == "kafka":
             kafka(args.rate, args.seconds)

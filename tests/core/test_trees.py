@@ -15,6 +15,7 @@ from muntin.model import JobSpec
 from muntin.oracle import answer_of_many
 from muntin.sql import parse_job
 from muntin.testing import LocalJob
+from worlds import seeds
 
 STREAMS = """
 SET strategy = '{strategy}';
@@ -25,7 +26,7 @@ STREAM = (
     "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, j BIGINT, v BIGINT) TIMESTAMP BY ts LATENESS 2 us "
     "WITH (format = 'json', path = '.');\n"
 )
-SEEDS = range(int(os.environ.get("MUNTIN_TREES", "12")))
+SEEDS = seeds(int(os.environ.get("MUNTIN_TREES", "12")), 3)
 
 
 @dataclass(frozen=True)

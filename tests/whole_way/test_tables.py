@@ -28,6 +28,7 @@ from muntin.sql import parse_job
 from whole_way.drive import kept_apart
 from whole_way.stand_in import Session
 from whole_way.tasks import DEATHS
+from worlds import seeds
 
 ROW = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("p", pa.int64())])
 PLACE = pa.schema([("id", pa.int64()), ("g", pa.string()), ("n", pa.int32())])
@@ -168,7 +169,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 SETTINGS = [f"SET shards = {n}; SET strategy = '{s}';" for n, s in ((2, "auto"), (3, "push-down"), (1, "isolated"))]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))])
+@pytest.mark.parametrize("seed", seeds(12, 1))
 def test_each_row_finds_what_its_micro_batch_went_by(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(VersionLog, "forget", lambda *_: None)  # the judge needs them all
     dice = random.Random(seed)

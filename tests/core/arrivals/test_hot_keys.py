@@ -118,6 +118,7 @@ def skewed(heats: bool) -> LocalJob:
     return job
 
 
+@pytest.mark.slow
 def test_the_work_of_a_hot_key_is_spread_over_all_shards():
     before, after = (skewed(heats) for heats in (False, True))
     alone, shared = ([c.comparisons for c in job.counters(0)] for job in (before, after))

@@ -198,6 +198,7 @@ def test_a_probe_looks_at_about_what_it_finds_and_not_at_every_pair():
     assert written <= counters.comparisons < 3 * written
 
 
+@pytest.mark.slow
 def test_several_ranges_share_one_order_and_a_row_looks_at_the_widest_that_its_class_is_wanted_with():
     narrow = NEAR.format("narrow", "ABS(A.x - B.x) < 0.5", WINDOW)
     wide = NEAR.format("wide", "A.id < 100 AND A.x BETWEEN B.x - 2 AND B.x + 1", WINDOW)

@@ -139,6 +139,7 @@ def test_short_windows_give_their_bytes_back_before_long_ones():
     assert waiting <= kept < 0.6 * within
 
 
+@pytest.mark.slow
 def test_a_total_is_final_when_the_row_has_come_to_its_own_end():
     left, right = rows_of(6, keys=0, right=8000)
     final = (

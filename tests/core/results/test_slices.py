@@ -108,6 +108,7 @@ def some_rows(count: int, seed: int) -> pa.Table:
     return table(sorted(found, key=lambda row: row["ts"]))
 
 
+@pytest.mark.slow
 def test_more_queries_than_a_word_has_bits_are_told_apart():
     (join,) = many(140)
     layout = PairSlices(join).layout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,8 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "brokers"
 @pytest.mark.parametrize("kind", sorted(BROKERS))
 def test_the_server_of_the_example_sends_what_its_job_reads(kind: str, monkeypatch: pytest.MonkeyPatch):
     spec = parse_job((EXAMPLE / f"{kind}.sql").read_text())
-    command = [sys.executable, str(EXAMPLE / "server.py"), kind, "--port", str(free_port()), "--rate", "40"]
+    port = free_port()
+    command = [sys.executable, str(EXAMPLE / "server.py"), kind, "--port", str(port), "--rate", "40"]
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLE.parents[1] / "src")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stdout is not None
@@ -38,6 +40,8 @@ def test_the_server_of_the_example_sends_what_its_job_reads(kind: str, monkeypat
                 assert found.rows.num_rows and not found.faults and not found.rows["ts"].null_count
         finally:
             server.terminate()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
 
 
 def read_some(broker: Broker) -> list[bytes]:
