@@ -175,10 +175,12 @@ def running_kafka(folder: Path) -> Iterator[RealKafka]:
         server.close()
 
 
-def wait_for_port(port: int, who: str) -> None:
+def wait_for_port(port: int, who: str, greeting: bytes = b"") -> None:
+    """Until a server takes connections, and has sent its greeting over one of them."""
     for _ in range(1200):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as connection:
+            if not greeting or connection.recv(len(greeting)) == greeting:
+                return
         time.sleep(0.05)
     raise AssertionError(f"{who} does not start")
 
@@ -207,7 +209,7 @@ class Nats:
     def start(self) -> None:
         arguments = ["-js", "-a", "127.0.0.1", "-p", str(self.port), "-sd", str(self.folder), *self.options]
         self._process = subprocess.Popen([nats_server(), *arguments], stderr=subprocess.DEVNULL)
-        wait_for_port(self.port, "NATS")
+        wait_for_port(self.port, "NATS", b"INFO")
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self._process is not None:
