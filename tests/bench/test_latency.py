@@ -1,4 +1,4 @@
-"""`muntin bench latency` with contenders that hand over what DuckDB finds, as late as they are told to, without Spark.
+"""`muntin bench latency` with contenders that hand over what DuckDB finds, as late as they are told, without Spark."""
 
 from __future__ import annotations
 
