@@ -141,3 +141,24 @@ def test_dead_letters_of_a_tree_are_rows_of_its_streams_and_are_told_once():
         job.push({s: _table(spec, s, mine + ([late[s]] if n else [])) for s, mine in batch.items()}, ended=n == 2)
     told = {s: [i for table in tables for i in table["id"].to_pylist()] for s, tables in job.late.items()}
     assert told == {s: [900 + n] * 2 for n, s in enumerate("ABC")}
+
+
+@pytest.mark.parametrize("query", ["A.k = C.k", "A.k = B.k AND B.j = C.j"])
+def test_what_was_late_stays_late_for_a_join_that_begins_with_more_lateness(query: str):
+    """C has come to its second hour when its lateness grows and a join with another partner begins."""
+    streams = "".join(map(STREAM.format, "ABC"))
+    kept = "CREATE QUERY kept AS SELECT B.id AS b FROM B, C WHERE B.k = C.k WINDOW 1 hour;\n"
+    tree = ", B" if "B." in query else ""
+    new = f"CREATE QUERY new AS SELECT A.id AS a, C.id AS c FROM A{tree}, C WHERE {query} WINDOW 1 hour;"
+    job = LocalJob(parse_job(streams + kept))
+    spec = job.spec
+    row = {"id": 1, "k": 0, "j": 0}
+    job.push({name: _table(spec, name, [row | {"ts": 2 * HOUR}]) for name in "BC"})
+    changed = parse_job(streams.replace("IDLE", "LATENESS 1 day IDLE") + kept + new)
+    job.change(changed)
+    late, timely = ({"ts": 2 * HOUR + at, "id": name, "k": 0, "j": 0} for name, at in ((7, -1), (8, 0)))
+    other = _table(changed, "A", [row | {"ts": 2 * HOUR}])
+    brought = {"A": other, "B": other, "C": _table(changed, "C", [late, timely])}
+    job.push(brought)
+    found = job.push({name: _table(changed, name, []) for name in "ABC"}, ended=True)
+    assert found["new"]["c"].to_pylist() == [8]

@@ -13,7 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from muntin.core.aggregates import finish
-from muntin.core.arrivals import is_event_time, shard_rows
+from muntin.core.arrivals import Beginning, is_event_time, shard_rows
 from muntin.core.batch import TS, Arrivals, row_schema
 from muntin.core.operator import Operator
 from muntin.core.results import OUTPUT_TS, OutputColumns, output_schema, routed
@@ -122,16 +122,12 @@ def told_by(join: SharedJoin, shard: int) -> list[Side]:
     return [side for side in Side if join.reads[side] is None and not (join.everywhere[side] and shard)]
 
 
-def begun_by(
-    join: SharedJoin, below: Mapping[int, Operator], begun: tuple[list[int], list[int]]
-) -> tuple[list[int], list[int]]:
+def begun_by(join: SharedJoin, below: Mapping[int, Operator], begun: Beginning) -> Beginning:
     """How far the streams of a new join have come, where some are what running joins put out."""
-    max_ts, floors = list(begun[0]), list(begun[1])
     for side in Side:
-        source = join.reads[side]
-        if source is not None:
-            max_ts[side] = below[source].release
-    return max_ts, floors
+        if (source := join.reads[side]) is not None:
+            begun = begun.reads(side, below[source].release)
+    return begun
 
 
 def completed_by(outcome: ChangeOutcome, operator: Operator, below: Mapping[int, Operator]) -> ChangeOutcome:

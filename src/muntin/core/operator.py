@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from muntin.core import limits
 from muntin.core.aggregates import GroupState, GroupValues, KeyEnds
-from muntin.core.arrivals import HeavyKey, sort_out
+from muntin.core.arrivals import Beginning, HeavyKey, sort_out
 from muntin.core.batch import Arrivals, Counters, row_schema
 from muntin.core.invariants import assert_invariants
 from muntin.core.join import EVERYBODY, QueryRequirements
@@ -266,10 +266,9 @@ class Operator(OperatorWork):
 
     # -- queries come and go --------------------------------------------------------------------------------------
 
-    def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> ChangeOutcome:
-        """Start in the middle of streams that have come to `max_ts`, or while idle to `floors`: what is late for
-        others is late here."""
-        complete = self._complete_from(self.progress.begin(max_ts, floors))
+    def begin(self, at: Beginning) -> ChangeOutcome:
+        """Start in the middle of streams: what is late for others is late here."""
+        complete = self._complete_from(self.progress.begin(at))
         return ChangeOutcome(self.release + 1, complete, 0, 0)
 
     def _complete_from(self, pairs: Mapping[str, int | None]) -> dict[str, int | None]:

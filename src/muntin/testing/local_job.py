@@ -260,7 +260,10 @@ class LocalJob:
         """Go on with other queries; for each that is new, what the change did in its join."""
         plan, before = evolve(self.plan, spec), self.plan
         progress = [(o.join.streams, o.progress.streams) for o in self._operators()]
-        seen = [StreamsReached([s.name for s in two], p.max_ts, list(p.frontiers)) for two, p in progress]
+        seen = [
+            StreamsReached([s.name for s in two], p.max_ts, list(p.frontiers), list(p.own_frontiers))
+            for two, p in progress
+        ]
         new = {name for name, query in plan.parts.items() if before.parts.get(name) != query}
         done: dict[str, ChangeOutcome] = {}
         engines: list[list[Shard]] = []
@@ -270,7 +273,7 @@ class LocalJob:
             if old is None:
                 shards = self._new_shards(join)
                 begun = begun_with([stream.name for stream in join.streams], seen)
-                changes = [s.operator.begin(*begun_by(join, b, begun)) for s, b in zip(shards, below, strict=True)]
+                changes = [s.operator.begin(begun_by(join, b, begun)) for s, b in zip(shards, below, strict=True)]
             else:
                 shards = self.shards[before.joins.index(old)]
                 changes = [s.change(join, {q.name: covers(old, q) for q in mine}) for s in shards]

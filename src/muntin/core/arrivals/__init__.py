@@ -10,7 +10,7 @@
 
 from muntin.core.arrivals.acceptance import FRONTIER, IDLE, LIMIT, sort_out, to_report
 from muntin.core.arrivals.arrival_times import ArrivalTimes
-from muntin.core.arrivals.frontiers import FOREVER, StreamsReached, begun_with, is_event_time, united
+from muntin.core.arrivals.frontiers import FOREVER, Beginning, StreamsReached, begun_with, is_event_time, united
 from muntin.core.arrivals.hot_keys import HeavyKey, HotKey, HotKeys, Key, copies_of
 from muntin.core.arrivals.intake import VISITORS, Intake, IntakeImage, IntakeMeta
 from muntin.core.arrivals.lookups import RepeatedKeys, look_up, repeated_keys
@@ -35,6 +35,7 @@ __all__ = [
     "LIMIT",
     "VISITORS",
     "ArrivalTimes",
+    "Beginning",
     "HeavyKey",
     "HotKey",
     "HotKeys",

@@ -12,7 +12,7 @@ finds the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muntin.core.batch import Arrivals, Spans
 from muntin.model import Side
@@ -48,15 +48,37 @@ class StreamsReached:
     streams: list[str]
     max_ts: list[int]
     frontiers: list[int | None]
+    own_frontiers: list[int | None] = field(default_factory=lambda: [None, None])
+    """Those that the rows of the streams themselves have come to, the partner left aside."""
 
 
-def begun_with(names: Sequence[str], seen: Sequence[StreamsReached]) -> tuple[list[int], list[int]]:
-    """For a join of streams that others have read: how far these have come, and where others have the same two, up to
-    when rows are late there."""
+@dataclass(frozen=True)
+class Beginning:
+    """Where a join begins whose streams others have read; a list has a value for the left and for the right stream."""
+
+    max_ts: list[int]
+    floors: list[int]
+    """Where others join the same two streams: up to when rows are late there."""
+    reached: list[int]
+    """Up to when rows are late in every join, whatever the partner is."""
+
+    def reads(self, side: Side, release: int) -> Beginning:
+        """The same where a stream is what a join puts out that has come to this release point."""
+        max_ts = list(self.max_ts)
+        max_ts[side] = release
+        return replace(self, max_ts=max_ts)
+
+
+def begun_with(names: Sequence[str], seen: Sequence[StreamsReached]) -> Beginning:
+    """For a join of streams that others have read: how far these have come."""
     max_ts = {name: ts for of in seen for name, ts in zip(of.streams, of.max_ts, strict=True)}
+    own = {name: ts for of in seen for name, ts in zip(of.streams, of.own_frontiers, strict=True)}
     floors = next((of.frontiers for of in seen if of.streams == list(names)), [None, None])
-    reached = [-FOREVER if floor is None or floor == FOREVER else floor for floor in floors]
-    return [max_ts.get(name, -FOREVER) for name in names], reached
+    return Beginning(
+        [max_ts.get(name, -FOREVER) for name in names],
+        [-FOREVER if floor is None or floor == FOREVER else floor for floor in floors],
+        [-FOREVER if (ts := own.get(name)) is None else ts for name in names],
+    )
 
 
 class Frontiers:
@@ -79,16 +101,17 @@ class Frontiers:
     def meta(self) -> FrontierMeta:
         return FrontierMeta(self.max_ts, self.min_ts, self.ended, self.idle, self.floor, self.doubted, self.reached)
 
-    def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> None:
-        """Start in the middle of streams that have come to `max_ts`, or while they were idle to `floors`."""
-        self.max_ts = list(max_ts)
-        self.floor = list(floors)
+    def begin(self, at: Beginning) -> None:
+        """Start in the middle of streams: what is late for others is late here."""
+        self.max_ts = list(at.max_ts)
+        self.floor = list(at.floors)
+        self.reached = list(at.reached)
         self.min_ts = max(self.max_ts) if max(self.max_ts) > -FOREVER else FOREVER
 
     def change(self, lateness_us: tuple[int, int]) -> None:
         """Go on with another lateness. A frontier never goes back: results up to there have left."""
         if lateness_us != self._lateness_us:
-            self.reached = [self.own_frontier(side) for side in Side]
+            self.reached = self.own_frontiers
         self._lateness_us = lateness_us
 
     def frontier(self, side: Side) -> int:
@@ -102,6 +125,10 @@ class Frontiers:
     @property
     def frontiers(self) -> list[int]:
         return [self.frontier(side) for side in Side]
+
+    @property
+    def own_frontiers(self) -> list[int]:
+        return [self.own_frontier(side) for side in Side]
 
     def believe(self, side: Side, spans: Spans) -> int:
         """The latest event time of a micro-batch that is believed.

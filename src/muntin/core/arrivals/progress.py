@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.core.arrivals.frontiers import FOREVER, FrontierMeta, Frontiers
+from muntin.core.arrivals.frontiers import FOREVER, Beginning, FrontierMeta, Frontiers
 from muntin.core.arrivals.row_numbers import NumberedRows, RowCounts, RowNumbering, RowNumberingImage
 from muntin.core.batch import ARRIVAL, TS, Arrivals
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
@@ -100,11 +100,10 @@ class JoinProgress:
 
     # -- forward --------------------------------------------------------------------------------------------------
 
-    def begin(self, max_ts: Sequence[int], floors: Sequence[int]) -> dict[str, int | None]:
-        """Start in the middle of streams that have come to `max_ts`, or while idle to `floors`; from when on queries
-        get all their pairs."""
-        self.streams.begin(max_ts, floors)
-        self._begun = [max_ts[side] if self._numberings[side] else -FOREVER for side in Side]
+    def begin(self, at: Beginning) -> dict[str, int | None]:
+        """Start in the middle of streams; from when on queries get all their pairs."""
+        self.streams.begin(at)
+        self._begun = [at.max_ts[side] if self._numberings[side] else -FOREVER for side in Side]
         self.release = self._release_point()
         self.joined = self.passed
         self._complete_from = {query.name: self._filled_from(query) for query in self._join.queries}

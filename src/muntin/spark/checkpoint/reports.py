@@ -50,6 +50,8 @@ class ShardReport:
     """The rows of each slice."""
     frontiers: list[int | None] = field(default_factory=lambda: [None, None])
     """None before the first row; `FOREVER` after the end of the stream."""
+    own_frontiers: list[int | None] = field(default_factory=lambda: [None, None])
+    """Those that the rows of a stream itself have come to; None before the first row."""
     bytes: int = 0
     matches: int = 0
     release: int = 0

@@ -130,7 +130,7 @@ def streams_reached(manifest: Manifest) -> tuple[StreamsReached, ...]:
     """How far the streams of each join have come with a commit, for joins that begin after it: what is late for others
     is late for them."""
     joins = {report.join: report for report in manifest.reports.values()}.values()
-    return tuple(StreamsReached(report.streams, report.max_ts, report.frontiers) for report in joins)
+    return tuple(StreamsReached(r.streams, r.max_ts, r.frontiers, r.own_frontiers) for r in joins)
 
 
 def folder(checkpoint: Location) -> Location:

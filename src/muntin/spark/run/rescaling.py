@@ -321,7 +321,13 @@ def _first_report(reports: list[ShardReport], shard: int) -> ShardReport:
     like = reports[0]
     place = ShardReport(like.join, shard, 0, streams=like.streams, max_ts=like.max_ts, frontiers=like.frontiers)
     place = replace(
-        place, release=like.release, filter_order=like.filter_order, idle=like.idle, behind=like.behind, span=like.span
+        place,
+        own_frontiers=like.own_frontiers,
+        release=like.release,
+        filter_order=like.filter_order,
+        idle=like.idle,
+        behind=like.behind,
+        span=like.span,
     )
     if shard:
         return replace(place, slices=[[0] * len(of) for of in like.slices])

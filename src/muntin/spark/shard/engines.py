@@ -180,7 +180,7 @@ class Engines:
                 engine = self._opened(join, None, None)
                 seen = [from_json(StreamsReached, of) for of in message["seen"]]
                 begun = begun_with([stream.name for stream in join.streams], seen)
-                outcome = engine.operator.begin(*begun_by(join, self.operators, begun))
+                outcome = engine.operator.begin(begun_by(join, self.operators, begun))
             else:
                 names = {query.name for query in join.queries}
                 covered = {name: known for name, known in target.covered.items() if name in names}

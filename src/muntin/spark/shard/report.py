@@ -18,6 +18,7 @@ def describe_operator(report: ShardReport, operator: Operator) -> ShardReport:
     report.counters = _told(operator, report.shard)
     report.slices = [operator.slice_rows(side) for side in Side]
     report.frontiers = [None if frontier == -FOREVER else frontier for frontier in streams.frontiers]
+    report.own_frontiers = [None if frontier == -FOREVER else frontier for frontier in streams.own_frontiers]
     report.bytes = operator.nbytes
     report.matches = operator.state.matches
     report.release = operator.release
