@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from muntin.bench import changes, outer, promises, schedule, sharing, sources, streams
+from muntin.bench import changes, latency, outer, peer_latency, promises, schedule, sharing, sources, streams
+from muntin.bench.feed import Feed
+from muntin.bench.peers import Heard
 from muntin.bench.workload import plain
 from muntin.cli.bench import NEED_SPARK
 
@@ -45,3 +49,19 @@ def test_sharing_is_measured_on_spark_too(spark: Any, monkeypatch: pytest.Monkey
         monkeypatch.setattr(sharing, constant, value)
     figures = sharing.on_spark(spark, quick=True)
     assert figures["five_hundred"]["rows_out"] > figures["one"]["rows_out"] > 0
+
+
+FEED = Feed((200, 400), start_s=1, settle_s=0.5, counted_s=1, windows_ms=(200, 1_000))
+
+
+@pytest.mark.parametrize("kind", ["batch", "eager", "spark"])
+def test_every_contender_on_spark_hands_over_all_rows_that_it_is_fed(spark: Any, tmp_path: Path, kind: str):
+    def run(folder: Path, limit_s: float) -> Heard:
+        own = partial(peer_latency.ours, delivery=kind)
+        (peer_latency.spark_join if kind == "spark" else own)(spark, FEED, folder, tmp_path)
+        return Heard()
+
+    found = latency.result(FEED, run, 0.0)
+    assert latency.faults(kind, found) == [] and found["rows_agree"] is True
+    for queries in found["rates"].values():
+        assert all(0 < times["p50_s"] <= times["p99_s"] for times in queries.values()) and queries

@@ -65,9 +65,14 @@ def whole_files(load: Workload, folder: Path) -> None:
                     out.write(file.read_bytes())
 
 
-def flink(python: Path, kind: str, load: Workload, folder: Path, limit_s: float) -> Heard:
+def environment() -> dict[str, str]:
+    """What Flink's processes are started with: our Java, half of the machine's memory, nothing of our Python."""
     megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
     env = {**os.environ, "JAVA_HOME": str(find_java().parent.parent), "JVM_ARGS": f"-Xmx{megabytes // 2}m"}
     env.pop("PYTHONPATH", None)
+    return env
+
+
+def flink(python: Path, kind: str, load: Workload, folder: Path, limit_s: float) -> Heard:
     sizes = ("--rows", str(load.rows), "--step", str(load.batch_rows))
-    return listen([str(python), str(peer_flink.__file__), str(folder), kind, *sizes], limit_s, env)
+    return listen([str(python), str(peer_flink.__file__), str(folder), kind, *sizes], limit_s, environment())

@@ -18,6 +18,7 @@ BENCHES = {
     "aggregates": "twelve aggregates shared, alone, by DuckDB, and as native Spark joins with aggregation",
     "core": "the join itself, against DuckDB, and on Spark",
     "changes": "queries that come and go under load (needs Spark)",
+    "latency": "seconds from arrival to hand-over at steady rates, against Spark's join and Flink's",
     "outer": "one left outer join, against Spark's own (needs Spark)",
     "promises": "rows kept of NEXMark's auctions and bids with promises, windows, and both (needs Spark)",
     "schedule": "response times after a burst under each scheduler, with eager delivery (needs Spark)",
@@ -31,7 +32,7 @@ BENCHES = {
 }
 DEFAULT_WORKLOADS = ("selective", "dense")
 LEAST_ROWS = 1_000
-IN_PROCESSES = ("spark", "flink", "scale", "cluster")
+IN_PROCESSES = ("spark", "flink", "scale", "cluster", "latency")
 """Benches that run each contender in a process of its own."""
 NEED_SPARK = ("changes", "outer", "promises", "schedule", "sources", "streams")
 
@@ -41,7 +42,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer rounds")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     parser.add_argument("--no-spark", action="store_true", help="leave out what needs Spark")
-    group = parser.add_argument_group("spark, flink, scale, cluster")
+    group = parser.add_argument_group("spark, flink, scale, cluster; latency but for rows and workload")
     group.add_argument(
         "--workload",
         action="append",
@@ -80,6 +81,8 @@ def execute(args: argparse.Namespace) -> int:
             raise UsageError(f"bench {name} does not exist", hint=f"benches: {', '.join(BENCHES)}")
     if args.rows is not None and args.rows < LEAST_ROWS:
         raise UsageError(f"--rows {args.rows} is too few", hint=f"at least {LEAST_ROWS}")
+    if "latency" in args.name and (args.rows is not None or args.workload):
+        raise UsageError("bench latency has rates and queries of its own", hint="leave out --rows and --workload")
     if args.resume and args.save is None:
         raise UsageError("--resume needs --save DIR", hint="name the folder that the bench before wrote to")
     spark = None
@@ -115,6 +118,8 @@ def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
     ledger = Ledger(args.save / f"{name}.json" if args.save else None, args.resume)
     rows = args.rows or (against.QUICK_ROWS if args.quick else ROWS)
     terms = Terms(rows / ROWS, 60 * args.minutes, ledger, tell, tuple(map(pattern, args.only or ())))
+    if name == "latency":
+        return dict(import_module("muntin.bench.latency").measure(args.quick, terms))
     if name == "cluster":
         return dict(import_module("muntin.bench.cluster").measure(terms))
     if name == "scale":
