@@ -31,17 +31,17 @@ quick: setup    ## the tests that need neither Spark nor much time
 	$(PY) -m pytest --numprocesses $(PROCESSES) --dist worksteal -m "not spark and not stand_in and not slow and not bench and not cluster and not kafka"
 
 test: setup $(CLASSES)    ## all tests but those of the benches, those that start Spark included
-	$(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m "not bench and not cluster and not kafka"
+	$(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder -m "not bench and not cluster and not kafka"
 
 spark: setup $(CLASSES)    ## what `make test` runs on a stand-in for Spark, on Spark itself
-	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup -m stand_in
+	MUNTIN_SPARK=1 $(PY) -m pytest --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder -m stand_in
 
 test-web: setup    ## the live page in a real browser, which this installs (Debian)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
 	$(PY) -m pytest tests/web
 
 benches: setup $(CLASSES)    ## every bench from the command line to its figures, with little data
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup -m bench
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder -m bench
 
 cluster: setup $(CLASSES)    ## a cluster of which something dies again and again, and the rows all the same (MUNTIN_KILLS=...)
 	MUNTIN_KILLS=$${MUNTIN_KILLS:-12} $(PY) -m pytest tests/spark/cluster -m cluster -rP

@@ -1,15 +1,18 @@
-"""How the tests are shared out where several processes run them: each has a Spark session of its own, for its part of
-the files that need one."""
+"""How the tests are shared out where several processes run them: one by one, but those that share something costly go
+to one process."""
 
 from __future__ import annotations
 
+import functools
 import os
+from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from java_archive import java_options
+from muntin.studies.registry import STUDIES
 
-PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 ON_SPARK = bool(os.environ.get("MUNTIN_SPARK"))
 """Whether tests with the mark `stand_in` run on Spark itself."""
 
@@ -18,13 +21,34 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a file stay together where they share a session, and what takes minutes alone comes first."""
+    """What runs on Spark comes first, for it takes longest."""
     for item in items:
         if ON_SPARK and item.get_closest_marker("stand_in") is not None:
             item.add_marker(pytest.mark.spark)
-    alone = [item for item in items if item.get_closest_marker("spark") is not None]
-    sessions = [item for item in alone if {"spark", "session"} & set(getattr(item, "fixturenames", ()))]
-    files = sorted({str(item.path) for item in sessions})
-    for item in sessions:
-        item.add_marker(pytest.mark.xdist_group(f"spark {files.index(str(item.path)) % PROCESSES}"))
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
+class Sharing(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        """What a test shares with others: a fixture of its file, or what studies have run; else it is on its own."""
+        file, _, test = nodeid.partition("::")
+        study = _modules().get(test.partition("[")[2].removesuffix("]"))
+        if file.startswith("tests/studies/") and study is not None:
+            return study
+        return file if _has_fixture(self.config.rootpath / file) else nodeid
+
+
+@functools.cache
+def _modules() -> dict[str, str]:
+    """Where the studies are; those of one module share what they have run."""
+    return {study.name: study.run.__module__ for study in STUDIES}
+
+
+@functools.cache
+def _has_fixture(file: Path) -> bool:
+    return 'scope="module"' in file.read_text()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing | None:
+    """With `--dist loadgroup`."""
+    return Sharing(config, log) if config.getvalue("dist") == "loadgroup" else None

@@ -31,9 +31,7 @@ BENCH = {"wang2006-figure-17", "wang2006-figure-18", "wang2006-figure-19", "beyo
 
 
 def marked(study: Study) -> object:
-    """Studies of one file share what they have run, so they are run by one process."""
-    marks = [pytest.mark.xdist_group(study.run.__module__)]
-    marks += [pytest.mark.slow] if study.name in SLOW else [pytest.mark.bench] if study.name in BENCH else []
+    marks = [pytest.mark.slow] if study.name in SLOW else [pytest.mark.bench] if study.name in BENCH else []
     return pytest.param(study, marks=marks, id=study.name)
 
 

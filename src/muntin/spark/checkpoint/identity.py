@@ -22,7 +22,7 @@ from muntin.spark.checkpoint.durable import (
 )
 from muntin.spark.store import Location, private_folder, spark_half, store_of
 
-STATE_FORMAT = 12
+STATE_FORMAT = 13
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 NEWER_FORMAT = "a newer Muntin wrote it: run it with that one"
 FOLDER = "muntin"
