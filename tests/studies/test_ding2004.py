@@ -38,7 +38,7 @@ def test_measured_lags_worked_by_hand():
 def test_promises_beyond_the_window_are_taken_to_come_as_they_came_last():
     """One row in ten is freed each second up to five: the other half is, by ten."""
     lags = MeasuredLags(counted(50, [], np.linspace(0.05, 5, 50).tolist()), 5, 5)
-    assert lags.came_after(np.array([2.5, 5.0, 7.5, 10.0, 99.0])) == pytest.approx([0.25, 0.5, 0.75, 1, 1], abs=0.03)
+    assert lags.arrived_after(np.array([2.5, 5.0, 7.5, 10.0, 99.0])) == pytest.approx([0.25, 0.5, 0.75, 1, 1], abs=0.03)
 
 
 def test_counts_of_shards_and_since_a_time_add_up():

@@ -11,7 +11,7 @@ from muntin.cli import main
 from muntin.model import UsageError
 from muntin.studies.page import lines_of
 from muntin.studies.picture import plain
-from muntin.studies.record import run_all, told
+from muntin.studies.record import claim_rows, run_all
 from muntin.studies.registry import STUDIES, chosen
 from muntin.studies.study import Curve, Effort, Findings, Panel, Ran, Study, Verdict, counted, judged, spread
 
@@ -113,7 +113,7 @@ def test_what_a_run_leaves_behind(tmp_path):
     assert done == found
     with (tmp_path / "paper-figure-1.csv").open() as data:
         assert list(csv.DictReader(data)) == [{"a": "1", "b": "0.5"}, {"a": "2", "b": ""}]
-    assert json.loads((tmp_path / "paper-figure-2.json").read_text()) == told(found[1:])
+    assert json.loads((tmp_path / "paper-figure-2.json").read_text()) == claim_rows(found[1:])
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path):
     first = run_all(studies[:1], effort, tmp_path, lambda _: None, resume=True)
     both = run_all(studies, effort, tmp_path, lambda _: None, resume=True)
     assert runs == ["figure 1", "figure 2"], "what is there is not run again"
-    assert told(both[:1]) == told(first) and both[0].core_s == first[0].core_s
+    assert claim_rows(both[:1]) == claim_rows(first) and both[0].core_s == first[0].core_s
     assert lines_of(both[:1], effort, "studies") == lines_of(first, effort, "studies")
     (tmp_path / "runs" / "paper-figure-2.json").write_text('{"seeds": [1], "qui')
     run_all(studies, effort, tmp_path, lambda _: None, resume=True)

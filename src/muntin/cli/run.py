@@ -113,7 +113,7 @@ def execute(args: argparse.Namespace) -> int:
     if status and not args.quiet:
         summarise(status, progress)
     if signals.caught:
-        print(told_of_stop(signals.caught, status), file=sys.stderr)
+        print(stop_message(signals.caught, status), file=sys.stderr)
         return 0 if mode(args) == "endless" else INTERRUPTED  # what has an end was not brought to it
     return 0
 
@@ -189,11 +189,11 @@ def run_job(
             mode=mode(args),
             progress=progress,
             truncate_output=args.truncate_output,
-            on_change=lambda answer: tell_change(answer, progress),
+            on_change=lambda answer: print_change(answer, progress),
         )
         if not args.quiet:
-            tell_differences(run.differences)
-        tell_warnings(run.warnings)
+            print_differences(run.differences)
+        print_warnings(run.warnings)
         try:
             with nullcontext() if args.web is None else served(run.place.checkpoint, args.web):
                 run.await_termination()
@@ -221,20 +221,20 @@ def served(checkpoint: Location, port: int) -> Iterator[None]:
         yield
 
 
-def told_of_stop(signal: str, status: dict[str, Any]) -> str:
+def stop_message(signal: str, status: dict[str, Any]) -> str:
     """One line for whoever stopped the run, or finds it stopped."""
     batches = status.get("batches", 0)
     done = f"after {batches:,} micro-batch{'' if batches == 1 else 'es'}" if status else "before it began"
     return f"stopped by {signal} {done}; started again with the same checkpoint, the job goes on"
 
 
-def tell_differences(lines: list[str]) -> None:
+def print_differences(lines: list[str]) -> None:
     """What the job file has otherwise than the run before."""
     if lines:
         print("changed since the last run:", *(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
 
 
-def tell_change(answer: Answer, progress: ProgressLine) -> None:
+def print_change(answer: Answer, progress: ProgressLine) -> None:
     """A line for each change of queries: when it is taken up or refused, and when it is in force."""
     from muntin.spark.run import client
 
@@ -244,7 +244,7 @@ def tell_change(answer: Answer, progress: ProgressLine) -> None:
         progress.note(f"warning: {line}", important=True)
 
 
-def tell_warnings(lines: list[str]) -> None:
+def print_warnings(lines: list[str]) -> None:
     """What the job may not mean, and what of the output is not there any more; of many lines, the first."""
     warn([*lines[:WARNINGS], *([f"and {len(lines) - WARNINGS} more"] if len(lines) > WARNINGS else [])])
 

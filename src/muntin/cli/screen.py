@@ -154,13 +154,13 @@ class LateRows:
 
     def __init__(self, streams: Collection[Stream]) -> None:
         self._streams = streams
-        self._told = False
+        self._has_warned = False
 
     def warning(self, status: dict[str, Any]) -> str | None:
         late, read = status["dead_letters"].get("late", 0), rows_in(status)
-        if self._told or late < MANY_LATE or late < MUCH_LATE * read:
+        if self._has_warned or late < MANY_LATE or late < MUCH_LATE * read:
             return None
-        self._told = True
+        self._has_warned = True
         from muntin.spark.ingest import sources
 
         said = f"warning: {late:,} of {read:,} rows came too late and are dead letters; "

@@ -44,9 +44,9 @@ def execute(args: argparse.Namespace) -> int:
         raise UsageError("--resume needs --output", hint="say in which folder the run is that goes on")
     found = run(args, chosen(args.name))
     if args.json:
-        from muntin.studies.record import told
+        from muntin.studies.record import claim_rows
 
-        print(json.dumps(told(found), indent=2))
+        print(json.dumps(claim_rows(found), indent=2))
     else:
         show_claims(found)
     return 0
@@ -77,9 +77,9 @@ def show_list(as_json: bool) -> int:
     from muntin.studies.registry import STUDIES
 
     if as_json:
-        told = [{"name": s.name, "paper": s.paper, "figure": s.figure, "also": s.also, "shows": s.shows}
+        listed = [{"name": s.name, "paper": s.paper, "figure": s.figure, "also": s.also, "shows": s.shows}
                 for s in STUDIES]  # fmt: skip
-        print(json.dumps(told))
+        print(json.dumps(listed))
     else:
         rows = [(s.name, s.shows + (f" ({', '.join(s.also)} as well)" if s.also else "")) for s in STUDIES]
         screen.console().print(screen.table(("study", "shows"), rows))
@@ -91,9 +91,9 @@ def show_claims(found: list[Ran]) -> None:
     from rich.text import Text
 
     from muntin.cli import screen
-    from muntin.studies.record import told
+    from muntin.studies.record import claim_rows
 
-    out, claims = screen.console(), told(found)
+    out, claims = screen.console(), claim_rows(found)
     made = screen.table(("figure", "claim", "paper", "ours", "verdict"), [])
     for c in claims:
         verdict = Text(c["verdict"], style=COLOURS[c["verdict"]])

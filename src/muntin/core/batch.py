@@ -136,7 +136,7 @@ class Counters:
     pairs: int = 0
     """Pairs that have left."""
     unmatched: int = 0
-    """Rows that have left without a partner, once for each age at which some query had to tell them."""
+    """Rows that have left without a partner, once for each age at which some query had to emit them."""
     out_of_order: int = 0
     """Of these, those that left before their time because too much was held."""
     aggregated: int = 0

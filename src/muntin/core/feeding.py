@@ -55,7 +55,9 @@ def _span(operator: Operator, before: int, ended: bool) -> tuple[int | None, int
     join, streams = operator.join, operator.progress.streams
     high = operator.release
     if ended and operator.progress.has_begun:  # rows without a match come after the last row of all
-        high = max(streams.max_ts) + max([q.told_after(side) for q in join.queries for side in q.preserved], default=0)
+        high = max(streams.max_ts) + max(
+            [q.emitted_after(side) for q in join.queries for side in q.preserved], default=0
+        )
     return (min(max(before, streams.min_ts), high), high) if is_event_time(high) else (None, None)
 
 
@@ -117,8 +119,8 @@ def _goes_out(query: Query) -> bool:
     return not query.hidden
 
 
-def told_by(join: SharedJoin, shard: int) -> list[Side]:
-    """The sides whose dead letters and counts a shard tells: what goes to every shard, the first one tells."""
+def reported_by(join: SharedJoin, shard: int) -> list[Side]:
+    """The sides whose dead letters and counts a shard reports: what goes to every shard, the first one reports."""
     return [side for side in Side if join.reads[side] is None and not (join.everywhere[side] and shard)]
 
 

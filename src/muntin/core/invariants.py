@@ -64,7 +64,7 @@ def assert_invariants(parts: OperatorParts) -> Milestones:
     sides = [_side_rows(parts, side) for side in Side]
     _raise([wrong for rows in sides for check in (_waiting_rows, _joined_rows) for wrong in check(parts, rows)])
     _raise([wrong for rows in sides for check in (_missing_rows, _chunks, _levels) for wrong in check(parts, rows)])
-    _raise([*_expiry_lists(parts, sides), *_held_pairs(parts, sides), *_rows_to_tell(parts, sides)])
+    _raise([*_expiry_lists(parts, sides), *_held_pairs(parts, sides), *_rows_to_emit(parts, sides)])
     _raise([wrong for rows in sides for wrong in _ordered_rows(parts, rows)])
     return Milestones(parts.release, list(parts.joined), parts.progress.streams.frontiers)
 
@@ -303,7 +303,7 @@ def _held_pairs(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
         yield "a held pair has not the time of its later row"
 
 
-def _rows_to_tell(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
+def _rows_to_emit(parts: OperatorParts, sides: Sequence[SideRows]) -> Found:
     """Rows that may have to go out alone are in time order, and there for as long as that can be."""
     for rows in sides:
         ts, numbers, last = parts.matches.waiting(rows.side)

@@ -116,7 +116,7 @@ class Operator(OperatorWork):
         self.hot_keys.forget(self.release, max(map(self.join.reach, Side)))
         self.chunks.expire(self.progress.stale_before, self.progress.settled)
         ends = self.promises.key_ends(self.view, step.new_promises, before, self.progress.end)
-        punctuations, passed_on = self.promises.tell(self.view, before, self.counters)
+        punctuations, passed_on = self.promises.emit(self.view, before, self.counters)
         if self.rows_leave_early:
             self.state.relist(self.progress.places, self.counters)
         self._check_state_limit()
@@ -283,8 +283,8 @@ class Operator(OperatorWork):
         """A new query gets all pairs from a time on, since what it reads is complete later; `own` is from when on it
         would get all its rows otherwise. What has a match is known from then on, too."""
         since = self.matches.meta.since.get(query, own)
-        told = self.matches.begin({query: pairs if since is None else max(since, pairs)})[query]
-        return None if own is None or told is None or told >= FOR_GOOD else told
+        complete = self.matches.begin({query: pairs if since is None else max(since, pairs)})[query]
+        return None if own is None or complete is None or complete >= FOR_GOOD else complete
 
     def change(self, join: SharedJoin, covered: Mapping[str, bool]) -> ChangeOutcome:
         """Go on with other queries over the same streams and key, from the next result on.

@@ -62,12 +62,12 @@ class OperatorWork(OperatorParts):
     # -- work in the order of a scheduler -------------------------------------------------------------------------
 
     def _scheduled(self, rows: Rows, run_length: int | None = None) -> ScheduledWork:
-        told, policy, left = self.work_limit, self.policy, self.left_work.meta
-        limited = told.limit_ns is not None
-        constants = told.constants if limited else policy.constants
+        limit, policy, left = self.work_limit, self.policy, self.left_work.meta
+        limited = limit.limit_ns is not None
+        constants = limit.constants if limited else policy.constants
         levels = len(left.cursors) or None
         granularity = self.density.granularity(self.join, rows, constants, run_length, levels)
-        name = left.scheduler or (told.scheduler if limited else policy.scheduler)
+        name = left.scheduler or (limit.scheduler if limited else policy.scheduler)
         scheduler = granularity.scheduler(name, len(rows.ts))
         self.density.begin(self.counters)
         made = self.state, rows, self.counters, scheduler, granularity, self._judge
@@ -75,15 +75,15 @@ class OperatorWork(OperatorParts):
 
     def _work_span(self, rows: Rows) -> WorkSpan | None:
         """How far the work of a micro-batch may be left to the next; None where all of it is to be done at once."""
-        told, ended = self.work_limit, all(self.progress.streams.ended)
-        if not self.left_work and (told.limit_ns is None or ended or why_at_once(self.join, self.promises.frees_rows)):
+        limit, ended = self.work_limit, all(self.progress.streams.ended)
+        if not self.left_work and (limit.limit_ns is None or ended or why_at_once(self.join, self.promises.frees_rows)):
             return None
-        if told.limit_ns is None or ended:
+        if limit.limit_ns is None or ended:
             return WorkSpan(self.left_work, len(rows.ts), float("inf"))
-        complete, until = int(np.searchsorted(rows.ts, self.release)), told.until
+        complete, until = int(np.searchsorted(rows.ts, self.release)), limit.until
         if not self.left_work:  # what ties with rows that are done must be done, too: a time is left as a whole
             until = max(self._step.before, self._step.before if until is None else until)
-        return WorkSpan(self.left_work, complete, told.limit_ns, until, self.policy.held_bytes or HELD_BYTES)
+        return WorkSpan(self.left_work, complete, limit.limit_ns, until, self.policy.held_bytes or HELD_BYTES)
 
     def _settle(self, work: ScheduledWork) -> None:
         """What has been joined has been; what has not is left to the next micro-batch."""
@@ -103,10 +103,10 @@ class OperatorWork(OperatorParts):
         """All that is left, to be done before queries change; `completed` ends it. None where nothing is left."""
         if not self.left_work:
             return None
-        told, self.work_limit = self.work_limit, replace(self.work_limit, limit_ns=None)
+        limit, self.work_limit = self.work_limit, replace(self.work_limit, limit_ns=None)
         self.intake.put_back()
         self._work = self._scheduled(self._take(self.progress.passed))
-        self.work_limit = told
+        self.work_limit = limit
         return self._work
 
     def completed(self) -> None:

@@ -94,7 +94,7 @@ def split(name: str, table: pa.Table, of: int, keyed: bool, release: int, shards
         yield from ((shard, table) for shard in range(shards) if of == 0)
     elif kind in NAMING:
         yield from ((shard, table) for shard in range(shards))
-    elif kind is ChunkKind.UNTOLD:
+    elif kind is ChunkKind.UNREPORTED:
         yield of % shards, table
     elif kind is ChunkKind.TOTALS:
         yield from _split_totals(table, shards)
@@ -192,7 +192,7 @@ class Union:
             write(kind, side, base, table.drop_columns([WAS]), last_ts, retention)
         elif kind is ChunkKind.CLOCK:
             write(kind, side, _parsed(name)[1], table, last_ts, retention)
-        elif kind in (ChunkKind.RANGES, ChunkKind.UNTOLD):
+        elif kind in (ChunkKind.RANGES, ChunkKind.UNREPORTED):
             write(kind, side, self._next_list(side), table, last_ts, retention)
         elif kind is ChunkKind.LAST:
             if (mine := self._renumbered("promise", of, side, table, NUMBER)).num_rows:

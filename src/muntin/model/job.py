@@ -265,7 +265,7 @@ class Aggregation:
     top: Top | None = None
 
     @property
-    def tells_changes(self) -> bool:
+    def emits_changes(self) -> bool:
         """Whether a row goes out where it differs from the one before."""
         return self.every_us is None and not self.final
 
@@ -349,18 +349,18 @@ class Query:
         """Whether its rows follow from all matches of a row or of a group, so that these must come together."""
         return self.final or not self.is_inner
 
-    def told_after(self, side: Side) -> int:
+    def emitted_after(self, side: Side) -> int:
         """How long after its own time a row of a preserved side goes out that has no match."""
         return 0 if self.kind is JoinKind.ASOF else self.window.side(side)
 
-    def told_at_own_end(self, side: Side) -> bool:
+    def emitted_at_own_end(self, side: Side) -> bool:
         """Whether a row of a preserved side that has no match goes out at the end of a window of its own."""
-        return side in self.preserved and self.until[side] is not None and self.told_after(side) > 0
+        return side in self.preserved and self.until[side] is not None and self.emitted_after(side) > 0
 
     @property
-    def told_at_its_time(self) -> bool:
+    def emitted_at_its_time(self) -> bool:
         """Whether a row may be answered at its own time, with rows of the same time or with their absence."""
-        return self.kind is JoinKind.ASOF or any(self.told_after(side) == 0 for side in self.preserved)
+        return self.kind is JoinKind.ASOF or any(self.emitted_after(side) == 0 for side in self.preserved)
 
     @property
     def final(self) -> bool:

@@ -40,10 +40,10 @@ class Choice:
 def make_plan(spec: JobSpec, knowledge: Knowledge | None = None) -> Plan:
     """The plan for the job's settings; only what they leave open is predicted."""
     plan = PUNCTUATION_MODES[spec.settings.punctuations].apply(_make(lowered(spec), knowledge or NOTHING))
-    return replace(plan, asked=asked_of(spec))
+    return replace(plan, asked=declared_queries(spec))
 
 
-def asked_of(spec: JobSpec) -> tuple[Query, ...]:
+def declared_queries(spec: JobSpec) -> tuple[Query, ...]:
     """The queries over more than two streams, which a plan has as several over two."""
     return tuple(query for query in spec.queries.values() if query.inputs)
 
@@ -80,7 +80,7 @@ def choose(spec: JobSpec, knowledge: Knowledge | None = None) -> Choice:
     if chosen.why_not:
         return Choice(share(spec, chosen.strategy), chosen, every)  # raises, with a hint
     joins = tuple(load.join for load in chosen.joins)
-    return Choice(Plan(joins, chosen.strategy, chosen.chain, groups.never, asked=asked_of(spec)), chosen, every)
+    return Choice(Plan(joins, chosen.strategy, chosen.chain, groups.never, asked=declared_queries(spec)), chosen, every)
 
 
 def predict_in_force(spec: JobSpec, plan: Plan, knowledge: Knowledge) -> Prediction:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from muntin.model import AUTO, JobSpec, Query, Side
-from muntin.plan.choose import asked_of, make_plan
+from muntin.plan.choose import declared_queries, make_plan
 from muntin.plan.joins import Plan, SharedJoin, meaning
 from muntin.plan.own_windows import waits_as_long
 from muntin.plan.regions import MOST_COMBINATIONS, Predicates
@@ -29,7 +29,7 @@ def evolve(
     """
     spec = _looking_up(plan, settled_orders(plan, spec))
     strategy = plan.strategy if spec.settings.strategy == AUTO else spec.settings.strategy
-    asked, spec = asked_of(spec), lowered(spec, plan.hidden)
+    asked, spec = declared_queries(spec), lowered(spec, plan.hidden)
 
     def fresh() -> Plan:
         return make_plan(replace(spec, settings=replace(spec.settings, strategy=strategy)), knowledge)

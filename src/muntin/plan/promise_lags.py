@@ -101,14 +101,14 @@ class MeasuredLags:
 
     def rows(self, rate: float, window_s: float, binding_s: float) -> float:
         steps = (np.arange(STEPS) + 0.5) * window_s / STEPS
-        waits = 1 - self.came_before(np.array([binding_s])) - self.came_after(steps)
+        waits = 1 - self.arrived_before(np.array([binding_s])) - self.arrived_after(steps)
         return rate * window_s * float(np.clip(waits, 0, 1).mean())
 
-    def came_before(self, lags_s: Floats) -> Floats:
+    def arrived_before(self, lags_s: Floats) -> Floats:
         """The part of the rows whose promise came no longer than so before them."""
         return self._came(self._before, lags_s)
 
-    def came_after(self, lags_s: Floats) -> Floats:
+    def arrived_after(self, lags_s: Floats) -> Floats:
         """The part of the rows whose promise came no longer than so after them."""
         return self._came(self._after, lags_s)
 

@@ -27,22 +27,22 @@ WINDOW = "7 microseconds"
 """The paper keeps a row of exactly 6 time units; our bound is strict."""
 IN_TIME = ("Ta1", "Sd2", "Sc4", "Ta5", "Sb6", "Sa8", "Tb9", "Tc10", "Sa12")
 """Figure 1(B): nobody is late."""
-Told = tuple[list[str], tuple[list[int], int]]
+Emitted = tuple[list[str], tuple[list[int], int]]
 """The results that leave when a tuple has come; rows of each stream and results that wait then."""
-FIGURE_3: Mapping[str, Told] = {
+FIGURE_3: Mapping[str, Emitted] = {
     "Sb6": ([], ([1, 0], 0)),
     "Tb9": ([], ([0, 1], 0)),
     "Tc10": ([], ([0, 2], 0)),
     "Sa8": (["a8a5"], ([0, 2], 0)),
     "Sa12": (["b6b9", "c4c10"], ([1, 0], 0)),
 }
-FIGURE_4: Mapping[str, Told] = {
+FIGURE_4: Mapping[str, Emitted] = {
     "Tb9": ([], ([0, 0], 1)),
     "Tc10": ([], ([0, 0], 2)),
     "Sa8": (["a8a5"], ([0, 0], 2)),
     "Sa12": (["b6b9", "c4c10"], ([0, 0], 0)),
 }
-HAND_OVER: Mapping[str, Told] = {
+HAND_OVER: Mapping[str, Emitted] = {
     "Tb9": ([], ([0, 0], 1)),
     "Tc10": ([], ([0, 0], 2)),
     "Sa8": (["a8a5"], ([0, 0], 2)),
@@ -81,7 +81,9 @@ class TupleAtATime:
         return list(self.counters.held_rows), self.counters.held_pairs
 
 
-def told(ordering: str, tuples: Sequence[str] = TUPLES, rules: Mapping[str, bool] | None = None) -> dict[str, Told]:
+def emitted(
+    ordering: str, tuples: Sequence[str] = TUPLES, rules: Mapping[str, bool] | None = None
+) -> dict[str, Emitted]:
     """What happens at each tuple; `rules` say before which one the operator goes over to which ordering."""
     example, found = TupleAtATime(ordering), {}
     for tuple_ in tuples:
@@ -91,7 +93,9 @@ def told(ordering: str, tuples: Sequence[str] = TUPLES, rules: Mapping[str, bool
     return found
 
 
-def _outcome(says: str, section: str, found: dict[str, Told], printed: Mapping[str, Told], title: str) -> Findings:
+def _outcome(
+    says: str, section: str, found: dict[str, Emitted], printed: Mapping[str, Emitted], title: str
+) -> Findings:
     rows = [
         {"tuple": name, "leaves": " ".join(out), "rows_wait_S": held[0][0], "rows_wait_T": held[0][1],
          "results_wait": held[1]}
@@ -107,8 +111,8 @@ def _outcome(says: str, section: str, found: dict[str, Told], printed: Mapping[s
 
 
 def _figure_1(_: object) -> Findings:
-    found = told(SYNC_FILTER.name, IN_TIME)
-    late = told(SYNC_FILTER.name)
+    found = emitted(SYNC_FILTER.name, IN_TIME)
+    late = emitted(SYNC_FILTER.name)
     order = [pair for out, _ in found.values() for pair in out]
     claims_order = ["a8a5", "b6b9", "c4c10"]
     outcome = _outcome(
@@ -122,16 +126,16 @@ def _figure_1(_: object) -> Findings:
 
 def _figure_3(_: object) -> Findings:
     says = "b9 and c10 wait for the other stream until a12 has come; a8 is answered at once"
-    return _outcome(says, "4, figure 3", told(SYNC_FILTER.name), FIGURE_3, "Sync-Filter")
+    return _outcome(says, "4, figure 3", emitted(SYNC_FILTER.name), FIGURE_3, "Sync-Filter")
 
 
 def _figure_4(_: object) -> Findings:
     says = "b9 and c10 are joined at once, and their results wait in the hold buffer until a12 has come"
-    return _outcome(says, "5, figure 4", told(FILTER_ORDER.name), FIGURE_4, "Filter-Order")
+    return _outcome(says, "5, figure 4", emitted(FILTER_ORDER.name), FIGURE_4, "Filter-Order")
 
 
 def _section_6(_: object) -> Findings:
-    found = told("adaptive", (*TUPLES, "Tb13", "Sb14", "Tc15"), {"Tb9": True, "Sa8": False})
+    found = emitted("adaptive", (*TUPLES, "Tb13", "Sb14", "Tc15"), {"Tb9": True, "Sa8": False})
     says = "going back to Sync-Filter, the hold buffer is emptied first and the order is kept (steps A to L)"
     return _outcome(says, "6", found, HAND_OVER, "Adaptive's hand-over")
 

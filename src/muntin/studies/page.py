@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from muntin.studies.record import picture, told
+from muntin.studies.record import claim_rows, picture
 from muntin.studies.study import Effort, Ran, Verdict
 
 WIDTH = 100
@@ -24,7 +24,7 @@ def write_page(file: Path, found: Sequence[Ran], effort: Effort) -> None:
 
 
 def lines_of(found: Sequence[Ran], effort: Effort, folder: str) -> list[str]:
-    claims = told(found)
+    claims = claim_rows(found)
     counts = {v: sum(c["verdict"] == v for c in claims) for v in Verdict}
     how = "quick" if effort.quick else "full"
     usual = effort.seeds == Effort.of(quick=effort.quick).seeds
@@ -67,11 +67,11 @@ def _section(ran: Ran, folder: str) -> list[str]:
     if ran.outcome.panels:
         lines += [f"![{study.paper}, {study.figure}]({folder}/{study.name}.svg)", ""]
     lines += ["| claim | paper | here | verdict |", "|---|---|---|---|"]
-    for c in told([ran]):
+    for c in claim_rows([ran]):
         cells = [f"{c['claim']} ({c['section']})", c["paper_value"], c["ours"], c["verdict"]]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines += [""]
-    for c in told([ran]):
+    for c in claim_rows([ran]):
         if c["why"] and c["verdict"] == Verdict.HOLDS:
             lines += [*_folded(f"{c['claim'][0].upper()}{c['claim'][1:]}: {c['why']}."), ""]
     return lines

@@ -14,12 +14,12 @@ from muntin.studies.resume import keep, kept
 from muntin.studies.study import Claim, Effort, Ran, Study
 
 
-def told(ran: Iterable[Ran]) -> list[dict[str, str]]:
+def claim_rows(ran: Iterable[Ran]) -> list[dict[str, str]]:
     """Every claim of every study, for programs."""
-    return [_told(found.study, claim) for found in ran for claim in found.outcome.claims]
+    return [_claim_row(found.study, claim) for found in ran for claim in found.outcome.claims]
 
 
-def _told(study: Study, claim: Claim) -> dict[str, str]:
+def _claim_row(study: Study, claim: Claim) -> dict[str, str]:
     return {
         "study": study.name,
         "paper": study.paper,
@@ -67,7 +67,7 @@ def save(ran: Ran, output: Path) -> None:
     if outcome.rows:
         write_csv(output / f"{name}.csv", outcome.rows)
     picture(ran, [output / f"{name}.png", output / f"{name}.svg"])
-    (output / f"{name}.json").write_text(json.dumps(told([ran]), indent=2) + "\n")
+    (output / f"{name}.json").write_text(json.dumps(claim_rows([ran]), indent=2) + "\n")
 
 
 def picture(ran: Ran, files: Sequence[Path]) -> None:

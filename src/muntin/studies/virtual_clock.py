@@ -79,7 +79,7 @@ def play(work: ScheduledWork, costs: Costs) -> Measured:
     """
     arrival, clock = work.rows.ts, float(work.rows.ts[0])
     measured = Measured({query.name: Response() for query in work.state.join.queries})
-    asked = _Asked(work, measured.queries)
+    outputs = _QueryOutputs(work, measured.queries)
     while True:
         work.arrive(int(np.searchsorted(arrival, clock, side="right")) - work.arrived)
         measured.input_buffer = max(measured.input_buffer, work.waiting)
@@ -89,7 +89,7 @@ def play(work: ScheduledWork, costs: Costs) -> Measured:
                 break
             clock = float(arrival[work.arrived])
             continue
-        handed = [(delivery.at_once, got) for delivery in done.deliveries for got in asked.of(delivery)]
+        handed = [(delivery.at_once, got) for delivery in done.deliveries for got in outputs.of(delivery)]
         took = costs.of(done, sum(got.rows for _, got in handed))
         for at_once, got in handed:
             place, last = (got.place, got.last_place) if at_once else (1.0, 1.0)
@@ -111,7 +111,7 @@ class _Got(NamedTuple):
     last_place: float
 
 
-class _Asked:
+class _QueryOutputs:
     """Who gets what of a delivery, where no query selects: that follows from ages alone."""
 
     def __init__(self, work: ScheduledWork, responses: Mapping[str, Response]):

@@ -28,7 +28,7 @@ from muntin.core.arrivals import (
     to_report,
 )
 from muntin.core.batch import TS, Arrivals, Counters, event_times, own_schema, row_schema
-from muntin.core.feeding import FedRows, arrive, begun_by, completed_by, feed, for_outputs, told_by
+from muntin.core.feeding import FedRows, arrive, begun_by, completed_by, feed, for_outputs, reported_by
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.policy import Policy
@@ -235,13 +235,13 @@ class LocalJob:
 
     def _turn_away(self, join: SharedJoin, n: int, step: Step) -> None:
         """Keep the rows that a shard has turned away, if it is the one that tells them."""
-        for side in told_by(join, n):
+        for side in reported_by(join, n):
             name = join.streams[side].name
             self.late[name].append(to_report(self.plan, join, side, step.late[side]))
             if join.reports[side]:
                 self.ahead[name].append(step.ahead[side])
         for side, table in step.refused:
-            if join.reports[side] and side in told_by(join, n):
+            if join.reports[side] and side in reported_by(join, n):
                 self.refused[join.streams[side].name].append(table)
 
     def _parts(self, join: SharedJoin, side: Side, rows: pa.Table) -> list[pa.Table]:

@@ -200,12 +200,12 @@ class LiveJob:
         answer = read_answer(self.checkpoint, id)
         if answer is not None and answer.state != "accepted":
             requests.forget(self.checkpoint, id)
-        return {"id": id, **told(answer)}
+        return {"id": id, **answer_fields(answer)}
 
     def requests(self) -> list[dict[str, Any]]:
         """All requests that are under way, and answers that nobody has fetched."""
-        found = [{"id": r.id, "sql": r.sql, "sent": r.sent, **told(None)} for r in waiting(self.checkpoint)]
-        return found + [{"id": id, **told(answer)} for id, answer in answers(self.checkpoint).items()]
+        found = [{"id": r.id, "sql": r.sql, "sent": r.sent, **answer_fields(None)} for r in waiting(self.checkpoint)]
+        return found + [{"id": id, **answer_fields(answer)} for id, answer in answers(self.checkpoint).items()]
 
 
 def _next(began: float) -> float:
@@ -214,7 +214,7 @@ def _next(began: float) -> float:
     return now + max(PLAN_S, PART * (now - began))
 
 
-def told(answer: Answer | None) -> dict[str, Any]:
+def answer_fields(answer: Answer | None) -> dict[str, Any]:
     """An answer for programs, and for people as the command line says it."""
     if answer is None:
         return {"state": "waiting", "told": ""}

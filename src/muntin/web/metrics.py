@@ -41,12 +41,12 @@ def render(job: LiveJob) -> bytes:
     return generate_latest(registry)
 
 
-def _gauge(name: str, told: str, labels: list[str], values: Values) -> Metric:
-    return _filled(GaugeMetricFamily(name, told, labels=labels), values)
+def _gauge(name: str, help: str, labels: list[str], values: Values) -> Metric:
+    return _filled(GaugeMetricFamily(name, help, labels=labels), values)
 
 
-def _counter(name: str, told: str, labels: list[str], values: Values) -> Metric:
-    return _filled(CounterMetricFamily(name, told, labels=labels), values)
+def _counter(name: str, help: str, labels: list[str], values: Values) -> Metric:
+    return _filled(CounterMetricFamily(name, help, labels=labels), values)
 
 
 def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: Values) -> Metric:
@@ -82,8 +82,8 @@ def _of_queries(status: JobStatus) -> Iterator[Metric]:
         for quantile, key in (("0.5", "p50_s"), ("0.99", "p99_s"))
         if query.response and key in query.response
     ]
-    told = "From ingest to delivery, in this run."
-    yield _gauge("muntin_response_seconds", told, ["query", "quantile"], quantiles)
+    help = "From ingest to delivery, in this run."
+    yield _gauge("muntin_response_seconds", help, ["query", "quantile"], quantiles)
 
 
 def _of_joins(status: JobStatus) -> Iterator[Metric]:
@@ -107,8 +107,8 @@ def _of_joins(status: JobStatus) -> Iterator[Metric]:
         for name, join, side in sides
         if (at := join.frontiers[side]) is not None and at != "ended"
     ]
-    told = "How far a stream is complete, as an event time."
-    yield _gauge("muntin_frontier_time_seconds", told, ["join", "stream"], frontiers)
+    help = "How far a stream is complete, as an event time."
+    yield _gauge("muntin_frontier_time_seconds", help, ["join", "stream"], frontiers)
     idle = [([name, join.streams[side]], float(join.idle[side])) for name, join, side in sides]
     yield _gauge("muntin_stream_idle", "Whether nobody waits for a silent stream.", ["join", "stream"], idle)
     shares = [
@@ -116,8 +116,8 @@ def _of_joins(status: JobStatus) -> Iterator[Metric]:
         for name, join, side in sides
         if (top := join.fullest_keys[side]) is not None
     ]
-    told = "Share of the most frequent key in the rows of a state."
-    yield _gauge("muntin_fullest_key_ratio", told, ["join", "stream"], shares)
+    help = "Share of the most frequent key in the rows of a state."
+    yield _gauge("muntin_fullest_key_ratio", help, ["join", "stream"], shares)
     for name, about in (
         ("probes", "Rows that looked for partners."),
         ("comparisons", "Rows that probes looked at."),

@@ -128,7 +128,7 @@ def heard_from(visit: Visit) -> int:
     if visit.since == BEGINNING or not query.preserved:
         return BEGINNING
     assert visit.complete is not None
-    return visit.complete - max(query.told_after(side) for side in query.preserved)
+    return visit.complete - max(query.emitted_after(side) for side in query.preserved)
 
 
 @pytest.mark.parametrize("seed", seeds(SEEDS // 2, 3))

@@ -48,7 +48,7 @@ def finish(query: Query, parts: Sequence[GroupValues], apart: Mapping[str, bool]
     a fault there are the columns of the group, the output timestamp and the fault.
     """
     aggregation = aggregation_of(query)
-    if aggregation.tells_changes:
+    if aggregation.emits_changes:
         parts = of_changed(parts)
     if aggregation.top is not None:
         return list_rows(query, aggregation.top, parts), pa.table({FAULT: pa.array([], pa.string())})
@@ -87,7 +87,7 @@ def _together(aggregation: Aggregation, parts: Sequence[GroupValues]) -> GroupNu
     present = {name: np.zeros(len(wanted), bool) for name in valid}
     for n in range(len(parts)):
         mine = order[source[order] == n]
-        there, at = last(key[mine], wanted, len(instants), exact=not aggregation.tells_changes)
+        there, at = last(key[mine], wanted, len(instants), exact=not aggregation.emits_changes)
         rows = mine[at] if len(mine) else np.zeros(len(wanted), np.int64)
         for name in whole:
             added[name] += np.where(there, numbers[name][rows], 0)
@@ -163,7 +163,7 @@ def _rows(query: Query, aggregation: Aggregation, found: GroupNumbers) -> tuple[
     shown = ~wrong
     if aggregation.having is not None:
         shown &= np.asarray(_evaluated(values, [aggregation.having])[0].fill_null(False))
-    new = _news(found, outputs, shown, wrong) if aggregation.tells_changes else np.ones(len(found.time), bool)
+    new = _news(found, outputs, shown, wrong) if aggregation.emits_changes else np.ones(len(found.time), bool)
     chosen = np.flatnonzero(new & shown)
     chosen = chosen[np.argsort(found.time[chosen], kind="stable")]
     times = pa.array(found.time[chosen]).cast(OUTPUT_TS.type)

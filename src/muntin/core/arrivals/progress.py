@@ -73,7 +73,7 @@ class JoinProgress:
         self._join = join
         self._lags = any(query.looks_at_live_pairs for query in join.queries)
         """Aggregates have come to the last instant before the release point only: pairs that go at it are live."""
-        self._waits_for_ties = any(q.told_at_its_time for q in join.queries)
+        self._waits_for_ties = any(q.emitted_at_its_time for q in join.queries)
         """A row that is answered at its own time must have seen all rows of that time."""
         for side in Side:
             if (numbering := self._numberings[side]) is not None:

@@ -185,7 +185,7 @@ def _about(join: SharedJoin, side: Side, marks: pa.Table, sql: str) -> pa.Table:
 def _shard_data(join: SharedJoin, side: Side, rows: pa.Table, shards: int) -> list[pa.Table]:
     """Data by shard, in its order.
 
-    Rows without a key match nothing; they go to shard 0, which reports late ones and tells those without a match. A
+    Rows without a key match nothing; they go to shard 0, which reports late ones and emits those without a match. A
     join without an equality sends every row to every shard to probe there, and one of them, chosen by the row's
     contents, keeps it: so each pair is found once, where the earlier row is kept, and neither work nor state is in one
     place.

@@ -1,4 +1,4 @@
-"""Rows of one side in time order: each is looked at once for every age at which a query may have to tell it."""
+"""Rows of one side in time order: each is looked at once for every age at which a query may have to emit it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muntin.kernels.arrays import Int64s
 LEAST = 1024
 """Rows that there is room for at first."""
 TS, ROW, LAST = 0, 1, 2
-"""Of each row its time, its number, and the last age at which it may be told: it is kept that long, and no longer."""
+"""Of each row its time, its number, and the last age at which it may be emitted: it is kept that long, not longer."""
 
 
 class DeparturesImage(NamedTuple):
@@ -75,7 +75,7 @@ class Departures:
             self._memory.discard(old)
 
     def reaching(self, age: int, before: int, now: int) -> tuple[Int64s, Int64s]:
-        """Times and numbers of the rows that reach an age after one time and up to another, and may be told then."""
+        """Times and numbers of the rows that reach an age after one time and up to another, and may be emitted then."""
         ts, rows, last = self.rows
         low, high = np.searchsorted(ts, [before - age, now - age], side="right")
         asked = last[low:high] >= age

@@ -1,8 +1,8 @@
 """What becomes of the pairs of a join whose queries ask whether a row has a match.
 
-A row that a query preserves goes out when it leaves the query's window, `told_after` its own time, unless it has met a
-partner by then. For which queries a row has met one is kept beside the row (`StoredRows`), and logged as it changes. A
-row without a partner travels as a pair with nobody: its other row has the number `NOBODY`.
+A row that a query preserves goes out when it leaves the query's window, `emitted_after` its own time, unless it has
+met a partner by then. For which queries a row has met one is kept beside the row (`StoredRows`), and logged as it
+changes. A row without a partner travels as a pair with nobody: its other row has the number `NOBODY`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Matches:
         self._needs = MatchNeeds(join)
         self._departures = [Departures(memory, image.departures[side] if image else None) for side in Side]
         self._own = [
-            OwnDepartures(memory, self._needs.told_at_own_ends[side], image.own[side] if image else None)
+            OwnDepartures(memory, self._needs.emitted_at_own_ends[side], image.own[side] if image else None)
             for side in Side
         ]
 
@@ -87,7 +87,7 @@ class Matches:
 
     def preserves(self, side: Side) -> bool:
         """Whether rows of a side go out that have no match."""
-        return bool(self._needs.told[side] or self._needs.told_at_own_ends[side])
+        return bool(self._needs.emitted[side] or self._needs.emitted_at_own_ends[side])
 
     # -- rows are joined ------------------------------------------------------------------------------------------
 
@@ -96,23 +96,23 @@ class Matches:
         rows: Rows,
         selections: Sequence[Selections],
         payload: Sequence[StoredRows],
-        told_until: int | None = None,
+        emitted_until: int | None = None,
     ) -> None:
         """Rows in time order have just been joined: those that may have to go out alone will be looked at again.
 
-        `told_until`: they had been joined before, and what had to be told up to this time has been.
+        `emitted_until`: they had been joined before, and what had to be emitted up to this time has been.
         """
         for side in Side:
             if not self.preserves(side):
                 continue
             wants, needs = selections[side].wants, self._needs
             mine = np.flatnonzero((rows.side == side) & ~Intake.only_visit(rows.row))
-            if needs.told_at_own_ends[side]:
+            if needs.emitted_at_own_ends[side]:
                 numbers, places = distinct(rows.row[mine])
                 times = payload[side].times_of(numbers)[places]
-                self._own[side].joined(rows.row[mine], rows.cls[mine], times, wants, told_until)
-            if told_until is not None:
-                mine = mine[rows.ts[mine] > told_until - needs.longest(side)]
+                self._own[side].joined(rows.row[mine], rows.cls[mine], times, wants, emitted_until)
+            if emitted_until is not None:
+                mine = mine[rows.ts[mine] > emitted_until - needs.longest(side)]
             last = needs.last_ages(side, wants)[rows.cls[mine]]
             mine, last = mine[last >= 0], last[last >= 0]
             self._departures[side].append(rows.ts[mine], rows.row[mine], last)
@@ -138,8 +138,8 @@ class Matches:
         pairs = Pairs(np.concatenate(rows, axis=1)[:, order], times[order], np.concatenate(tags)[order], verdicts)
         return found.with_verdicts(pairs, allowed)
 
-    def to_tell(self, side: Side, payload: StoredRows, wants: UInt64s, release: int) -> tuple[Int64s, Int64s]:
-        """Times and numbers of the rows that some query may still have to tell, as far as matches are known."""
+    def to_emit(self, side: Side, payload: StoredRows, wants: UInt64s, release: int) -> tuple[Int64s, Int64s]:
+        """Times and numbers of the rows that some query may still have to emit, as far as matches are known."""
         ts, numbers, last = self._departures[side].rows
         waiting = np.flatnonzero(release - ts < last)
         waiting = waiting[np.argsort(numbers[waiting])]
@@ -218,7 +218,7 @@ class Matches:
 
     def _leaving(self, side: Side, before: int, release: int) -> Iterator[tuple[UInt64s, Int64s, Int64s, Int64s]]:
         """Queries, and the rows of a side that leave their windows: when, their own times, and numbers."""
-        for age, queries in self._needs.told[side]:
+        for age, queries in self._needs.emitted[side]:
             ts, numbers = self._departures[side].reaching(age, before, release)
             yield queries, ts + age, ts, numbers
         yield from self._own[side].due(release)
@@ -242,7 +242,7 @@ class Matches:
             self._write(side, rows[changed], met[changed], release, chunks)
 
     def _write(self, side: Side, rows: Int64s, met: UInt64s, release: int, chunks: ChunkLog) -> None:
-        if release == FOREVER:  # all rows are told now
+        if release == FOREVER:  # all rows are emitted now
             return
         table = pa.table({ROW: rows, **{f"met{n}": met[:, n] for n in range(met.shape[1])}})
         until = release + self._needs.reach
@@ -250,7 +250,7 @@ class Matches:
         self._logged += 1
 
     def turn_away(self, side: Side, rows: Int64s, payload: StoredRows, release: int, chunks: ChunkLog) -> None:
-        """Note of rows that go to nobody that they are not to be told: after a restart they are among the others."""
+        """Note of rows that go to nobody that they are not to be emitted: after a restart they are among the others."""
         if len(rows) and self.preserves(side):
             rows = np.sort(rows)
             met = np.full((len(rows), self._needs.words), ~np.uint64(0))
@@ -318,12 +318,12 @@ class Matches:
             rows, met = payload[side].have_met
             if len(rows):
                 self._write(side, rows, met, release, chunks)
-            if not needs.told[side]:
+            if not needs.emitted[side]:
                 self._departures[side].leave(FOREVER)
-            self._own[side].change(needs.told_at_own_ends[side])
+            self._own[side].change(needs.emitted_at_own_ends[side])
 
     def relist(self, selections: Sequence[Selections], payload: Sequence[StoredRows], release: int) -> None:
-        """Once the rows have their classes by the new queries: say anew until when each may be told."""
+        """Once the rows have their classes by the new queries: say anew until when each may be emitted."""
         for side in Side:
             ts, numbers, last = self._departures[side].rows
             there = np.flatnonzero(release - ts < last)
@@ -342,7 +342,7 @@ class Matches:
                 continue
             asked = [*query.preserved, *([] if query.subject is None else [query.subject])]
             self._since[query.name] = since
-            found[query.name] = since + max(query.told_after(side) for side in asked)
+            found[query.name] = since + max(query.emitted_after(side) for side in asked)
         return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from muntin.core.matches.own_departures import OwnTelling
+from muntin.core.matches.own_departures import OwnEmission
 from muntin.core.selections import Classes, query_bits
 from muntin.kernels.arrays import Int64s, UInt64s
 from muntin.model import JoinKind, Query, Side
@@ -20,32 +20,32 @@ class MatchNeeds:
         self.names = [q.name for q in join.queries]
         queries, self._count = join.queries, len(join.queries)
         self.anti = self._bits([q.kind is JoinKind.ANTI for q in queries])
-        self.once, self.latest, self.preserved, self.told = [], [], [], []
-        self.told_at_own_ends: list[list[OwnTelling]] = []
+        self.once, self.latest, self.preserved, self.emitted = [], [], [], []
+        self.emitted_at_own_ends: list[list[OwnEmission]] = []
         for side in Side:
             self.once.append(self._bits([q.kind is JoinKind.SEMI and q.subject is side for q in queries]))
             self.latest.append(self._bits([q.kind is JoinKind.ASOF and q.subject is side for q in queries]))
             self.preserved.append(self._bits([side in q.preserved for q in queries]))
-            own = [q.told_at_own_end(side) for q in queries]
+            own = [q.emitted_at_own_end(side) for q in queries]
             by_age = [
-                None if mine or side not in q.preserved else q.told_after(side)
+                None if mine or side not in q.preserved else q.emitted_after(side)
                 for q, mine in zip(queries, own, strict=True)
             ]
             ages = sorted({age for age in by_age if age is not None})
-            self.told.append([(age, self._bits([mine == age for mine in by_age])) for age in ages])
-            self.told_at_own_ends.append(self._own_tellings(join, side))
+            self.emitted.append([(age, self._bits([mine == age for mine in by_age])) for age in ages])
+            self.emitted_at_own_ends.append(self._own_emissions(join, side))
         self.tracked = [self.once[side] | self.preserved[side] for side in Side]
         self.reach = max((q.window.side(side) for q in queries if not q.is_inner for side in Side), default=0)
         """How long something may be asked of a row at most."""
         self.after = Classes([q.after for q in queries], len(queries))
         """What queries ask of the rows that would go out."""
 
-    def _own_tellings(self, join: SharedJoin, side: Side) -> list[OwnTelling]:
-        """The queries that tell rows of a side at the ends of windows of their own, those alike together."""
-        numbers = [pair[side] if q.told_at_own_end(side) else -1 for q, pair in self._with_times(join)]
+    def _own_emissions(self, join: SharedJoin, side: Side) -> list[OwnEmission]:
+        """The queries that emit rows of a side at the ends of windows of their own, those alike together."""
+        numbers = [pair[side] if q.emitted_at_own_end(side) else -1 for q, pair in self._with_times(join)]
         alike = dict.fromkeys((n, q.window.side(side)) for n, q in zip(numbers, join.queries, strict=True) if n >= 0)
         return [
-            OwnTelling(
+            OwnEmission(
                 join.own_windows.untils[side][number].sql,
                 number,
                 window,
@@ -64,15 +64,15 @@ class MatchNeeds:
         return query_bits(np.array([flags], bool).reshape(1, self._count))[0]
 
     def last_ages(self, side: Side, wants: UInt64s) -> Int64s:
-        """For each class of rows of a side the last age at which some query may have to tell one; -1: never."""
+        """For each class of rows of a side the last age at which some query may have to emit one; -1: never."""
         last = np.full(len(wants), -1, np.int64)
-        for age, queries in self.told[side]:
+        for age, queries in self.emitted[side]:
             last[(wants & queries).any(axis=1)] = age
         return last
 
     def longest(self, side: Side) -> int:
-        """The age after which no row of a side is told any more."""
-        return max((age for age, _ in self.told[side]), default=0)
+        """The age after which no row of a side is emitted any more."""
+        return max((age for age, _ in self.emitted[side]), default=0)
 
     def moved(self, old: MatchNeeds, new: set[str], bits: UInt64s) -> UInt64s:
         """Bits of the queries before as bits of these; of the queries that are new, nothing is known."""

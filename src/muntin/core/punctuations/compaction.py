@@ -90,7 +90,7 @@ class DeadRows:
 def compact(view: JoinView, side: Side, dead: DeadRows, intake: Intake, chunks: ChunkLog) -> None:
     """Copy the live rows of a side into new chunks if too many of their neighbours are dead; the old ones go.
 
-    Dead rows that may have to be told are copied too: no partner can come, but nobody has said so yet.
+    Dead rows that may have to be emitted are copied too: no partner can come, but nobody has said so yet.
     """
     old = {
         base: name
@@ -100,7 +100,7 @@ def compact(view: JoinView, side: Side, dead: DeadRows, intake: Intake, chunks: 
     stored, live = sum(chunks.live[name].rows for name in old.values()), view.state.rows(side)
     if stored <= 2 * live + SLACK or _keeps_arrivals(view.join, side):
         return
-    waiting_ts, waiting = view.matches.to_tell(side, view.payload[side], view.selections[side].wants, view.release)
+    waiting_ts, waiting = view.matches.to_emit(side, view.payload[side], view.selections[side].wants, view.release)
     alone = np.isin(waiting, dead.numbers(side))
     if stored <= 2 * (live + int(alone.sum())) + SLACK:
         return
@@ -110,13 +110,13 @@ def compact(view: JoinView, side: Side, dead: DeadRows, intake: Intake, chunks: 
     numbers = np.concatenate([slab[places, 1] >> CLASS_BITS, waiting[alone]])
     ts = np.concatenate([slab[places, 0], waiting_ts[alone]])
     inside = np.flatnonzero(_within(numbers, bases, ends))
-    order, told = inside[np.argsort(ts[inside], kind="stable")], []
+    order, waiting_rows = inside[np.argsort(ts[inside], kind="stable")], []
     for start in range(0, len(order), PIECE):
         piece = order[start : start + PIECE]
         base, classes = _move(view, side, intake, numbers[piece])
         moved, stays = base + np.arange(len(piece)), piece < len(places)
         slab[places[piece[stays]], 1] = moved[stays] << CLASS_BITS | classes[stays]
-        told.append((moved[~stays], ts[piece[~stays]], view.selections[side].retention[classes[~stays]]))
+        waiting_rows.append((moved[~stays], ts[piece[~stays]], view.selections[side].retention[classes[~stays]]))
         by_number = np.argsort(numbers[piece])
         known = numbers[piece[by_number]], moved[by_number]
         view.matches.renumber(side, *known, view.payload[side], view.release, chunks)
@@ -126,7 +126,7 @@ def compact(view: JoinView, side: Side, dead: DeadRows, intake: Intake, chunks: 
     left = left[~_within(left, bases, ends)]
     dead.clear(side, chunks)
     chunks.remove(old.values())
-    for rows in told:
+    for rows in waiting_rows:
         dead.add(side, *rows, chunks)
     if len(left):  # rows of chunks that are partly held; the clock says when they would have left at last
         last, retention = np.full(len(left), view.release), np.full(len(left), view.join.cuts[side][-1])

@@ -88,7 +88,7 @@ def meet(
     fate, made = _in_place(order, outcome.fate)[:count], _in_place(order, outcome.number)[:count]
     if not rules.frees:
         fate[fate > BROKEN] = PASSES
-    fate[(fate == SILENT) & rules.preserved[rows.side]] = COVERED  # it has no partner, which is to be told
+    fate[(fate == SILENT) & rules.preserved[rows.side]] = COVERED  # it has no partner, which is to be emitted
     return Encounter(fate, made, events, outcome)
 
 

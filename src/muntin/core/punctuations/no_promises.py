@@ -47,7 +47,7 @@ class PromisesImage:
     pending: SidesImage
     dead: SidesImage
     ranges: list[str | None]
-    untold: list[str | None]
+    unreported: list[str | None]
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class NoPromises:
     def free(self, view: JoinView, new: Sequence[NewPromises], chunks: ChunkLog, counters: Counters) -> None:
         """Take out the rows that new promises make useless."""
 
-    def tell(self, view: JoinView, before: int, counters: Counters) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+    def emit(self, view: JoinView, before: int, counters: Counters) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
         """For each query, the keys of which its output brings no more rows, as far as that has become certain; and the
         same for the joins that read it (`hear`)."""
         return {}, {}

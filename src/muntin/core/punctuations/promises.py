@@ -38,7 +38,7 @@ from muntin.core.punctuations.promised_keys import PromisedKeys
 from muntin.core.punctuations.propagation import LAPSE, NewPromises, PendingPunctuations
 from muntin.core.punctuations.ranges import RangePromises
 from muntin.core.punctuations.rules import PromiseRules
-from muntin.core.punctuations.untold import UntoldRows
+from muntin.core.punctuations.unreported import UnreportedRows
 from muntin.core.storage import ChunkKind, ChunkLog, Memory
 from muntin.kernels.arrays import Bools, Int64s, UInt8s
 from muntin.kernels.evaluate import arrow_type
@@ -91,7 +91,7 @@ class Promises(NoPromises):
         self._dead = DeadRows(memory, meta.dead_lists, image.dead if image else None)
         self._pending = PendingPunctuations(memory, image.pending if image else None, self._rules.early, families)
         self._ranges = RangePromises(join, memory, image.ranges if image else (None, None))
-        self._untold = UntoldRows(join, memory, image.untold if image else (None, None))
+        self._unreported = UnreportedRows(join, memory, image.unreported if image else (None, None))
         self._promised = [PromisedKeys(memory, image.promised[side] if image else None) for side in Side]
 
     @property
@@ -106,7 +106,7 @@ class Promises(NoPromises):
             pending=self._pending.image,
             dead=self._dead.image,
             ranges=self._ranges.image,
-            untold=self._untold.image,
+            unreported=self._unreported.image,
         )
 
     @property
@@ -258,9 +258,9 @@ class Promises(NoPromises):
     def _broken(self, view: JoinView, side: Side, chosen: Int64s, chunks: ChunkLog, counters: Counters) -> pa.Table:
         """The rows to report, of those that broke a promise now and of those before that had to wait."""
         found, places = view.payload[side].fetch(chosen)
-        told = self._untold.pass_on(side, found.take(pa.array(places)), view.release, self._log, chunks)
-        counters.broken[side] += told.num_rows
-        return self._refused(side, told, "broken: the stream had promised no more of this key")
+        reported = self._unreported.pass_on(side, found.take(pa.array(places)), view.release, self._log, chunks)
+        counters.broken[side] += reported.num_rows
+        return self._refused(side, reported, "broken: the stream had promised no more of this key")
 
     def _spare(self, view: JoinView, rows: Rows, fate: UInt8s, chunks: ChunkLog, counters: Counters) -> None:
         """Note the rows that would have been stored and are not."""
@@ -294,7 +294,7 @@ class Promises(NoPromises):
             found.append(ends if end is None else ends.chosen(ends.at < end))
         return found
 
-    def tell(self, view: JoinView, before: int, counters: Counters) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+    def emit(self, view: JoinView, before: int, counters: Counters) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
         for side in Side:
             self._lags[side].expired = counters.expired[side]
         since = view.matches.meta.since
@@ -344,8 +344,8 @@ class Promises(NoPromises):
                 self._dead.recall(side, tables[name][NUMBER].to_numpy())
             elif kind is ChunkKind.RANGES:
                 self._ranges.recall(side, tables[name])
-            elif kind is ChunkKind.UNTOLD:
-                self._untold.recall(side, tables[name])
+            elif kind is ChunkKind.UNREPORTED:
+                self._unreported.recall(side, tables[name])
         for side in Side:
             logged[side] = [replace(known, marks=self._as_heard(side, known.marks)) for known in logged[side]]
         again = enter_again(view, self._rules, logged, self._promised)

@@ -9,11 +9,11 @@ bring pairs with v up to the time
 whichever is earlier. At that time, as soon as the join has come past it, the query's output is punctuated for v. Both
 times are event times: a query gets the same punctuations however the input is cut, and after every restart.
 
-Where rows of a side go out that have no match, each of them is out `told` after its own time. A query that preserves
-one side is told by the promises of that side alone, one that preserves both by the second of two promises:
+Where rows of a side go out that have no match, each of them is out `after` its own time. A query that preserves
+one side is punctuated by the promises of that side alone, one that preserves both by the second of two promises:
 
-    early   tp + told
-    both    max(tp + told, tp' + told')
+    early   tp + after
+    both    max(tp + after, tp' + after')
 
 The last row is not asked for: the promise of the other side may have freed it.
 """
@@ -220,12 +220,12 @@ class PendingPunctuations:
             (GROUPS_OF_ITS_SIDE, GROUPS_OF_BOTH_SIDES) if query.final else (FOR_ITS_SIDE, FOR_BOTH_SIDES)
         )
         never = np.full(rows.shape[1], FOREVER)
-        own = _after(rows[AT], query.told_after(side))
+        own = _after(rows[AT], query.emitted_after(side))
         if query.preserved == (side,):
             return np.where(rows[SPEAKS] & own_bit, own, FOREVER), never
         if len(query.preserved) == 1:
             return never, never
-        theirs = _after(rows[OTHER], query.told_after(side.other))
+        theirs = _after(rows[OTHER], query.emitted_after(side.other))
         return never, np.where(rows[SPEAKS] & both_bit, np.maximum(own, theirs), FOREVER)
 
     def _ends_of_matches(self, query: Query, side: Side, rows: Int64s, last: Int64s) -> tuple[Int64s, Int64s]:
@@ -273,8 +273,10 @@ class PendingPunctuations:
                 speaks = rows[SPEAKS] & (FOR_BOTH_SIDES | GROUPS_OF_BOTH_SIDES)
                 ends = np.where(rows[SPEAKS] & FOR_MATCHES, np.minimum(early, both), rows[AT])
                 for query in (query for query in join.queries if side in query.preserved):
-                    ends = np.maximum(ends, _after(rows[AT], query.told_after(side)))
-                    ends = np.maximum(ends, np.where(speaks, _after(rows[OTHER], query.told_after(side.other)), NONE))
+                    ends = np.maximum(ends, _after(rows[AT], query.emitted_after(side)))
+                    ends = np.maximum(
+                        ends, np.where(speaks, _after(rows[OTHER], query.emitted_after(side.other)), NONE)
+                    )
                 over = ends < release
                 done = rows[:, over]
                 finish(tables[side], done[KEY1], done[KEY2], done[NUMBER], early[over])
@@ -322,8 +324,8 @@ def _alike(join: SharedJoin, side: Side, since: Mapping[str, int]) -> Iterable[l
     """The queries in groups whose outputs are over at the same times."""
     found: dict[object, list[Query]] = {}
     for query in join.queries:
-        told = tuple(query.told_after(s) if s in query.preserved else None for s in (side, side.other))
-        found.setdefault((query.window.side(side), told, since.get(query.name)), []).append(query)
+        after = tuple(query.emitted_after(s) if s in query.preserved else None for s in (side, side.other))
+        found.setdefault((query.window.side(side), after, since.get(query.name)), []).append(query)
     return found.values()
 
 

@@ -125,7 +125,7 @@ class RangePromises:
                 rows_of = numbers[own] if side is Side.RIGHT else -1 - numbers[own]
                 parts.append(_values(view, side, rows_of, slots[own, H1], slots[own, H2]))
             parts += view.finals.open_keys()
-            parts += [_keys_to_tell(view, side, before) for side in Side if view.finals.wait_for_matches]
+            parts += [_keys_to_emit(view, side, before) for side in Side if view.finals.wait_for_matches]
         columns, h1, h2 = zip(*parts, strict=True)
         values = [pa.chunked_array([c for column in own for c in column.chunks], own[0].type)
                   for own in zip(*columns, strict=True)]  # fmt: skip
@@ -152,10 +152,10 @@ def _values(view: JoinView, side: Side, numbers: Int64s, h1: Int64s, h2: Int64s)
     return [column.filter(pa.array(there)) for column in columns], h1[there], h2[there]
 
 
-def _keys_to_tell(view: JoinView, side: Side, before: int) -> Keys:
+def _keys_to_emit(view: JoinView, side: Side, before: int) -> Keys:
     """The keys of rows of a side that may still go out alone; they may have left the state."""
     payload = view.payload[side]
-    _, numbers = view.matches.to_tell(side, payload, view.selections[side].wants, before)
+    _, numbers = view.matches.to_emit(side, payload, view.selections[side].wants, before)
     columns = key_columns(view.join, side, payload.fetch(numbers)[0])
     h1, h2, valid = hash_keys(columns)
     return [column.filter(pa.array(valid)) for column in columns], h1[valid], h2[valid]

@@ -70,7 +70,7 @@ def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelin
                 on=[KeyEquality(k.left.text, k.right.text, k.type) for k in join.keys],
                 in_order_of=_values(join),
                 every_pair_since=why_every_pair(join),
-                hot_keys_asked=settings.hot_keys == AUTO,
+                hot_keys_wanted=settings.hot_keys == AUTO,
                 keys_at_home_since=why_at_home(join, settings),
                 parts=[_part(part) for part in join.partitions],
                 selections_checked_on="rows" if join.selects else "pairs",

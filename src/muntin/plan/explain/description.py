@@ -291,7 +291,7 @@ class JoinDescription:
     """Where there is no equality: what spares it to look at every pair."""
     every_pair_since: str | None
     """Or why nothing does."""
-    hot_keys_asked: bool
+    hot_keys_wanted: bool
     """Whether the job sets hot_keys = 'auto'."""
     keys_at_home_since: str | None
     """Why all rows of a key stay in one shard, however many; None where those of hot keys visit every shard."""

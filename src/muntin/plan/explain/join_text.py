@@ -52,7 +52,7 @@ def join_lines(join: JoinDescription, names_only: bool, without_rows: set[str]) 
         lines.append("  every row goes to every shard to look for partners, and is kept in one of them")
     if not join.on:
         lines.append(f"  {_looked_at(join)}")
-    elif join.hot_keys_asked:
+    elif join.hot_keys_wanted:
         lines.append(f"  {_at_home(join)}")
     for state, part in zip(join.state, join.parts, strict=True):
         lines += _state_lines(state, part)

@@ -32,7 +32,7 @@ class HotKeyWatch:
         self._lock = threading.Lock()
         self._coming: Plan | None = None
         sent = [m for m in control_stream.messages(folder) if isinstance(m, control_stream.HotKeysMessage)]
-        self._told = {(message.join, key.key): key for message in sent for key in message.hot}
+        self._sent = {(message.join, key.key): key for message in sent for key in message.hot}
         """Keys that were told to be hot; whether shards have heard it or have forgotten them again says a report."""
         self._seen: set[tuple[int, Key]] = set()
         self._note(last)
@@ -41,14 +41,14 @@ class HotKeyWatch:
         """The keys of which every shard gets a copy, after a commit."""
         with self._lock:
             reported = {(r.join, key.key) for r in before.reports.values() for key in r.hot_keys or ()}
-            return tuple(sorted({*reported, *self._told}))
+            return tuple(sorted({*reported, *self._sent}))
 
     def fits(self, plan: Plan) -> None:
         """Refuse a plan with a join that must have all rows of a key in one shard while those of some are not."""
         with self._lock:
             for join in plan.joins:
                 why = why_together(join, self._settings)
-                names = [key.name for (index, _), key in self._told.items() if index == join.index]
+                names = [key.name for (index, _), key in self._sent.items() if index == join.index]
                 if why is not None and names:
                     raise UsageError(
                         f"{names[0]} is a hot key of join {join.index + 1}, whose rows are in all shards: {why}",
@@ -68,16 +68,16 @@ class HotKeyWatch:
                 hot, cool = self._decide(coming, reports)
                 if hot or cool:
                     control_stream.send(self._folder, control_stream.HotKeysMessage(join.index, hot, cool))
-                    self._told |= {(join.index, key.key): key for key in hot}
+                    self._sent |= {(join.index, key.key): key for key in hot}
 
     def _note(self, manifest: Manifest) -> None:
         """Let go of keys that all shards have forgotten."""
         known = {(r.join, key.key): HeavyKey(key.h1, key.h2, key.name) for r in manifest.reports.values()
                  for key in r.hot_keys or ()}  # fmt: skip
         for gone in self._seen - known.keys():
-            self._told.pop(gone, None)
+            self._sent.pop(gone, None)
         self._seen = set(known)
-        self._told |= known
+        self._sent |= known
 
     def _decide(self, join: SharedJoin, reports: list[ShardReport]) -> tuple[list[HeavyKey], list[HeavyKey]]:
         told = [key for key in reports[0].hot_keys or () if key.until == FOREVER]
@@ -91,7 +91,7 @@ class HotKeyWatch:
             rows[key.key] = rows.get(key.key, 0) + key.rows
             named[key.key] = key
         cool = [key for key in open_ones.values() if rows.get(key.key, 0) * COLD_PART * shards < total]
-        waiting = {key for index, key in self._told if index == join.index}
+        waiting = {key for index, key in self._sent if index == join.index}
         found = [k for k, n in rows.items() if n * HOT_PART * shards >= total and k not in waiting and shards > 1]
         found.sort(key=lambda key: -rows[key])
         return [named[key] for key in found[: max(0, MOST_HOT - len(open_ones))]], cool

@@ -41,7 +41,7 @@ class Pacing:
         self._clock = clock
         self._slowness = 1.0
         """Nanoseconds that a nanosecond of the cost model takes."""
-        self._told: int | None = None
+        self._sent: int | None = None
         self._releases: deque[tuple[float, dict[int, int]]] = deque()
         """At which time results of each join could leave up to where."""
 
@@ -64,14 +64,14 @@ class Pacing:
             return
         reports = [*manifest.reports.values()]
         self._look(reports)
-        news = self._told is None or not 1 / CHANGED < self._limit / self._told < CHANGED
+        news = self._sent is None or not 1 / CHANGED < self._limit / self._sent < CHANGED
         if news or any(report.left_rows or not report.limited for report in reports):
             self._tell(reports)
 
     def _look(self, reports: list[ShardReport]) -> None:
         foretold = max((report.work_ns for report in reports), default=0)
         took = max((report.seconds for report in reports), default=0.0)
-        if self._told is not None and foretold > TELLING * self._told:
+        if self._sent is not None and foretold > TELLING * self._sent:
             self._slowness = (self._slowness + took * SECOND_NS / foretold) / 2
 
     @property
@@ -79,9 +79,9 @@ class Pacing:
         return max(1, int(self._settings.work_per_batch_us * 1000 / self._slowness))
 
     def _tell(self, reports: list[ShardReport]) -> None:
-        self._told = self._limit if self._limited else None
+        self._sent = self._limit if self._limited else None
         message = control_stream.WorkMessage(
-            limit_ns=self._told,
+            limit_ns=self._sent,
             until={str(join): ts for join, ts in self._overdue(reports).items()},
             scheduler=self._settings.scheduler,
             constants=self._constants,

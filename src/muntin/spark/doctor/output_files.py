@@ -34,7 +34,7 @@ def check_output(output: Path, checkpoint_id: str, pipelines: Committed, missing
         for batch, manifest in sorted(manifests.items()):
             _check_batch(output, pipeline, batch, manifest, missing_is_lost)
     for file in sorted(output.glob("*/*b*.parquet")):
-        if (wrong := unreadable(file)) is not None and not _is_told(pipelines, file):
+        if (wrong := unreadable(file)) is not None and not _is_reported(pipelines, file):
             first.broken(file, wrong, "its rows cannot be read", "restore it; or remove it, if its rows may be missing")
     for folder in sorted(path for path in output.iterdir() if path.is_dir() and path.name[0] not in "_."):
         _check_schema(folder, first)
@@ -46,7 +46,7 @@ def check_output(output: Path, checkpoint_id: str, pipelines: Committed, missing
         first.note(staged, "files that were staged", "the next start gives them their names, or sweeps them")
 
 
-def _is_told(pipelines: Committed, file: Path) -> bool:
+def _is_reported(pipelines: Committed, file: Path) -> bool:
     return any(found.file == str(file) for pipeline, _ in pipelines for found in pipeline.findings)
 
 

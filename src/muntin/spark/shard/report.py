@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muntin.core.arrivals import FOREVER
 from muntin.core.batch import Counters
-from muntin.core.feeding import told_by
+from muntin.core.feeding import reported_by
 from muntin.core.operator import Operator
 from muntin.model import Side
 from muntin.spark.checkpoint import ShardReport, TopKey
@@ -15,7 +15,7 @@ def describe_operator(report: ShardReport, operator: Operator) -> ShardReport:
     streams = operator.progress.streams
     report.streams = [stream.name for stream in operator.join.streams]
     report.max_ts = list(streams.max_ts)
-    report.counters = _told(operator, report.shard)
+    report.counters = _reported(operator, report.shard)
     report.slices = [operator.slice_rows(side) for side in Side]
     report.frontiers = [None if frontier == -FOREVER else frontier for frontier in streams.frontiers]
     report.own_frontiers = [None if frontier == -FOREVER else frontier for frontier in streams.own_frontiers]
@@ -38,9 +38,9 @@ def describe_operator(report: ShardReport, operator: Operator) -> ShardReport:
     return report
 
 
-def _told(operator: Operator, shard: int) -> Counters:
+def _reported(operator: Operator, shard: int) -> Counters:
     """The counters; rows that go to every shard are counted where they come in and go wrong by the first one only."""
-    silent = [s for s in Side if operator.join.everywhere[s] and s not in told_by(operator.join, shard)]
+    silent = [s for s in Side if operator.join.everywhere[s] and s not in reported_by(operator.join, shard)]
     if not silent:
         return operator.counters
     found = operator.counters.copy()

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.core.arrivals import FRONTIER, IDLE, LIMIT, HeavyKey, to_report
 from muntin.core.batch import Arrivals
-from muntin.core.feeding import FedRows, arrive, feed, for_outputs, told_by
+from muntin.core.feeding import FedRows, arrive, feed, for_outputs, reported_by
 from muntin.core.operator import Operator
 from muntin.core.punctuations import REASON, spoken_by
 from muntin.core.results import counted, unmatched
@@ -176,7 +176,7 @@ def _dead_letters(topology: Topology, shard: int, stream: str, table: pa.Table) 
 
 def _turned_away(topology: Topology, plan: Plan, join: SharedJoin, shard: int, step: Step) -> Iterator[Part]:
     """The dead letters of rows that are late or too far ahead, or broke a promise."""
-    for side in told_by(join, shard):
+    for side in reported_by(join, shard):
         rows, stream = to_report(plan, join, side, step.late[side]), join.streams[side]
         other = join.streams[side.other].name
         if rows.num_rows:
@@ -187,7 +187,7 @@ def _turned_away(topology: Topology, plan: Plan, join: SharedJoin, shard: int, s
             table = dead_letters.ahead(stream, rows.drop_columns([LIMIT]), rows[LIMIT], "the other rows")
             yield _dead_letters(topology, shard, stream.name, table)
     for side, rows in step.refused:
-        if join.reports[side] and side in told_by(join, shard):
+        if join.reports[side] and side in reported_by(join, shard):
             table = dead_letters.refused(join.streams[side], rows.drop_columns([REASON]), rows[REASON])
             yield _dead_letters(topology, shard, join.streams[side].name, table)
 

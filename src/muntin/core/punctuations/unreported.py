@@ -1,7 +1,7 @@
-"""Rows that broke a promise at the release point: they are told when it has passed them.
+"""Rows that broke a promise at the release point: they are reported when it has passed them.
 
 Joins of the same streams come past a time in the same micro-batch, whether they take the rows of the release point at
-once or wait for their ties. So no row is told twice, or by nobody, when one join takes over the telling from another.
+once or wait for their ties. So no row is reported twice, or by nobody, when one join takes over from another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from muntin.model import Side
 from muntin.plan import SharedJoin
 
 
-class UntoldRows:
+class UnreportedRows:
     def __init__(self, join: SharedJoin, memory: Memory, image: Sequence[str | None] = (None, None)):
         self._memory = memory
         self._names = list(image)
@@ -31,7 +31,7 @@ class UntoldRows:
     def image(self) -> list[str | None]:
         """For each side the name of its table in the memory, where there are any."""
         for side in Side:
-            kept = kept_anew(self._memory, "untold", self._names[side], self._known[side])
+            kept = kept_anew(self._memory, "unreported", self._names[side], self._known[side])
             self._names[side], self._known[side] = kept
         return list(self._names)
 
@@ -39,7 +39,7 @@ class UntoldRows:
         """Of rows that broke a promise now or before, those that the release point has passed; the others wait."""
         waits = broken.filter(pc.greater_equal(broken[TS], release))
         if waits.num_rows:
-            chunks.write(ChunkKind.UNTOLD, side, log.next_list(side), waits, release)
+            chunks.write(ChunkKind.UNREPORTED, side, log.next_list(side), waits, release)
         self.recall(side, broken)
         known = self._known[side]
         passed = pc.less(known[TS], release)
