@@ -165,7 +165,7 @@ def _select(columns: str, table: pa.Table) -> pa.Table:
         _declare_functions(columns)
         con = connection()
         con.register("_rows", table)
-        result = con.execute(f"SELECT {columns} FROM _rows").to_arrow_table()
+        result = con.sql(f"SELECT {columns} FROM _rows").to_arrow_table()
         con.unregister("_rows")
         return result
 
