@@ -61,6 +61,7 @@ _OWN_CONFS = {
     "spark.shuffle.compress": "false",  # what is exchanged are frames of numbers, with checksums of their own
     "spark.shuffle.checksum.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
+    "spark.cleaner.periodicGC.interval": "2min",  # files of past exchanges stay until Java has noticed their end
 }
 
 _ALONE_CONFS = {
