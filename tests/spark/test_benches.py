@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from muntin.bench import changes, latency, outer, peer_latency, promises, schedule, sharing, sources, streams
+from muntin.bench import changes, latency, orderings, outer, peer_latency, promises, schedule, sharing, sources, streams
 from muntin.bench.feed import Feed
 from muntin.bench.peers import Heard
 from muntin.bench.workload import plain
@@ -20,9 +20,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.bench]
 LOAD = replace(outer.LOAD, batch_rows=500_000, questions=plain((100_000,)))
 SMALLEST: dict[str, dict[tuple[Any, str], Any]] = {
     "changes": {(changes, "QUICK"): (12, 1, 1), (changes, "RATE"): 50, (changes, "KEYS"): 50},
+    "orderings": {(orderings, "QUICK"): orderings.LaggedSize(100, 2), (orderings, "ROUNDS"): 1},
     "outer": {(outer, "QUICK_ROWS"): 2_000, (outer, "LOAD"): LOAD, (outer, "ROUNDS"): 1},
     "promises": {(promises, "QUICK"): replace(promises.QUICK, rate=20, duration_s=30)},
-    "schedule": {(schedule, "QUICK_ROWS"): 2_000, (schedule, "MOST"): 2},
+    "schedule": {
+        (schedule, "QUICK"): schedule.BurstSize(100, 2, selective=2_000),
+        (schedule, "MOST"): 2,
+        (schedule, "SELECTIVE_ROUNDS"): 1,
+    },
     "sources": {(sources, "QUICK_ROWS"): 2_000, (sources, "LOAD"): LOAD, (sources, "ROUNDS"): 1},
     "streams": {(streams, "QUICK_ROWS"): 3_000, (streams, "TURNS"): {"twelve": (streams.OURS, "memory")}},
 }

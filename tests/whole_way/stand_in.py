@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from muntin.spark.ingest.arrival import ARRIVED
 from muntin.spark.store import crash_points
 from whole_way.tasks import (
     Exchanged,
@@ -189,7 +190,9 @@ class TableReader:
 
 
 class DataFrame:
-    """A plan, bound to a micro-batch where it is handed to `foreachBatch`."""
+    """A plan, bound to a micro-batch where it is handed to `foreachBatch`. Its rows have come when they are read."""
+
+    columns = (ARRIVED,)
 
     def __init__(self, session: Session, plan: Any, work: Work | None = None):
         self.session, self.plan, self.work = session, plan, work
@@ -199,6 +202,14 @@ class DataFrame:
 
     def mapInArrow(self, function: Any, _: str) -> DataFrame:
         return self._with(Mapped(self.plan, function))
+
+    def metadataColumn(self, _: str) -> DataFrame:
+        return self
+
+    getField = metadataColumn
+
+    def withColumn(self, *_: Any) -> DataFrame:
+        return self
 
     def union(self, other: DataFrame) -> DataFrame:
         return self._with(Union(self.plan, other.plan))

@@ -65,6 +65,10 @@ class Killed(RuntimeError):
     """The process dies here."""
 
 
+class TaskDied(Exception):
+    """The task ends here, in the middle of its work, and is tried again."""
+
+
 @dataclass(frozen=True)
 class MicroBatch:
     """The input of one micro-batch: of each source, the files; and how Spark puts them into partitions."""
@@ -345,14 +349,16 @@ class Work:
             context._partitionId = partition
             context._taskAttemptId = number << 40 | self.dice.randrange(1 << 40)  # ascending, as those of Spark
             context._localProperties = {"streaming.sql.batchId": str(self.batch.number), **self.session.properties}
-            kept = dict(self.after)
+            kept, done = dict(self.after), None
             _task.runs = True
             try:
                 done = task()
+            except TaskDied:
+                assert number < ATTEMPTS
             finally:
                 _task.runs = False
                 TaskContext._taskContext = None  # this process is a driver again
-            if not self.session.faults.fails(number):
+            if done is not None and not self.session.faults.fails(number):
                 return done
             self.after = kept
         raise AssertionError("the last attempt succeeds")

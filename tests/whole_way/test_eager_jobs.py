@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,25 +14,31 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 
+from muntin import read
+from muntin.core.schedule import ScheduledWork
 from muntin.model import JobSpec, MuntinError, UsageError
 from muntin.plan import granularity
 from muntin.spark.checkpoint.commit_log import last_manifest
 from muntin.spark.run import Job, Run
+from muntin.spark.shard import eager_sender
 from muntin.sql import parse_job
 from muntin.testing import LocalJob
 from whole_way.drive import kept_apart
 from whole_way.stand_in import Session
-from whole_way.tasks import DEATHS, Killed
+from whole_way.tasks import ATTEMPTS, DEATHS, Killed, TaskDied
 
 WINDOWS = {"small": 3, "middle": 20, "large": 400}
 
 
-def spec_of(*queries: str, shards: int = 2, delivery: str = "eager", work: str = "500 microseconds") -> JobSpec:
+def spec_of(
+    *queries: str, shards: int = 2, delivery: str = "eager", work: str = "500 microseconds", idle: str = ""
+) -> JobSpec:
     eager = f"SET work_per_batch = '{work}'; SET longest_wait = '1 hour'; SET scheduler = 'swf';"
     text = f"SET shards = {shards}; SET delivery = '{delivery}';" + (eager if delivery == "eager" else "")
     for name in "AB":
-        text += f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts "
+        text += f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts{idle} "
         text += f"WITH (format = 'x', name = '{name}', maxFilesPerTrigger = '1');"
     for name in queries or WINDOWS:
         text += f"CREATE QUERY {name} AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k "
@@ -43,6 +51,11 @@ def file(rng: random.Random, number: int, rows: int) -> pa.Table:
     columns = [times, [1000 * number + n for n in range(rows)], [rng.randrange(3) for _ in range(rows)]]
     kinds = (pa.timestamp("us", "UTC"), pa.int64(), pa.int64())
     return pa.table([pa.array(c, kind) for c, kind in zip(columns, kinds, strict=True)], names=["ts", "id", "k"])
+
+
+def _us(text: str) -> int:
+    since = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
+    return round(since.total_seconds() * 1e6)
 
 
 class Place:
@@ -76,8 +89,7 @@ class Place:
         for path in sorted((self.out / query).glob("*.jsonl")):
             for line in path.read_text().splitlines():
                 row = json.loads(line)
-                since = datetime.fromisoformat(row["_ts"]) - datetime(1970, 1, 1, tzinfo=UTC)
-                found.append((round(since.total_seconds() * 1e6), row["a"], row["b"]))
+                found.append((_us(row["_ts"]), row["a"], row["b"]))
         return found
 
     def wanted(self, query: str) -> list[tuple[int, int, int]]:
@@ -157,6 +169,89 @@ def test_queries_change_when_the_work_before_them_is_done(place: Place):
     reached = max(report.release for report in last_manifest(place.checkpoint).reports.values())
     assert sorted(place.rows("large")) == sorted(row for row in before if row[0] <= reached)
     run.stop()
+
+
+def test_a_query_that_comes_while_units_wait_begins_when_they_are_done(place: Place):
+    run = place.start(spec=spec_of("small", "large"))
+    place.come(30)
+    place.tick(2)
+    assert place.left > 0
+    text = "CREATE QUERY middle AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 20 microseconds;"
+    run._router.submit(text)
+    run._prepare_output()
+    place.tick(1)
+    for _ in range(3):
+        place.come()
+        place.tick()
+    assert place.left == 0
+    status = run.status()["queries"]["middle"]
+    run.stop()
+    assert place.start("bounded", spec_of("small", "large", "middle")).await_termination(120)
+    place.check("small", "large")
+    complete, got = _us(status["complete_from"]), place.rows("middle")
+    wanted = place.wanted("middle")
+    assert set(got) <= set(wanted) and len(set(got)) == len(got)
+    later = sorted(row for row in wanted if row[0] >= complete)
+    assert later and sorted(row for row in got if row[0] >= complete) == later
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", range(3), indirect=True)
+def test_a_shard_that_dies_in_the_middle_of_its_units_is_tried_again_and_nothing_comes_twice(place: Place):
+    """Every unit is sent at once, so what an attempt had found was handed over when it died."""
+    steps, deaths = Counter[str](), list[str]()
+    step = ScheduledWork.step
+
+    def mortal(work: ScheduledWork) -> Any:
+        steps["units"] += 1
+        if steps["units"] % 17 == 0 and TaskContext.get().taskAttemptId() >> 40 < ATTEMPTS - 1:
+            deaths.append("in a unit")
+            raise TaskDied("died in a unit")
+        return step(work)
+
+    with mock.patch.object(ScheduledWork, "step", mortal), mock.patch.object(eager_sender, "MOMENT_S", 0.0):
+        run = place.start()
+        for _ in range(4):
+            place.come()
+            place.tick(3)
+        run.stop()
+        assert place.start("bounded").await_termination(120)
+    assert len(deaths) >= 3 and place.left == 0
+    place.check()
+
+
+JUMPS_S = (0.0, 86_400.0, -86_400.0, 0.001, -3_600.0, 40 * 365 * 86_400.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delivery", ["eager", "batch"])
+def test_a_clock_that_jumps_changes_no_row_and_no_count(place: Place, delivery: str):
+    """Forwards and back between micro-batches: pacing and silence go by another clock, and no time is negative."""
+    jumps, now, now_ns = [0.0], time.time, time.time_ns
+    with (
+        mock.patch("time.time", lambda: now() + jumps[0]),
+        mock.patch("time.time_ns", lambda: now_ns() + int(jumps[0] * 1e9)),
+    ):
+        run = place.start(spec=spec_of(delivery=delivery, idle=" IDLE AFTER 1 hour"))
+        for jump in JUMPS_S:
+            jumps[0] = jump
+            place.come()
+            place.tick(2)
+            assert run.status()["joins"][0]["idle"] == [False, False], "a clock that jumps makes no stream silent"
+        place.tick()
+        assert place.left == 0
+        for name, query in run.status()["queries"].items():
+            response = query["response"]
+            assert response["rows"] == query["total_rows"] > 0, name
+            assert 0 < response["mean_s"] <= response["max_s"] and response["p50_s"] <= response["p99_s"]
+        run.stop()
+        jumps[0] = -86_400.0
+        assert place.start("bounded", spec_of(delivery=delivery)).await_termination(120)
+    if delivery == "eager":
+        place.check()
+    else:
+        found = {query: read(place.out, query).to_table() for query in WINDOWS}
+        assert {q: table.num_rows for q, table in found.items()} == {q: len(place.wanted(q)) for q in WINDOWS}
 
 
 def test_batch_delivery_is_refused_while_eager_work_is_left(place: Place):

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -209,9 +209,20 @@ class Terms:
         found = self.ledger.find(name, of)
         if found is not None and self._holds(found):
             return found
-        if self.only and not any(pattern.search(name) for pattern in self.only):
+        if not self.wants([name]):
             return found
         return self.ledger.enter(name, of, measure())
+
+    def wants(self, names: Iterable[str]) -> bool:
+        """Whether results of some of these names are wanted."""
+        return not self.only or any(pattern.search(name) for pattern in self.only for name in names)
+
+    def know(
+        self, name: str, of: Mapping[str, Any], measure: Callable[[], dict[str, Any]], needed_by: Iterable[str]
+    ) -> dict[str, Any] | None:
+        """What results of other names are measured by: measured once, where some of these are wanted."""
+        found = self.ledger.find(name, of)
+        return self.ledger.enter(name, of, measure()) if found is None and self.wants(needed_by) else found
 
     def _holds(self, found: Mapping[str, Any]) -> bool:
         ended = found.get("ended", DONE)

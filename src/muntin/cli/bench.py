@@ -19,9 +19,10 @@ BENCHES = {
     "core": "the join itself, against DuckDB, and on Spark",
     "changes": "queries that come and go under load (needs Spark)",
     "latency": "seconds from arrival to hand-over at steady rates, against Spark's join and Flink's",
+    "orderings": "a stream some seconds behind the other under the three orderings, at three loads (needs Spark)",
     "outer": "one left outer join, against Spark's own (needs Spark)",
     "promises": "rows kept of NEXMark's auctions and bids with promises, windows, and both (needs Spark)",
-    "schedule": "response times after a burst under each scheduler, with eager delivery (needs Spark)",
+    "schedule": "response times of bursts under each scheduler, and what eager delivery costs (needs Spark)",
     "sharing": "500 queries against one, each strategy and chain against the others",
     "streams": "three streams, against two of Spark's joins in a chain, one query and twelve (needs Spark)",
     "sources": "the same rows in from Parquet files and as JSON messages of Kafka (needs Spark)",
@@ -34,7 +35,9 @@ DEFAULT_WORKLOADS = ("selective", "dense")
 LEAST_ROWS = 1_000
 IN_PROCESSES = ("spark", "flink", "scale", "cluster", "latency")
 """Benches that run each contender in a process of its own."""
-NEED_SPARK = ("changes", "outer", "promises", "schedule", "sources", "streams")
+IN_RUNS = ("orderings", "schedule")
+"""Benches of many runs in one session, each of which can be taken up again."""
+NEED_SPARK = ("changes", "orderings", "outer", "promises", "schedule", "sources", "streams")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +45,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer rounds")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     parser.add_argument("--no-spark", action="store_true", help="leave out what needs Spark")
-    group = parser.add_argument_group("spark, flink, scale, cluster; latency but for rows and workload")
+    group = parser.add_argument_group(
+        "spark, flink, scale, cluster; latency, orderings and schedule but for rows and workload"
+    )
     group.add_argument(
         "--workload",
         action="append",
@@ -110,7 +115,8 @@ def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
     if name not in IN_PROCESSES:
         if spark is None and name in NEED_SPARK:
             raise UsageError(f"bench {name} needs Spark", hint="leave out --no-spark")
-        return dict(import_module(f"muntin.bench.{name}").measure(args.quick, tell, spark))
+        if name not in IN_RUNS:
+            return dict(import_module(f"muntin.bench.{name}").measure(args.quick, tell, spark))
     from muntin.bench import against, picture, scale
     from muntin.bench.peers import Ledger, Terms
     from muntin.bench.workload import ROWS
@@ -118,6 +124,8 @@ def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
     ledger = Ledger(args.save / f"{name}.json" if args.save else None, args.resume)
     rows = args.rows or (against.QUICK_ROWS if args.quick else ROWS)
     terms = Terms(rows / ROWS, 60 * args.minutes, ledger, tell, tuple(map(pattern, args.only or ())))
+    if name in IN_RUNS:
+        return dict(import_module(f"muntin.bench.{name}").measure(args.quick, terms, spark))
     if name == "latency":
         return dict(import_module("muntin.bench.latency").measure(args.quick, terms))
     if name == "cluster":

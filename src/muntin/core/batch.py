@@ -20,6 +20,8 @@ class."""
 ARRIVAL, KEPT = "_arrival", "_kept"
 """Only where needed: place of the row in the order of arrival of its stream; whether this shard keeps the row or only
 probes with it."""
+CAME = "_came"
+"""When the row arrived at its source, on the wall clock; only where rows of a micro-batch have not come together."""
 MARK = "_mark"
 """Whether the row is no data but a punctuation; only where a stream has any that are about the join's key."""
 
@@ -81,7 +83,8 @@ class Arrivals:
     `clocks[side]`, for a stream with a count window, are the event times of all its rows in order of arrival;
     `_arrival` of the shard's own rows is their place in it. `idle[side]`: the stream has been silent for so long that
     the other one no longer waits for it. `spans[side]`, where rows far ahead are turned away, are those of the whole
-    stream in this micro-batch. `moment` is when the rows arrived, on the wall clock, for response times alone.
+    stream in this micro-batch. `moment` is when the rows arrived, on the wall clock, for response times alone; rows
+    (and copies) that have not come together say so themselves, in a column `_came` beside those of `row_schema`.
     `copies[side]` are rows of other shards whose keys may be hot; `place` is the number of this shard, and of how many.
     `over[side]`, of what a join below has found, are the keys for which it will bring no more (core/feeding.py).
     """

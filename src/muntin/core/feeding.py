@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from muntin.core.aggregates import finish
 from muntin.core.arrivals import Beginning, is_event_time, shard_rows
-from muntin.core.batch import TS, Arrivals, row_schema
+from muntin.core.batch import CAME, TS, Arrivals, row_schema
 from muntin.core.operator import Operator
 from muntin.core.results import OUTPUT_TS, OutputColumns, output_schema, routed
 from muntin.core.step import ChangeOutcome, Step
@@ -30,7 +30,8 @@ class FedRows:
     """The output of a query in one micro-batch and shard, and how far all shards have come with it."""
 
     rows: pa.Table
-    """With `_ts` in int microseconds, the columns of the query, and the time once more as its readers keep it."""
+    """With `_ts` in int microseconds, the columns of the query, and the time once more as its readers keep it; with
+    `_came` where some were complete before this micro-batch, or apart from others."""
     low: int | None
     high: int | None
     """Between these event times lies what all shards have found; None where nothing has come so far."""
@@ -73,7 +74,10 @@ def _tables(join: SharedJoin, step: Step) -> dict[str, pa.Table]:
         columns = OutputColumns(batch)
         for query, places in routed(join, batch):
             if query.name in queries and query.aggregation is None:
-                found[query.name] = _timed(columns.output(query, places))
+                rows = _timed(columns.output(query, places))
+                if not step.found.arrival_times.together:
+                    rows = rows.append_column(CAME, pa.array(batch.moments(places)))
+                found[query.name] = rows
     return found
 
 
@@ -91,9 +95,12 @@ def arrive(join: SharedJoin, brought: Arrivals, fed: Mapping[str, FedRows]) -> A
             continue
         given = fed[join.streams[side].name]
         (rows,) = shard_rows(join, side, given.rows, 1)
+        rows = rows.select(row_schema(join, side).names)
+        if CAME in given.rows.column_names:
+            rows = rows.append_column(CAME, given.rows[CAME])
         brought = replace(
             brought,
-            rows=_put(brought.rows, side, rows.select(row_schema(join, side).names)),
+            rows=_put(brought.rows, side, rows),
             min_ts=_put(brought.min_ts, side, given.low),
             max_ts=_put(brought.max_ts, side, given.high),
             ended=_put(brought.ended, side, given.ended),

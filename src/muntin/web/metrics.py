@@ -82,8 +82,13 @@ def _of_queries(status: JobStatus) -> Iterator[Metric]:
         for quantile, key in (("0.5", "p50_s"), ("0.99", "p99_s"))
         if query.response and key in query.response
     ]
-    help = "From ingest to delivery, in this run."
+    help = "From arrival at the source to hand-over, in this run."
     yield _gauge("muntin_response_seconds", help, ["query", "quantile"], quantiles)
+    times = {name: query.response for name, query in status.queries.items() if query.response}
+    timed = [([name], found["rows"]) for name, found in times.items()]
+    yield _counter("muntin_timed_rows", "Rows whose response time is known, in this run.", ["query"], timed)
+    seconds = [([name], found["rows"] * found.get("mean_s", 0.0)) for name, found in times.items()]
+    yield _counter("muntin_timed_rows_seconds", "Their response times, added up.", ["query"], seconds)
 
 
 def _of_joins(status: JobStatus) -> Iterator[Metric]:

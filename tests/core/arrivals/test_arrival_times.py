@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.core.arrivals.sharding import shard_rows
-from muntin.core.batch import Arrivals
+from muntin.core.batch import CAME, Arrivals
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorMeta
 from muntin.core.results import ResultBatch, counted, routed
@@ -26,23 +26,37 @@ QUERIES = (
 )
 
 
+MOMENTS = st.one_of(st.just([]), st.lists(st.integers(0, 3), min_size=1, max_size=6))
+"""By how much rows of a micro-batch came later than it began, over and over; none: all came together."""
+
+
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(st.lists(st.tuples(rows(0), rows(0), st.booleans()), min_size=1, max_size=4), st.sampled_from([0, 3, 20]))
-def test_every_pair_counts_from_the_later_arrival(batches, lateness):
+@given(
+    st.lists(st.tuples(rows(0), rows(0), st.booleans(), MOMENTS), min_size=1, max_size=4),
+    st.sampled_from([0, 3, 20]),
+    st.sampled_from([10, 1, 0, -2]),
+)
+def test_every_pair_counts_from_the_later_arrival(batches, lateness, tick):
+    """Also where rows of a micro-batch came apart, and where the clock stands still or goes back between them."""
     spec = parse_job(STREAMS.format(late=lateness) + QUERIES)
     join = share(spec).joins[0]
     operator, log, moments = Operator(join), {}, ({}, {})
     number = 0
-    for n, (left, right, restart) in enumerate([*batches, ([], [], False)], 1):
-        tables = []
+    for n, (left, right, restart, later) in enumerate([*batches, ([], [], False, [])], 1):
+        tables, began = [], 100 + tick * n
         for side, found in zip(Side, (left, right), strict=True):
             own = [{**row, "id": (number := number + 1), "ts": row["ts"] + 2 * n} for row in found]
-            moments[side].update({row["id"]: n for row in own})
+            moments[side].update({row["id"]: began + (later[row["id"] % len(later)] if later else 0) for row in own})
             tables.append(_timed(join.streams[side], pa.Table.from_pylist(own, ROW)))
         parts = [shard_rows(join, side, tables[side], 1)[0] for side in Side]
+        if later:
+            parts = [
+                part.append_column(CAME, pa.array([moments[side][row] for row in part["id"].to_pylist()], pa.int64()))
+                for side, part in zip(Side, parts, strict=True)
+            ]
         (low, high), (low2, high2) = (_span(t) for t in tables)
         ended = (n > len(batches),) * 2
-        arrivals = Arrivals((parts[0], parts[1]), (low, low2), (high, high2), ended, moment=n)
+        arrivals = Arrivals((parts[0], parts[1]), (low, low2), (high, high2), ended, moment=began)
         step = operator.advance(arrivals)
         run = ResultBatch.from_bytes(join, step.found.whole().to_bytes())
         times = {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.core.results import OUTPUT_TS
+from muntin.core.storage import table_bytes
 from muntin.formats import json_lines
 from muntin.model import MuntinError
 from muntin.plan import share
@@ -21,6 +24,8 @@ from muntin.spark.sink.held_results import HeldResults
 from muntin.spark.sink.hub_place import HubPlace
 from muntin.sql import parse_job
 
+BOUND = 32 << 20
+"""What may be on its way to a sink that takes nothing: buffers of the system, and one message."""
 PLAN = share(
     parse_job(
         "CREATE STREAM A (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'json', path = 'a');"
@@ -188,3 +193,40 @@ def test_any_value_is_valid_json():
     lines = [json.loads(line) for line in json_lines(table, {"_query": "a%b"}).decode().splitlines()]
     assert lines[0] == {"_query": "a%b", 'a "%s"': 1.5, "b": "x\ny", "c": True, "d": 2**60}
     assert lines[1]['a "%s"'] == "nan" and lines[2]["b"] is None and lines[2]["c"] is False
+
+
+def test_a_sink_that_is_slower_than_the_work_holds_the_work_up_and_nothing_is_lost():
+    """What is on its way is no more than what sockets and one message hold; the shard waits for the rest."""
+    listening, go, sent = Listening(), threading.Event(), list[int]()
+    taken = listening.take
+
+    def slow(name: str, table: pa.Table, batch: int) -> None:
+        assert go.wait(120)
+        taken(name, table, batch)
+
+    listening.hub._deliver = slow  # type: ignore[assignment]
+    listening.hub.begin(3, muted=False)
+    rows, messages = 100_000, 60
+
+    def work() -> None:
+        with listening.sender() as sender:
+            for n in range(messages):
+                sender.send({"q": results([n] * rows)}, {"q": n})
+                sent.append(n)
+            sender.done()
+
+    shard = threading.Thread(target=work, daemon=True)
+    shard.start()
+    waited = -1
+    while waited != len(sent):  # until it gets no further
+        waited = len(sent)
+        time.sleep(0.5)
+    size = table_bytes(results([0] * rows))
+    assert waited * len(size) < BOUND, f"{waited} messages of {len(size):,} bytes were sent to a sink that took none"
+    assert shard.is_alive() and not listening.got
+    go.set()
+    shard.join(120)
+    listening.hub.finish([(0, 0)])
+    assert times(listening.got, "q") == [n for n in range(messages) for _ in range(rows)]
+    assert listening.hub.rows == {"q": rows * messages}
+    listening.hub.close()

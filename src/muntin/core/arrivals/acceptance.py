@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from muntin.core.arrivals.frontiers import FOREVER, Frontiers
 from muntin.core.arrivals.sharding import reported_once, without_copies
-from muntin.core.batch import H1, H2, KEPT, MARK, TS, Counters, own_columns
+from muntin.core.batch import CAME, H1, H2, KEPT, MARK, TS, Counters, own_columns
 from muntin.model import Side
 from muntin.plan import Plan, SharedJoin
 
@@ -65,7 +65,8 @@ def sort_out(
     counters.late[side] += late.num_rows
     counters.ahead[side] += ahead.num_rows
     idle = pc.greater_equal(late[TS], FOREVER if streams.ended[side] else streams.own_frontier(side))
-    own = [name for name in rows.column_names if name == KEPT or name in {f.name for f in own_columns(join, side)}]
+    of_all = {KEPT, CAME, *(f.name for f in own_columns(join, side))}
+    own = [name for name in rows.column_names if name in of_all]
     late = late.drop_columns(own).append_column(FRONTIER, _repeated(frontier, late)).append_column(IDLE, idle)
     return AcceptedRows(keyed, marks, late, ahead.drop_columns(own).append_column(LIMIT, _repeated(limit, ahead)))
 

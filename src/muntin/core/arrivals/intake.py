@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from muntin.core.arrivals.arrival_times import ArrivalTimes, ChunkArrival
 from muntin.core.arrivals.row_numbers import NumberedRows
-from muntin.core.batch import ARRIVAL, H1, H2, KEPT, TS, Counters, own_columns, row_schema, stored_schema
+from muntin.core.batch import ARRIVAL, CAME, H1, H2, KEPT, TS, Counters, own_columns, row_schema, stored_schema
 from muntin.core.selections import Selections, own_times, times_width
 from muntin.core.storage import (
     RANGE_BITS,
@@ -127,7 +127,9 @@ class Intake:
 
     def _keep(self, side: Side, table: pa.Table, classes: Int32s) -> None:
         """Number rows in time order and hold them back, in chunks of those that leave at about the same age."""
-        selections = self._selections[side]
+        selections, came = self._selections[side], None
+        if CAME in table.column_names:
+            came, table = np.asarray(table[CAME]), table.drop_columns([CAME])
         times = own_times(self._join, side, table, TS)
         stays = selections.stays(classes, times)
         ranges = _groups(self._join, side, selections, classes, stays)
@@ -139,7 +141,7 @@ class Intake:
             chosen = ranges == number
             part = (table if chosen.all() else table.filter(pa.array(chosen))).combine_chunks()
             base = self._log(side, int(number), part, stays[chosen])
-            self.arrival_times.add(side, base)
+            self.arrival_times.add(side, base, None if came is None else came[chosen])
             kind = ChunkKind.VISITORS if number == VISITORS else ChunkKind.ROWS
             self._hold(kind, side, base, part, classes[chosen], times[chosen])
 

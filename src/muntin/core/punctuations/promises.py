@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from muntin.core.aggregates import KeyEnds
 from muntin.core.arrivals import EVERYWHERE, FOREVER, Intake, key_columns, range_ends
-from muntin.core.batch import ARRIVAL, CLASS, H1, H2, TS, Counters, own_columns
+from muntin.core.batch import ARRIVAL, CAME, CLASS, H1, H2, TS, Counters, own_columns
 from muntin.core.punctuations.compaction import NUMBER, DeadRows, compact
 from muntin.core.punctuations.encounter import enter_again, meet, new_promises
 from muntin.core.punctuations.join_view import JoinView
@@ -193,7 +193,7 @@ class Promises(NoPromises):
 
     def _refused(self, side: Side, rows: pa.Table, reason: str) -> pa.Table:
         """Rows to report, without what they carried beside their columns."""
-        own = [f.name for f in own_columns(self._rules.join, side)] + [CLASS]
+        own = [*(f.name for f in own_columns(self._rules.join, side)), CAME, CLASS]
         rows = rows.drop_columns([c for c in own if c in rows.column_names])
         return rows.append_column(REASON, pa.array([reason] * rows.num_rows, pa.string()))
 

@@ -44,15 +44,22 @@ def _classes(found: ResultBatch | FoundPairs, side: Side) -> Int32s:
 
 
 def counted(found: FoundPairs) -> dict[str, dict[int, int]]:
-    """Rows per query by when they arrived, without making them, but for those of rows that had waited both."""
+    """Rows per query by when they arrived, without making them, but for those of rows that had waited both, and where
+    rows of the micro-batch have come apart from each other."""
     waited: dict[str, dict[int, int]] = {}
     times = found.arrival_times
+    if times.apart:
+        whole = found.whole()
+        return {query.name: whole.arrivals(places) for query, places in routed(found.join, whole)}
     if not times.together:
         batch = found.pick(times.before(found.pairs.rows))
         waited = {query.name: batch.arrivals(places) for query, places in routed(found.join, batch)}
     new = {name: rows - sum(waited.get(name, {}).values()) for name, rows in count(found).items()}
-    now = {name: {times.moment: rows} for name, rows in new.items() if rows}
-    return {name: now.get(name, {}) | waited.get(name, {}) for name in new if name in now or name in waited}
+    for name, rows in new.items():
+        if rows:  # a clock that stands still has one moment for both
+            of = waited.setdefault(name, {})
+            of[times.moment] = of.get(times.moment, 0) + rows
+    return {name: waited[name] for name in new if name in waited}
 
 
 def alone(batch: ResultBatch, places: Int64s) -> int:

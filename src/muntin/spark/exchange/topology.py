@@ -47,6 +47,8 @@ class Topology:
     """How far ahead of the clock of the micro-batch a row may be, in a run without end."""
     tables_at: Address | None = None
     """Where the driver hands out tables; None where nothing is looked up."""
+    began_us: int = 0
+    """When this run began, on the wall clock: what had come before counts from then on."""
 
     def __reduce__(self) -> tuple[Callable[[str, str, bytes], Topology], tuple[str, str, bytes]]:
         return _unpacked, (BUILD, PLACE, self._packed)

@@ -14,6 +14,7 @@ from muntin.core.batch import own_schema
 from muntin.formats import format_named
 from muntin.model import Field, Stream, UsageError
 from muntin.spark.ingest import dead_letters
+from muntin.spark.ingest.arrival import told_by_messages
 from muntin.spark.ingest.own_columns import is_widening
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def undecoded(stream: Stream, frame: DataFrame) -> DataFrame:
         for name, source in stream.metadata.items()
     ]
     place = [frame[name].alias(f"_{name}") for name in PLACE if name in brought]
-    return frame.select(frame["value"].cast("binary").alias(VALUE), *metadata, *place)
+    return frame.select(frame["value"].cast("binary").alias(VALUE), *metadata, *place, *told_by_messages(stream, frame))
 
 
 def _metadata(frame: DataFrame, brought: dict[str, str], stream: Stream, field: Field | None, source: str) -> Column:

@@ -7,7 +7,6 @@ with one outside of the years 1 to 9999, and lines that the source could not par
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from muntin.plan import SharedJoin
 from muntin.plan.punctuation import punctuates_no_key
 from muntin.spark.exchange import FrameKind, Topology, briefing, encode
 from muntin.spark.ingest import dead_letters
+from muntin.spark.ingest.arrival import by_arrival
 from muntin.spark.ingest.decoding import decoded
 from muntin.spark.worker import set_aside
 
@@ -52,8 +52,9 @@ class Ingest:
 
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        for sequence, table in enumerate(gather(batches)):
-            yield from as_batches(pack(self.topology, self.stream, table, partition, sequence))
+        came_apart = (piece for table in gather(batches) for piece in by_arrival(table, self.topology.began_us))
+        for sequence, (table, moment) in enumerate(came_apart):
+            yield from as_batches(pack(self.topology, self.stream, table, partition, sequence, moment))
         set_aside()
 
 
@@ -91,8 +92,10 @@ def _batch(held: list[Packed]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(gids, pa.int32()), pa.array(frames, pa.binary())], schema=SCHEMA)
 
 
-def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, sequence: int) -> Iterator[Packed]:
-    """Frames of one table of input rows for all shards of all joins that read the stream."""
+def pack(
+    topology: Topology, stream: Stream, table: pa.Table, partition: int, sequence: int, arrived_us: int = 0
+) -> Iterator[Packed]:
+    """Frames of one table of input rows, which have come together, for all shards of all joins that read the stream."""
     rows, turned_away = admit(stream, table, topology.ahead_of_clock_us)
     rows = marked(stream, rows)
     if punctuates_no_key(topology.epoch(topology.latest()).plan, stream):
@@ -106,7 +109,7 @@ def pack(topology: Topology, stream: Stream, table: pa.Table, partition: int, se
     if not rows.num_rows:
         return
     times = rows[TS].to_numpy()
-    place |= {"min_ts": int(times.min()), "max_ts": int(times.max()), "arrived_us": time.time_ns() // 1000}
+    place |= {"min_ts": int(times.min()), "max_ts": int(times.max()), "arrived_us": arrived_us}
     if topology.policy.max_ahead_us is not None:
         place["spans"] = spans_of(times, topology.policy.max_ahead_us)
     looking = topology.looking_up(stream)

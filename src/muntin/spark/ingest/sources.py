@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from muntin.model import Field, JobSpec, Schema, Stream, UsageError
 from muntin.model.types import column_name_fault, is_type
 from muntin.spark.brokers import broker_of, load_messages, say_source
+from muntin.spark.ingest.arrival import TOLD, told_by_files, told_by_messages
 from muntin.spark.ingest.decoding import check_values, source_columns, undecoded
 from muntin.spark.ingest.own_columns import choose_columns
 from muntin.spark.ingest.packing import CORRUPT
@@ -41,20 +42,24 @@ def read_stream(spark: SparkSession, stream: Stream) -> DataFrame:
         options["columnNameOfCorruptRecord"] = CORRUPT
     if broker_of(stream) is None:
         reader = spark.readStream.format(stream.format).options(**options)
+        is_file = stream.format.lower() in FILE_FORMATS
         try:
-            return reader.schema(", ".join(fields)).load()
+            frame = reader.schema(", ".join(fields)).load()
+            return told_by_files(frame) if is_file else frame
         except Exception as error:
-            if stream.format.lower() in FILE_FORMATS:
+            if is_file:
                 raise _unreadable(stream, error) from error
     frame = _load(spark, stream, options)
     chosen = choose_columns(stream, [Field(f.name, f.dataType.simpleString()) for f in frame.schema.fields])
-    return frame.select(*(frame[f"`{name}`"].cast(field.type).alias(field.name) for name, field in chosen))
+    columns = [frame[f"`{name}`"].cast(field.type).alias(field.name) for name, field in chosen]
+    return frame.select(*columns, *told_by_messages(stream, frame))
 
 
 def _load(spark: SparkSession, stream: Stream, options: Mapping[str, str]) -> DataFrame:
     """A source with the columns that it brings."""
     if broker_of(stream) is not None:
-        return load_messages(spark, stream, options, source_columns(stream) if stream.value is not None else [])
+        wanted = [*source_columns(stream), TOLD] if stream.value is not None else []
+        return load_messages(spark, stream, options, list(dict.fromkeys(wanted)))
     try:
         return spark.readStream.format(stream.format).options(**options).load()
     except Exception as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.model import Stream
 from muntin.spark.control import control_stream
 from muntin.spark.exchange import Topology
-from muntin.spark.ingest import packing
+from muntin.spark.ingest import packing, with_arrival
 from muntin.spark.shard import processor
 from muntin.spark.store import Location, for_spark, spark_half
 
@@ -31,7 +31,7 @@ def build(
 ) -> DataFrame:
     """From the streams and their rows, always in the same order, to the frames for the sink."""
     packed = [
-        _clocked(frame, topology).mapInArrow(packing.Ingest(topology, stream).run, packing.DDL)
+        _clocked(with_arrival(frame), topology).mapInArrow(packing.Ingest(topology, stream).run, packing.DDL)
         for stream, frame in sources
     ]
     folder = control_stream.make_folder(checkpoint)

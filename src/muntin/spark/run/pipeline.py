@@ -128,6 +128,7 @@ class Pipeline:
             counting=self._sink.counts_in_shards,
             ahead_of_clock_us=ahead_us,
             tables_at=self._open_tables(),
+            began_us=time.time_ns() // 1000,
         )
         for number in self.changes.log.numbers():
             self._sink.know(self.changes.log.read(number).plan)

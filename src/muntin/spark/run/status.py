@@ -61,9 +61,9 @@ class SourceStatus:
 
 @dataclass
 class QueryStatus:
-    """Rows of a query in the last micro-batch and in all; the response time in this run, from ingest to delivery (mean,
-    median, 99%, maximum). A query that came while the job ran has the event times from which it applies and is
-    complete; one that asks whether rows have a match has the rows in all that had none."""
+    """Rows of a query in the last micro-batch and in all; the response time in this run, from arrival at the source to
+    hand-over (mean, median, 99%, maximum). A query that came while the job ran has the event times from which it
+    applies and is complete; one that asks whether rows have a match has the rows in all that had none."""
 
     rows: int = 0
     total_rows: int = 0

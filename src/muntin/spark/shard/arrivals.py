@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.core.arrivals import united
-from muntin.core.batch import ARRIVAL, TS, Arrivals, Spans, row_schema
+from muntin.core.batch import ARRIVAL, CAME, TS, Arrivals, Spans, row_schema
 from muntin.kernels.arrays import Int64s
 from muntin.model import Side
 from muntin.plan import SharedJoin
@@ -40,16 +40,35 @@ def read_arrivals(
     ended, idle = (_named(join, control_messages(frames, kind)) for kind in ("end", "idle"))
     spans = [_spans(side, frames, max_ahead_us) for side in Side]
     now = time.time_ns() // 1000  # a message of the driver comes when it comes
-    moment = min((f.header["arrived_us"] for f in frames if f.kind == FrameKind.ROWS), default=now)
+    moment = min(_moments(frames) or [f.header["arrived_us"] for f in frames if f.kind == FrameKind.ROWS], default=now)
     return Arrivals((left[0], right[0]), *ends, ended, (left[3], right[3]), idle, (spans[0], spans[1]), moment,
                     (_copies(join, Side.LEFT, frames), _copies(join, Side.RIGHT, frames)), place)  # fmt: skip
 
 
+def _moments(frames: list[Frame]) -> set[int]:
+    """When the rows of a micro-batch have arrived at their sources."""
+    return {f.header["arrived_us"] for f in frames if f.kind == FrameKind.ROWS and f.header["rows"]}
+
+
+def _rows(schema: pa.Schema, frame: Frame, apart: bool) -> pa.Table:
+    """The rows of a frame; where they have not all come together, with the moment at which they came."""
+    rows = frame.table().select(schema.names)  # columns that are new come before the plan that has them
+    if not apart:
+        return rows
+    return rows.append_column(CAME, pa.array(np.full(rows.num_rows, frame.header["arrived_us"], np.int64)))
+
+
+def _empty(schema: pa.Schema, apart: bool) -> pa.Table:
+    return (schema.append(pa.field(CAME, pa.int64())) if apart else schema).empty_table()
+
+
 def _copies(join: SharedJoin, side: Side, frames: list[Frame]) -> pa.Table | None:
     """Rows of other shards whose keys may be hot."""
-    found = [f.table() for f in sorted_frames(frames, FrameKind.COPIES) if f.header["side"] == side]
-    schema = row_schema(join, side)
-    return pa.concat_tables([table.select(schema.names) for table in found]) if found else None
+    found = [f for f in sorted_frames(frames, FrameKind.COPIES) if f.header["side"] == side]
+    schema, apart = row_schema(join, side), len(_moments(frames)) > 1
+    if not found:
+        return _empty(schema, apart) if apart else None
+    return pa.concat_tables([_rows(schema, frame, apart) for frame in found])
 
 
 def _named(join: SharedJoin, messages: list[Mapping[str, Any]]) -> tuple[bool, bool]:
@@ -74,11 +93,11 @@ def _side_arrivals(
     ticks = [f for f in sorted_frames(frames, FrameKind.CLOCK) if f.header["side"] == side]
     starts = np.cumsum([0, *(f.header["rows"] for f in ticks)])
     first = {_origin(f): int(start) for f, start in zip(ticks, starts, strict=False)}
-    schema = row_schema(join, side)
-    tables = [schema.empty_table()]
+    schema, apart = row_schema(join, side), len(_moments(frames)) > 1
+    tables = [_empty(schema, apart)]
     for frame in arrived:
         if frame.header["rows"]:
-            table = frame.table().select(schema.names)  # columns that are new come before the plan that has them
+            table = _rows(schema, frame, apart)
             if ticks:
                 at = table.column_names.index(ARRIVAL)
                 table = table.set_column(at, ARRIVAL, pc.add(table[ARRIVAL], first[_origin(frame)]))
