@@ -199,6 +199,9 @@ def query_table(
         header.append("streaming query")
         of = {name: number for number, pipeline in enumerate(pipelines, 1) for name in pipeline["queries"]}
         rows = [[*row, of.get(row[0])] for row in rows]
+    if any(query.get("past") for query in queries.values()):
+        header.append("past")
+        rows = [[*row, query.get("past")] for row, query in zip(rows, queries.values(), strict=True)]
     if any(query.get("text") for query in queries.values()):
         header.append("text")
         rows = [[*row, one_line(query.get("text") or "")] for row, query in zip(rows, queries.values(), strict=True)]

@@ -309,6 +309,8 @@ class Query:
     """Where its rows go; None for the output of the job."""
     from_beginning: bool = False
     """Whether it has rows of all that its streams have brought, also where it comes while a job runs."""
+    since_us: int | None = None
+    """The least output timestamp that it asks for; None for all."""
     lookups: tuple[Lookup, ...] = ()
     """What it wants of tables."""
     ranges: tuple[ValueRange, ...] = ()

@@ -49,7 +49,7 @@ def settled_orders(plan: Plan, spec: JobSpec) -> JobSpec:
 
 
 def _as_before(before: Query, query: Query) -> Query:
-    return replace(before, text=query.text, from_beginning=query.from_beginning)
+    return replace(before, text=query.text, from_beginning=query.from_beginning, since_us=query.since_us)
 
 
 def _looking_up(plan: Plan, spec: JobSpec) -> JobSpec:

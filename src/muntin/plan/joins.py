@@ -217,6 +217,10 @@ def never_true(spec: JobSpec, query: Query) -> Expr | None:
     return None
 
 
+HOW_IT_COMES = "text", "from_beginning", "since_us"
+"""What of a query says nothing of the rows that it has from some time on."""
+
+
 def meaning(query: Query) -> object:
     """What a query means, however it was typed, in whatever order it joins, and whatever it asked for when it came."""
     written = query.as_written or query
@@ -227,7 +231,7 @@ def _untyped(plain: Any) -> Any:
     if isinstance(plain, list):
         return [_untyped(item) for item in plain]
     if isinstance(plain, dict):
-        return {name: _untyped(item) for name, item in plain.items() if name not in ("text", "from_beginning")}
+        return {name: _untyped(item) for name, item in plain.items() if name not in HOW_IT_COMES}
     return plain
 
 

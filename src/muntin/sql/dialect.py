@@ -6,7 +6,8 @@
       [PUNCTUATION WHEN condition [FOR * | FOR column [BETWEEN x AND y | IN ([x, ...])]]] [BINDING d]
       [VALUE FORMAT name [(option = 'value', ...)]] WITH (option = 'value', ...)
     CREATE TABLE name (column type, ...) WITH (option = 'value', ...)
-    CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]] [FROM BEGINNING] AS
+    CREATE [OR REPLACE] QUERY name [INTO kind 'place' [WITH (option = 'value', ...)]]
+      [FROM BEGINNING | SINCE 'time'] AS
       [WITH name AS (subquery), ...]
       SELECT [DISTINCT] expression [AS name], * [EXCEPT (column, ...)], ...
       FROM item, item, ... | item join item ON condition [join item ON condition ...]
@@ -45,9 +46,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 from muntin.sql.amounts import is_row_count, parse_rows
 from muntin.sql.declarations import DeclarationParser
 from muntin.sql.duration import parse_duration_us
+from muntin.sql.instant import SINCE_HINT, parse_instant_us
 from muntin.sql.marking import GrammarError, marking
 from muntin.sql.places import Span, did_you_mean, mark
 from muntin.sql.tree import (
+    AskedPast,
     CreateQuery,
     CreateStream,
     DropQuery,
@@ -150,9 +153,7 @@ class MuntinParser(DeclarationParser):
             self._refuse("IF NOT EXISTS")
         name = self._parse_name("the query's name")
         into = self._parse_destination() if self._match(TokenType.INTO) else None
-        history = self._match(TokenType.FROM)
-        if history and not self._match_text_seq("BEGINNING"):
-            self._fail("expected BEGINNING after FROM", f"write CREATE QUERY {name.name} FROM BEGINNING AS SELECT ...")
+        history = self._parse_history(name.name)
         if not self._match(TokenType.ALIAS):
             self._fail("expected AS after the query's name", f"write CREATE QUERY {name.name} AS SELECT ...")
         start = self._curr
@@ -160,9 +161,24 @@ class MuntinParser(DeclarationParser):
         if select is None:
             self._fail("expected SELECT", f"write CREATE QUERY {name.name} AS SELECT ...")
         mark(select, start.start, self._prev.end + 1)
-        clauses = {"replace": replace, "into": into, "history": bool(history)}
+        clauses = {"replace": replace, "into": into, "history": history}
         node: CreateQuery = self.expression(CreateQuery(this=name, expression=select, **clauses))
         return node
+
+    def _parse_history(self, name: str) -> AskedPast | None:
+        """What of the streams' past a query asks for."""
+        start = self._curr
+        if self._match(TokenType.FROM):
+            if not self._match_text_seq("BEGINNING"):
+                self._fail("expected BEGINNING after FROM", f"write CREATE QUERY {name} FROM BEGINNING AS SELECT ...")
+            return self._marked(start, AskedPast())
+        if not self._match_text_seq("SINCE"):
+            return None
+        if not self._curr or self._curr.token_type != TokenType.STRING:
+            self._fail("expected a time in quotes after SINCE", SINCE_HINT)
+        at = self._curr
+        self._advance()
+        return self._marked(start, AskedPast(us=self._read(at, parse_instant_us, at.text)))
 
     # aggregates
 

@@ -177,15 +177,16 @@ def _query(
     streams, it joins them in an `order`, or as they are written."""
     name = old or check_name(sql, "query", statement.this)
     select, into = statement.expression, _destination(sql, statement.args.get("into"))
-    history = bool(statement.args.get("history"))
-    where = (f"{into.text} " if into is not None else "") + "FROM BEGINNING " * history
+    history = statement.args.get("history")
+    where = (f"{into.text} " if into is not None else "") + (f"{sql.slice(history)} " if history else "")
     try:
         others = replace(spec, queries={n: q for n, q in spec.queries.items() if n != old})
         whole = f"CREATE QUERY {name} {where}AS {sql.slice(select)}"
         query = bind_query(sql, others, name, select, whole, order)
     except RecursionError as error:
         raise too_deep(sql) from error
-    return replace(query, into=into, from_beginning=history)
+    since = None if history is None else history.args.get("us")
+    return replace(query, into=into, from_beginning=history is not None, since_us=since)
 
 
 def _destination(sql: SqlText, node: Into | None) -> Destination | None:

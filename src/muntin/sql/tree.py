@@ -111,9 +111,14 @@ class Into(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "options": False}
 
 
+class AskedPast(exp.Expression):
+    """A query asks for what its streams have brought so far, from their beginning or, with `us`, from a time on."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"us": False}
+
+
 class CreateQuery(exp.Expression):
-    """A named SELECT; with `replace` it may take the place of a query of that name, with `history` it asks for what the
-    streams have brought so far."""
+    """A named SELECT; with `replace` it may take the place of a query of that name."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,

@@ -20,6 +20,7 @@ from muntin.spark.checkpoint.identity import STATE_FORMAT, JobIdentity
 from muntin.spark.checkpoint.manifests import Manifest
 from muntin.spark.checkpoint.plans import StoredPlan
 from muntin.spark.checkpoint.requests import Answer, Request
+from muntin.spark.checkpoint.take_over import TakeOver
 from muntin.spark.control.control_stream import TYPES
 from muntin.spark.run.history import History
 from muntin.spark.run.rescaling import Moved, Moves
@@ -39,6 +40,7 @@ RECORDS: dict[str, list[type]] = {
     "Status": [JobStatus],
     "History": [History],
     "Rescales": [Moves, Moved],
+    "Take-overs": [TakeOver],
     "Constants": [Constants],
     "Layouts of slices": [SliceLayout],
 }

@@ -43,8 +43,9 @@ NOBODY_READS = -1
 
 
 def is_sliced(query: Query) -> bool:
-    """Whether the rows of a query are pairs as they are found, and go to the output of the job."""
-    return query.is_inner and query.aggregation is None and query.into is None and not query.hidden
+    """Whether the rows of a query are all pairs as they are found, and go to the output of the job."""
+    as_found = query.is_inner and query.aggregation is None and not query.from_beginning
+    return as_found and query.into is None and not query.hidden
 
 
 @dataclass(frozen=True)

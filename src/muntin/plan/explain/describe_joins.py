@@ -7,6 +7,7 @@ from itertools import starmap
 from typing import Literal
 
 from muntin.model import AUTO, Aggregation, Axis, JoinKind, Pattern, Query, Settings, Side, Stream, is_numeric
+from muntin.model.event_time import time_text
 from muntin.plan.choose import Choice
 from muntin.plan.cost import Constants
 from muntin.plan.explain.description import (
@@ -225,7 +226,14 @@ def _query(join: SharedJoin, query: Query, fractions: Sequence[float], mode: Pun
         after=None if query.after is None else query.after.text,
         aggregates=None if query.aggregation is None else _aggregates(join, query, query.aggregation, mode),
         hidden=query.hidden,
+        past=_past(query),
     )
+
+
+def _past(query: Query) -> str | None:
+    if query.since_us is not None:
+        return time_text(query.since_us)
+    return "beginning" if query.from_beginning else None
 
 
 def _kind(query: Query) -> str | None:

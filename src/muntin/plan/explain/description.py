@@ -157,6 +157,8 @@ class QueryUse:
     aggregates: AggregatesUse | None
     hidden: bool = False
     """Whether nobody named it: it is a part of queries over more than two streams."""
+    past: str | None = None
+    """What it asks for of the time before it came: "beginning", or since when."""
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,8 @@ def _query(query: QueryUse) -> str:
     parts += [f"where {wheres}"] if wheres else []
     parts += [f"checked on each pair: {query.condition}"] if query.condition else []
     parts += [f"checked on what goes out: {query.after}"] if query.after else []
+    if query.past:
+        parts.append("from the beginning" if query.past == "beginning" else f"rows since {query.past}")
     return ", ".join(parts) + (f"; {_aggregates(query.aggregates)}" if query.aggregates else "")
 
 

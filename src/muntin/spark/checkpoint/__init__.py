@@ -44,11 +44,13 @@ from muntin.spark.checkpoint.power import PowerSync
 from muntin.spark.checkpoint.publisher import KEPT_MANIFESTS, Publisher, mark_file, published
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
 from muntin.spark.checkpoint.requests import Answer, answers, read_answer, waiting
+from muntin.spark.checkpoint.take_over import TAKE_OVER, TakeOver, read_take_over, write_take_over
 
 __all__ = [
     "FOLDER",
     "KEPT_MANIFESTS",
     "STATE_FORMAT",
+    "TAKE_OVER",
     "WHAT_TO_DO",
     "Answer",
     "BatchOutcome",
@@ -72,6 +74,7 @@ __all__ = [
     "ShardReport",
     "Staged",
     "TableFile",
+    "TakeOver",
     "TopKey",
     "answers",
     "as_record",
@@ -96,6 +99,7 @@ __all__ = [
     "read_json",
     "read_manifests",
     "read_record",
+    "read_take_over",
     "remember_spark_half",
     "requests",
     "spans",
@@ -107,4 +111,5 @@ __all__ = [
     "write_json",
     "write_manifest",
     "write_record",
+    "write_take_over",
 ]

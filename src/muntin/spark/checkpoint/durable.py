@@ -49,6 +49,7 @@ class FileKind(StrEnum):
     RESCALE = "rescale"
     MOVED = "moved pipeline"
     SLICES = "layout of slices"
+    TAKE_OVER = "take-over"
 
 
 WHAT_TO_DO = {
@@ -71,6 +72,7 @@ WHAT_TO_DO = {
     FileKind.COLUMNS: "remove the file: the next start writes it anew",
     FileKind.RESCALE: _RESTORE,
     FileKind.MOVED: _RESTORE,
+    FileKind.TAKE_OVER: _RESTORE,
     FileKind.SLICES: "restore it from a back-up: it says which rows of the slices beside it are whose",
 }
 

@@ -22,7 +22,7 @@ from muntin.spark.checkpoint.durable import (
 )
 from muntin.spark.store import Location, private_folder, spark_half, store_of
 
-STATE_FORMAT = 13
+STATE_FORMAT = 14
 """The number of the format of a checkpoint, state store and files; one of another format is refused."""
 NEWER_FORMAT = "a newer Muntin wrote it: run it with that one"
 FOLDER = "muntin"
@@ -88,6 +88,8 @@ class JobIdentity:
     streams: dict[str, StreamIdentity]
     settings: SettingsIdentity
     output: str
+    reads_past: bool = False
+    """Whether a pipeline began for queries that ask for what their streams have brought before."""
     state_format: int = STATE_FORMAT
 
     @classmethod
@@ -208,9 +210,13 @@ def pipeline_folder(checkpoint: Location, number: int) -> Location:
     return checkpoint if number == 0 else checkpoint / PIPELINES / f"{number:03d}"
 
 
-def pipeline_prefix(number: int) -> str:
-    """How the names of files begin that a pipeline publishes; nothing for the first."""
-    return f"p{number:03d}-" if number else ""
+def pipeline_prefix(checkpoint: Location, number: int) -> str:
+    """How the names of files begin that a pipeline publishes; nothing for the first. Names sort as rows follow each
+    other: the past that a query asks for comes before what any other pipeline writes for it."""
+    if not number:
+        return ""
+    stored = stored_job(pipeline_folder(checkpoint, number))
+    return f"{'a' if stored is not None and stored.reads_past else 'p'}{number:03d}-"
 
 
 def pipeline_numbers(checkpoint: Location) -> list[int]:

@@ -20,7 +20,7 @@ FOLDED = 100
 """So many entries become one."""
 TRIES = 5
 """How often a reader lists anew that finds entries folded under its hands."""
-_NAME = re.compile(r"((?:p\d{3}-)?b)(\d{10})(?:-(\d{10}))?")
+_NAME = re.compile(r"((?:[ap]\d{3}-)?b)(\d{10})(?:-(\d{10}))?")
 
 
 @dataclass(frozen=True)

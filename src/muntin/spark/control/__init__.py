@@ -12,7 +12,7 @@ from muntin.spark.control.adapting import Adapter
 from muntin.spark.control.admission import Admission
 from muntin.spark.control.advice import advice, advice_about
 from muntin.spark.control.calibration import constants_json, keep_constants, load_constants
-from muntin.spark.control.changes import ChangeRequest, Changes, Tell
+from muntin.spark.control.changes import ChangeRequest, Changes, Tell, is_same
 from muntin.spark.control.hot_keys import HotKeyWatch
 from muntin.spark.control.measured_traffic import (
     Reports,
@@ -56,6 +56,7 @@ __all__ = [
     "constants_json",
     "control_stream",
     "expected_load",
+    "is_same",
     "joined_as_before",
     "keep_constants",
     "knowledge_of",

@@ -66,6 +66,8 @@ class Changes:
         self.spec = replace(spec, queries=self.plan.queries)
         self.has_ended = False
         """Whether the last query has gone, and the shards know it."""
+        self.hands_over = False
+        """Whether another pipeline takes its queries over: it has them too."""
         self.knowledge = knowledge
         self._tell = tell
         self._lock = threading.Lock()

@@ -58,7 +58,11 @@ class QueryRouter:
         with self._lock:
             homes = assign_queries(spec, [(pipeline.sources, pipeline.plan.queries) for pipeline in self.pipelines])
             for number, pipeline in enumerate(self.pipelines):
-                pipeline.follow_job_file(_only(spec, homes, number), self._reported_before(number))
+                mine = _only(spec, homes, number)
+                if pipeline.hands_over:
+                    there = pipeline.plan.queries
+                    mine = replace(spec, queries={n: q for n, q in spec.queries.items() if n in there})
+                pipeline.follow_job_file(mine, self._reported_before(number))
             fresh = _only(spec, homes, None)
             if fresh.queries:
                 self.pipelines.append(self._begin(fresh, self._reported_before(len(self.pipelines)), ChangeRequest()))
@@ -113,11 +117,19 @@ class QueryRouter:
         measured = {name: traffic for each in known for name, traffic in each.measured.items()}
         return replace(known[0], measured=measured) if known else NOTHING
 
+    def share(self, pipeline: Changes, more: Mapping[str, Query], less: Collection[str]) -> None:
+        """Let a pipeline have queries of another one too, or no more."""
+        with self._lock:
+            queries = {n: q for n, q in {**pipeline.plan.queries, **more}.items() if n not in less}
+            mine = replace(self.spec, queries=queries)
+            elsewhere = self._reported_before(self.pipelines.index(pipeline))
+            pipeline.change(mine, list(more.values()), ChangeRequest(), elsewhere)
+
     def remove(self, pipeline: Changes) -> None:
         """Go on without a pipeline that has ended, or could not begin."""
         with self._lock:
             self.pipelines.remove(pipeline)
-            gone = set(pipeline.plan.queries)
+            gone = set(pipeline.plan.queries) - {name for other in self.pipelines for name in other.plan.queries}
             self.spec = replace(self.spec, queries={n: q for n, q in self.spec.queries.items() if n not in gone})
             self._divide_reports()
 
@@ -135,6 +147,7 @@ class QueryRouter:
 
     def _route(self, spec: JobSpec, change: Change, request: ChangeRequest) -> AcceptedChange:
         number = self._home(change)
+        self._drop_the_past(change)
         if number is None:
             assert change.query is not None
             fresh = replace(spec, queries={change.name: change.query})
@@ -145,6 +158,18 @@ class QueryRouter:
         mine = replace(spec, queries={n: q for n, q in spec.queries.items() if n in names})
         new = [change.query] if change.query else []
         return AcceptedChange(pipeline, pipeline.change(mine, new, request, self._reported_before(number)))
+
+    def _drop_the_past(self, change: Change) -> None:
+        """Drop a query first where it is only until another pipeline has taken it over."""
+        for pipeline in [p for p in self.pipelines if p.hands_over and change.name in p.plan.queries]:
+            others = sum(change.name in other.plan.queries for other in self.pipelines) > 1
+            if others and change.query is not None:
+                raise UsageError(
+                    f"query {change.name} is still on its way from the past into the shared join",
+                    hint="wait until `muntin status` does not say so any more, or DROP QUERY first",
+                )
+            if others:
+                self.share(pipeline, {}, [change.name])
 
     def _home(self, change: Change) -> int | None:
         """The pipeline that a change is for; None where one has to begin."""

@@ -10,6 +10,7 @@ from typing import Any
 from muntin.model import JobSpec, MuntinError
 from muntin.spark.checkpoint import (
     FOLDER,
+    TAKE_OVER,
     FileKind,
     Manifest,
     MissingError,
@@ -53,6 +54,9 @@ class OurHalf:
         for name, kind in (("rescale.json", FileKind.RESCALE), ("moved.json", FileKind.MOVED)):
             if store_of(own).exists(own / name) and (wrong := self._wrong(own / name, kind)) is not None:
                 self.pipeline.broken(own / name, wrong, "nobody knows which pipeline goes on")
+        over = own / TAKE_OVER
+        if store_of(own).exists(over) and (wrong := self._wrong(over, FileKind.TAKE_OVER)) is not None:
+            self.pipeline.broken(over, wrong, "nobody knows which pipeline publishes which rows of its queries")
         lost = "the change that it asks for is not known any more: ask again"
         self._read_mailbox("requests", FileKind.REQUEST, requests.Request, lost)
         self._read_mailbox("answers", FileKind.ANSWER, requests.Answer, "nobody is told what became of a request")

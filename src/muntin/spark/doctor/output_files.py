@@ -29,7 +29,7 @@ def check_output(output: Path, checkpoint_id: str, pipelines: Committed, missing
         return
     _check_owner(output, checkpoint_id, first)
     for pipeline, manifests in pipelines:
-        prefix = f"{identity.pipeline_prefix(pipeline.number)}b"
+        prefix = f"{identity.pipeline_prefix(first.folder, pipeline.number)}b"
         _check_mark(output, prefix, pipeline, manifests)
         for batch, manifest in sorted(manifests.items()):
             _check_batch(output, pipeline, batch, manifest, missing_is_lost)

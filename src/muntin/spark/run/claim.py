@@ -78,7 +78,7 @@ class CheckpointClaim:
         """Claim a pipeline that has begun for the job as it is now; what is otherwise than before, one line each."""
         stored = stored_job(folder)
         assert stored is not None
-        wanted = self.identity_now(stored)
+        wanted = replace(self.identity_now(stored), reads_past=stored.reads_past)
         identity.claim_checkpoint(folder, wanted)
         _refuse_other_rules(folder, stored, wanted)
         identity.note_start(folder, wanted)

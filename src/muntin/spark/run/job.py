@@ -199,7 +199,7 @@ class Job:
             callback=sink,
             eager=self.spec.settings.eager,
             layout=self.spec.settings.output_layout,
-            makes_rows=any(query.aggregation or query.into for query in self.spec.queries.values()),
+            makes_rows=any(q.aggregation or q.into or q.from_beginning for q in self.spec.queries.values()),
         )
         place = OutputPlace.of(RoutedSink(request), checkpoint, spark_checkpoint)
         spec = joined_as_before(self.spec, place.checkpoint)

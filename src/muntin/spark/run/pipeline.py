@@ -20,7 +20,7 @@ from muntin.model import JobSpec, Lookup, MuntinError, Query, Stream
 from muntin.plan import Plan
 from muntin.plan.traffic import Knowledge
 from muntin.spark.brokers import is_paced
-from muntin.spark.checkpoint import KEPT_MANIFESTS, CommitLog, Epoch, Manifest, PlanLog, PowerSync, identity
+from muntin.spark.checkpoint import KEPT_MANIFESTS, Epoch, Manifest, PlanLog, PowerSync, identity
 from muntin.spark.control import Adapter, Admission, Changes, Pacing, Tell, Watch, control_stream, measured_by
 from muntin.spark.exchange import Address, Briefing, Topology
 from muntin.spark.run import dataflow
@@ -28,13 +28,15 @@ from muntin.spark.run.executors import forget_everywhere
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.quiet_moments import QuietMoments
+from muntin.spark.run.removal import remove_folder, remove_state
 from muntin.spark.run.start_queue import StartQueue
 from muntin.spark.run.status_board import StatusBoard
+from muntin.spark.run.taking_over import TakeOvers
 from muntin.spark.run.vanished import vanished
 from muntin.spark.run.verify import last_number
 from muntin.spark.session import weigh_rows
 from muntin.spark.sink import BatchWriter, EagerHub, HeldResults, Hub, HubPlace, RoutedSink
-from muntin.spark.store import Location, crash_points, spark_half, store_of
+from muntin.spark.store import spark_half
 from muntin.spark.tables import open_tables
 
 if TYPE_CHECKING:
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
 
 NOT_UP, TRIES = "waiting for the Python worker to connect back", 3
 """What Spark says when a machine is too busy to start its Python process in ten seconds, and how often it is tried."""
-OWN_FOLDERS = "plans", "held", "tables"
-"""Those of ours that a pipeline needs only while it runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +63,7 @@ class RunContext:
     tell: Tell
     after_batch: Callable[[], None]
     after_end: Callable[[Pipeline], None]
+    take_overs: TakeOvers
 
 
 class Pipeline:
@@ -74,7 +75,9 @@ class Pipeline:
         self.number = number
         self.folder = identity.pipeline_folder(checkpoint, number)
         self.id = identity.checkpoint_id(self.folder)
-        self.publisher = context.place.sink.open_publisher(self.folder, identity.pipeline_prefix(number))
+        stored = identity.stored_job(self.folder)
+        self.reads_past = stored is not None and stored.reads_past
+        self.publisher = context.place.sink.open_publisher(self.folder, identity.pipeline_prefix(checkpoint, number))
         if spec.settings.survives_power_cuts:
             self.publisher.power = PowerSync(self.folder)
         self._sink = context.place.sink.attached(number, self.publisher)
@@ -87,7 +90,8 @@ class Pipeline:
         self._begun = threading.Event()
         self._restarts = threading.Event()
         """Spark must start the query again: sources are to be read at another speed."""
-        self._writing = threading.Lock()
+        self.between_batches = threading.Lock()
+        """Held while a micro-batch is written."""
         self._failure: MuntinError | None = None
         self._writer: BatchWriter | None = None
         self._preparing = threading.Lock()
@@ -237,17 +241,20 @@ class Pipeline:
     def _write(self, frame: DataFrame, batch: int) -> None:
         """Called by Spark for every micro-batch."""
         self._begun.set()
-        with self._writing:
+        self._context.take_overs.enter(self)
+        with self.between_batches:
             began = time.monotonic()
             try:
                 self._note_progress()
                 self.prepare_output()
                 assert self._writer is not None
                 self._brief(batch)
-                manifest = self._writer.write(frame, batch)
+                spans = self._context.take_overs.spans(self.number, self.changes.plan)
+                manifest = self._writer.write(frame, batch, spans)
                 seen = self.tables.status(batch), vanished(self.folder, batch)
                 self.status.committed(manifest, self._writer.latency, *seen)
                 self.changes.committed(manifest)
+                self._context.take_overs.committed(self, manifest)
                 if batch % KEPT_MANIFESTS == 0:
                     self._forget(manifest)
                 self._adapter.committed(manifest)
@@ -276,13 +283,13 @@ class Pipeline:
 
     def note_progress(self) -> None:
         """Report a micro-batch that is over also if none follows."""
-        if self._writing.acquire(blocking=False):
+        if self.between_batches.acquire(blocking=False):
             try:
                 self._note_progress()
                 self._watch.report_idle(self.status.rows_read())
                 self._quiet.look(self.changes.plan.queries)
             finally:
-                self._writing.release()
+                self.between_batches.release()
             if self._restarts.is_set() and self._query is not None and self._query.isActive:
                 self._query.stop()
 
@@ -332,7 +339,7 @@ class Pipeline:
             self._launch()
             self._wait(tries - 1)
         finally:
-            with self._writing:
+            with self.between_batches:
                 self._note_progress()
 
     @property
@@ -378,23 +385,3 @@ def check_query(query: Query, sink: RoutedSink, pipelines: Sequence[Pipeline]) -
     for pipeline in pipelines:
         if {query.left, query.right} <= pipeline.changes.sources:
             pipeline.tables.check(query.lookups)
-
-
-def remove_folder(folder: Location) -> None:
-    """Remove a pipeline's folder, and Spark's half of it."""
-    for half in (folder, spark_half(folder)):
-        store_of(half).remove_all(half)
-
-
-def remove_state(folder: Location) -> None:
-    """Remove what a pipeline that has ended for good needs no more."""
-    half = spark_half(folder)
-    crash_points.before("state removed")
-    for name in ("offsets", "commits", "sources", "state", control_stream.FOLDER):
-        store_of(half).remove_all(half / name)
-    for name in ("metadata", ".metadata.crc"):
-        store_of(half).remove(half / name)
-    for name in OWN_FOLDERS:
-        store_of(folder).remove_all(folder / identity.FOLDER / name)
-    CommitLog(folder).forget(1)
-    crash_points.after("state removed")

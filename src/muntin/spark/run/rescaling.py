@@ -39,6 +39,7 @@ from muntin.spark.checkpoint import (
     identity,
     last_manifest,
     read_record,
+    read_take_over,
     write_manifest,
     write_record,
 )
@@ -130,6 +131,7 @@ def _rescale(spark: SparkSession, checkpoint: Path, shards: int) -> Rescaled:
     for number in live:
         _refuse_unfinished(identity.pipeline_folder(checkpoint, number))
         _refuse_trees(identity.pipeline_folder(checkpoint, number))
+        _refuse_on_the_way(identity.pipeline_folder(checkpoint, number))
     first = max(identity.pipeline_numbers(checkpoint)) + 1
     pipelines = {str(number): first + n for n, number in enumerate(live)}
     moves = Moves(shards, pipelines, {str(number): uuid.uuid4().hex for number in pipelines.values()})
@@ -178,6 +180,16 @@ def _refuse_trees(folder: Path) -> None:
         raise UsageError(
             f"query {read[0].queries[-1]} reads what a join finds, and such a job keeps its shards",
             hint="start it anew with another --checkpoint and --output, and SET shards",
+        )
+
+
+def _refuse_on_the_way(folder: Path) -> None:
+    """Refuse a pipeline whose queries another one is about to take over: both must go on as they are."""
+    record = read_take_over(folder)
+    if record is not None and record.stays is None:
+        raise UsageError(
+            f"query {record.queries[0]} is still on its way from the past into the shared join",
+            hint="run the job until `muntin status` does not say so any more, and rescale it then",
         )
 
 

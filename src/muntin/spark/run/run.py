@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
 from muntin.page import StatusReport
 from muntin.plan import Plan, reporting
-from muntin.spark.checkpoint import Answer, Epoch, PlanLog, identity, last_manifest, stored_job, take_checkpoint
+from muntin.spark.checkpoint import Answer, Epoch, PlanLog, identity, stored_job, take_checkpoint
 from muntin.spark.control import (
     ChangeRequest,
     Changes,
@@ -32,12 +33,14 @@ from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
 from muntin.spark.run.picture import plans_in_force
-from muntin.spark.run.pipeline import Pipeline, RunContext, check_query, remove_folder, remove_state
-from muntin.spark.run.rescaling import finish_rescale, follow_cores, successor_of
+from muntin.spark.run.pipeline import Pipeline, RunContext, check_query
+from muntin.spark.run.removal import remove_folder
+from muntin.spark.run.reopening import reopen
+from muntin.spark.run.rescaling import finish_rescale, follow_cores
 from muntin.spark.run.status_board import StatusBoard
+from muntin.spark.run.taking_over import TakeOvers
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
-from muntin.spark.store import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,6 +108,7 @@ class Run:
             with self._changing:  # a pipeline that is over at once waits until all have been started
                 self._open()
                 self._router.poll()
+                self._take_overs.look(self._router)
                 self._prepare_output()
                 for pipeline in self._pipelines:
                     self._start(pipeline)
@@ -138,6 +142,9 @@ class Run:
         spec, checkpoint = self._spec, self.place.checkpoint
         self.board = StatusBoard(checkpoint, spec.settings, self.mode, spec)
         self._history = HistoryKeeper(checkpoint, self.board.before)
+        self._take_overs = TakeOvers(checkpoint, spec.settings, self.place.sink.counts_in_shards)
+        self._take_overs.pipelines = lambda: list(self._pipelines)
+        self.board.past = self._take_overs.in_words
         self._context = RunContext(
             spark=self._spark,
             spec=spec,
@@ -149,6 +156,7 @@ class Run:
             tell=self._tell,
             after_batch=self._report_progress,
             after_end=self._pipeline_ended,
+            take_overs=self._take_overs,
         )
         self._router = QueryRouter(checkpoint, spec, self._begin_pipeline, self._check, self._changing, self._tell)
         log, stored = PlanLog(checkpoint, spec), stored_job(checkpoint)
@@ -166,14 +174,18 @@ class Run:
 
     def _resume(self) -> None:
         """Open the pipelines that have queries still, and end the others; then do what waits to come into force."""
-        pipelines, old = self._reopen()
+        pipelines, old = reopen(self._context)
         pending = [epoch for p in pipelines for epoch in p.changes.pending(p.publisher.last)]
         spec = with_pending_changes(self._spec, pending)
         for name, query in spec.queries.items():
             refuse_history(name, old.get(name), query)
         self.differences = query_differences(old, spec.queries)
         homes = assign_queries(spec, [(p.changes.sources, p.changes.plan.queries) for p in pipelines])
-        kept = [pipeline for n, pipeline in enumerate(pipelines) if n in homes.values()]
+        kept = [
+            pipeline
+            for n, pipeline in enumerate(pipelines)
+            if n in homes.values() or self._take_overs.goes_on(pipeline, old, spec.queries)
+        ]
         for pipeline in kept:
             refuse_redivision(pipeline.changes.plan, self._spec)
         self.differences += dict.fromkeys(line for p in kept for line in self._claim.go_on(p.folder))  # each once
@@ -187,44 +199,9 @@ class Run:
                 pipeline.retire()
         self._pipelines = kept
         self._router.pipelines = [pipeline.changes for pipeline in kept]
+        for pipeline in kept:
+            pipeline.changes.hands_over = self._take_overs.hands_over(pipeline.number)
         self._router.follow_job_file(spec)
-
-    def _reopen(self) -> tuple[list[Pipeline], dict[str, Query | None]]:
-        """The pipelines of the run before whose streams are declared still, and all queries of that run."""
-        checkpoint = self.place.checkpoint
-        queries: dict[str, Query | None] = {}
-        pipelines: list[Pipeline] = []
-        for number in identity.pipeline_numbers(checkpoint):
-            folder = identity.pipeline_folder(checkpoint, number)
-            stored, log = stored_job(folder), PlanLog(folder, self._spec)
-            if stored is None or (log.latest() is None and not stored.is_over):
-                remove_folder(folder)  # its process died before it began
-            elif stored.is_over:
-                self._let_go(folder)
-            elif not set(stored.streams) <= set(self._spec.streams):  # declared no more, so no query can be over them
-                queries |= dict.fromkeys(log.names())
-                self._retire(folder)
-            else:
-                pipelines.append(Pipeline(self._context, number))
-                queries |= pipelines[-1].changes.plan.queries
-        return pipelines, queries
-
-    def _let_go(self, folder: Location) -> None:
-        """Remove the state of a pipeline that is over; of one that was rescaled, once the one after it has run."""
-        successor = successor_of(folder)
-        if successor is None:
-            self.board.close(last_manifest(folder))
-        elif last_manifest(identity.pipeline_folder(self.place.checkpoint, successor)).batch < 1:
-            return
-        remove_state(folder)
-
-    def _retire(self, folder: Location) -> None:
-        """End a pipeline that cannot even be opened."""
-        publisher = self.place.sink.open_publisher(folder)
-        publisher.recover()
-        self.board.close(publisher.last)
-        identity.retire(folder)
-        remove_state(folder)
 
     def _begin_pipeline(self, spec: JobSpec, reported_elsewhere: Collection[str], request: ChangeRequest) -> Changes:
         """Begin a pipeline for queries over streams that none reads; nothing of it is left where that fails."""
@@ -236,7 +213,8 @@ class Run:
             check_history(plan, self._frames)
             folder = identity.pipeline_folder(checkpoint, number := max(identity.pipeline_numbers(checkpoint)) + 1)
             try:
-                identity.claim_checkpoint(folder, self._claim.identity_of(plan.streams))
+                past = any(query.from_beginning for query in plan.queries.values()) and bool(self._pipelines)
+                identity.claim_checkpoint(folder, replace(self._claim.identity_of(plan.streams), reads_past=past))
                 plan = reporting(plan, reported_elsewhere)
                 first = Epoch(0, plan, {}, request.name, request.kind, request.request_id)
                 PlanLog(folder, self._spec).write(first)
@@ -281,6 +259,8 @@ class Run:
             if pipeline.changes.has_ended:
                 pipeline.stop()
         self._router.poll_in_time()
+        with self._changing:
+            self._take_overs.look(self._router)
         self._prepare_output()
         self._history.look(self.board.status, self._router.spec)
 

@@ -72,6 +72,13 @@ class QueryStatus:
     applied_from: str | None = field(default=None, metadata=LEFT_OUT)
     complete_from: str | None = field(default=None, metadata=LEFT_OUT)
     response: dict[str, float] | None = field(default=None, metadata=LEFT_OUT)
+    past: str | None = field(default=None, metadata=LEFT_OUT)
+    """Of a query that asks for what was before it: how far it has come on its way into the shared join."""
+
+    def with_earlier(self, rows: int, unmatched: int | None = None) -> QueryStatus:
+        """The same with the rows of a pipeline that it has left, or is about to leave."""
+        lonely = None if self.unmatched is None and unmatched is None else (self.unmatched or 0) + (unmatched or 0)
+        return replace(self, total_rows=self.total_rows + rows, unmatched=lonely)
 
 
 @dataclass(frozen=True)

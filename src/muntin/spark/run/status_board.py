@@ -62,6 +62,8 @@ class StatusBoard:
         self.lock = threading.Lock()
         self.before = _read_before(self.file)
         """The status of the run before."""
+        self.past: Callable[[], Mapping[str, str]] = dict
+        """Of queries that ask for what was before them, where they are on their way into the shared join."""
         self._pipelines: list[PipelineBoard] = []
         self._ended: list[Manifest] = []
         self._batches_of_ended = 0
@@ -115,7 +117,9 @@ class StatusBoard:
         pipelines = [board.status for board in self._pipelines]
         first = pipelines[0] if pipelines else None
         dead_letters = [*(p.dead_letters for p in pipelines), *(last.total_dead_letters for last in self._ended)]
-        dropped = [*(p.dropped for p in pipelines), *(last.total_rows for last in self._ended)]
+        queries = self._queries(pipelines)
+        gone = [{n: rows for n, rows in last.total_rows.items() if n not in queries} for last in self._ended]
+        dropped = [*(p.dropped for p in pipelines), *gone]
         latest = max(pipelines, key=lambda p: p.progressed, default=None)
         return replace(
             self._head,
@@ -126,7 +130,7 @@ class StatusBoard:
             strategy=None if first is None else first.strategy,
             chain=None if first is None else first.chain,
             sources={name: source for p in reversed(pipelines) for name, source in p.sources.items()},
-            queries={name: query for p in pipelines for name, query in p.queries.items()},
+            queries=queries,
             dropped=DroppedQueries(sum(map(len, dropped)), sum(sum(d.values()) for d in dropped)),
             never=[name for p in pipelines for name in p.never],
             joins=[join for p in pipelines for join in p.joins],
@@ -137,6 +141,20 @@ class StatusBoard:
             pipelines=[p.summary for p in pipelines],
             versions={name: version for p in reversed(pipelines) for name, version in p.versions.items()},
         )
+
+    def _queries(self, pipelines: Sequence[PipelineStatus]) -> dict[str, QueryStatus]:
+        """The queries of all pipelines; one that goes over from one to another is shown once."""
+        found: dict[str, QueryStatus] = {}
+        for name, query in ((name, query) for p in pipelines for name, query in p.queries.items()):
+            before = found.get(name)
+            found[name] = query if before is None else query.with_earlier(before.total_rows, before.unmatched)
+        past = self.past()
+        for name in past.keys() & found.keys():
+            query = replace(found[name], applied_from=None, complete_from=None, past=past[name])
+            for last in (last for last in self._ended if name in last.total_rows):
+                query = query.with_earlier(last.total_rows[name], last.total_unmatched.get(name))
+            found[name] = query
+        return found
 
 
 def _read_before(file: Location) -> JobStatus | None:

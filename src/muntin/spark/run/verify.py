@@ -37,9 +37,9 @@ from muntin.spark.run.spark_half import SparkHalf
 from muntin.spark.store import Location, spark_half, store_of
 
 RESTORE = WHAT_TO_DO[FileKind.MANIFEST]
-PUBLISHED = re.compile(r"((?:p\d{3}-)?b)(\d{10})(-\d{3})?\.[a-z]+")
+PUBLISHED = re.compile(r"((?:[ap]\d{3}-)?b)(\d{10})(-\d{3})?\.[a-z]+")
 """The name of a published file: prefix, micro-batch and part; one without a part was written as rows came."""
-COMPACTED = re.compile(r"((?:p\d{3}-)?b)\d{10}-(\d{10})\.parquet")
+COMPACTED = re.compile(r"((?:[ap]\d{3}-)?b)\d{10}-(\d{10})\.parquet")
 """The name of a file that `muntin compact` made: prefix and last micro-batch."""
 TAKE_BACK = (
     "restore the output of the same moment too; or move it away, and what follows goes to an empty folder; or give "
@@ -243,7 +243,7 @@ def truncate_output(checkpoint: Location, output: Path) -> list[str]:
 def prefixes_of(checkpoint: Location) -> dict[str, Location]:
     """How the files of each pipeline begin, and the folder of the pipeline."""
     numbers = identity.pipeline_numbers(checkpoint)
-    return {f"{identity.pipeline_prefix(n)}b": identity.pipeline_folder(checkpoint, n) for n in numbers}
+    return {f"{identity.pipeline_prefix(checkpoint, n)}b": identity.pipeline_folder(checkpoint, n) for n in numbers}
 
 
 def _marked(output: Path) -> set[str]:

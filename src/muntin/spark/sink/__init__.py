@@ -19,10 +19,13 @@ from muntin.spark.sink.routed import RoutedSink
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
 from muntin.spark.sink.slice_folders import layout_of
 from muntin.spark.sink.sliced_rows import SlicedRows
+from muntin.spark.sink.spans import ALL_ROWS, NO_ROWS, OutputSpan, Spans
 from muntin.spark.sink.table_files import load_parquet
 from muntin.spark.sink.task import SinkTask
 
 __all__ = [
+    "ALL_ROWS",
+    "NO_ROWS",
     "SCHEMA_FILE",
     "SINKS",
     "BatchWriter",
@@ -33,10 +36,12 @@ __all__ = [
     "HubPlace",
     "Latency",
     "OutputRequest",
+    "OutputSpan",
     "RoutedSink",
     "Sink",
     "SinkTask",
     "SlicedRows",
+    "Spans",
     "columns_ever",
     "create_views",
     "layout_of",

@@ -15,6 +15,7 @@ from muntin.spark.sink.eager_hub import Hub
 from muntin.spark.sink.messages import TaskMessage, outcome_of
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Sink
+from muntin.spark.sink.spans import Spans
 from muntin.spark.sink.task import DDL, SinkTask
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class BatchWriter:
         self.latency: dict[str, Latency] = hub.latency
         """How long the rows of each query have taken, in this run."""
 
-    def write(self, frame: DataFrame, batch: int) -> Manifest:
+    def write(self, frame: DataFrame, batch: int, spans: Spans) -> Manifest:
         """Run the micro-batch, also one that is committed already: Spark must commit its state.
 
         After a failure what was staged stays: if the manifest was written, the files are still to be renamed.
@@ -39,9 +40,9 @@ class BatchWriter:
         again = self._sink.publisher.is_committed(batch)
         stager = self._sink.stager(batch)
         last = self._sink.publisher.last
-        self._hub.begin(batch, muted=again, held=last.held if last.batch == batch - 1 else None)
+        self._hub.begin(batch, muted=again, held=last.held if last.batch == batch - 1 else None, spans=spans)
         try:
-            messages = self._run(frame, SinkTask(self._topology, stager))
+            messages = self._run(frame, SinkTask(self._topology, stager, spans))
         except BaseException:
             if (failure := self._hub.failed()) is not None:
                 raise failure from None

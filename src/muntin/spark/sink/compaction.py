@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from muntin.model import MuntinError
 from muntin.spark.store import crash_points, sync_file, sync_folder
 
-NAME = re.compile(r"((?:p\d{3}-)?b)(\d{10})-(\d{3}|\d{10})\.parquet")
+NAME = re.compile(r"((?:[ap]\d{3}-)?b)(\d{10})-(\d{3}|\d{10})\.parquet")
 """A published file: prefix, micro-batch, and its part; or the first micro-batch and the last of a merged one."""
 MERGED = 10
 """Digits of the last number of a merged file."""

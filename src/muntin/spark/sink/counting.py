@@ -11,7 +11,7 @@ NONE = "none"
 
 
 class CountingSink(Sink):
-    """Results are counted where they are found, unless queries have aggregates: their rows are made by the tasks."""
+    """Results are counted where they are found, unless the tasks make the rows of a query."""
 
     name = "counting"
     spelling = NONE
@@ -29,8 +29,9 @@ class CountingSink(Sink):
         return request.output in (None, NONE)
 
     def check(self, query: Query) -> None:
-        if self.counts_in_shards and query.aggregation is not None:
-            message = f"{query.name} has aggregates, and this run only counts rows where they are found"
+        what = "has aggregates" if query.aggregation else "asks for rows since a time" if query.since_us else None
+        if self.counts_in_shards and what is not None:
+            message = f"{query.name} {what}, and this run only counts rows where they are found"
             raise UsageError(message, hint="run the job with an output folder, or with this query in the job file")
 
     def deliver(self, name: str, table: pa.Table, batch: int) -> None:

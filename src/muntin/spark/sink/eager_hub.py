@@ -41,6 +41,7 @@ from muntin.spark.sink.held_results import Held, HeldResults, Source
 from muntin.spark.sink.hub_place import HubPlace, serve
 from muntin.spark.sink.response_times import Latency
 from muntin.spark.sink.sink import Callback
+from muntin.spark.sink.spans import ALL_ROWS, EVERYTHING, Spans
 
 BEFORE, AFTER = -(1 << 62), 1 << 62
 STRANGE = OSError, MuntinError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, struct.error
@@ -186,9 +187,9 @@ class Hub:
         self.latency: dict[str, Latency] = {}
         """How long the rows of each query have taken, in this run."""
 
-    def begin(self, batch: int, muted: bool, held: int | None = None) -> None:
+    def begin(self, batch: int, muted: bool, held: int | None = None, spans: Spans = EVERYTHING) -> None:
         """Take results of a micro-batch; `muted`: it was committed before, and nothing is handed over again. `held`
-        is how many rows of the one before wait, where that is known."""
+        is how many rows of the one before wait, where that is known; `spans` are the rows of queries that go out."""
 
     def finish(self, sources: Iterable[Source]) -> None:
         """The tasks are done: everything has been handed over, or something is wrong."""
@@ -223,18 +224,18 @@ class EagerHub(Hub):
         self.address = Address(at.host, self._server.getsockname()[1], secrets.token_hex(32))
         self._lock = threading.Lock()
         self._merge: Merge | None = None
-        self._muted = False
+        self._muted, self._spans = False, EVERYTHING
         self._error: BaseException | None = None
         self._connections: dict[Source, socket.socket] = {}
         serve(self._server, self._serve, "muntin-hub")
 
     # -- for the sink -------------------------------------------------------------------------------------------------
 
-    def begin(self, batch: int, muted: bool, held: int | None = None) -> None:
+    def begin(self, batch: int, muted: bool, held: int | None = None, spans: Spans = EVERYTHING) -> None:
         waiting = self._kept.load(batch - 1, held)
         with self._lock:
             self._merge = Merge(batch, self._in_order, self._shards, waiting)
-            self._muted = muted
+            self._muted, self._spans = muted, spans
             self._error = None
             self.rows = Counter()
 
@@ -310,9 +311,10 @@ class EagerHub(Hub):
                 raise Refused(f"the sink failed: {error}") from error
 
     def _hand_over(self, ready: Iterable[tuple[str, pa.Table]], batch: int) -> None:
-        for name, table in ready:
+        for name, found in ready:
+            table = self._spans.get(name, ALL_ROWS).keep(found)
             self.rows[name] += table.num_rows
-            if self._muted:
+            if self._muted or not table.num_rows:
                 continue
             self._deliver(name, table.drop_columns([ARRIVED]), batch)
             self.latency.setdefault(name, Latency()).add_since(_counted(table[ARRIVED]), time.time_ns() // 1000)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-OURS = re.compile(r"((?:p\d{3}-)?b\d{10}-(?:\d{3}|\d{10}))-.*\.parquet")
+OURS = re.compile(r"((?:[ap]\d{3}-)?b\d{10}-(?:\d{3}|\d{10}))-.*\.parquet")
 """The name of a file that a task wrote, or that was merged: how it begins is as in the folder of a query."""
 FOLDER = "merged"
 """Where merged files lie: a start that takes away what no micro-batch has does not look there."""

@@ -46,7 +46,8 @@ class OutputRequest:
     eager: bool = False
     layout: str = "queries"
     makes_rows: bool = False
-    """Whether tasks make rows of a query of the job file: it has aggregates, or a place of its own."""
+    """Whether tasks make rows of a query of the job file: it has aggregates, a place of its own, or asks for the
+    past."""
     into: Destination | None = None
     """The place of one query, in place of the text."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from muntin.spark.sink.messages import TaskMessage
 from muntin.spark.sink.parquet import punctuations_of
 from muntin.spark.sink.sink import Stager
 from muntin.spark.sink.slice_folders import slice_folder
+from muntin.spark.sink.spans import ALL_ROWS, Spans, span_of
 from muntin.spark.worker import set_aside
 
 SCHEMA = pa.schema([pa.field("message", pa.string()), pa.field("table", pa.binary())])
@@ -36,6 +37,8 @@ class SinkTask:
 
     topology: Topology
     stager: Stager
+    spans: Spans = field(default_factory=dict)
+    """What goes out of queries."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         frames = [decode(value.as_buffer(), "a frame for the sink") for batch in batches for value in batch["frame"]]
@@ -70,8 +73,9 @@ class SinkTask:
         for frame in sorted(frames, key=lambda f: f.header["part"]):
             by_query[frame.header["query"]].append(frame)
         for name, pieces in sorted(by_query.items()):
-            table = in_order([piece.table() for piece in pieces])
-            yield from self._stage(punctuations_of(name), pieces[0].header["part"], table)
+            table = self.spans.get(name, ALL_ROWS).keep(in_order([piece.table() for piece in pieces]))
+            if table.num_rows:
+                yield from self._stage(punctuations_of(name), pieces[0].header["part"], table)
 
     def _results(self, frames: list[Frame]) -> Iterator[TaskMessage]:
         found: dict[tuple[int, int], list[Frame]] = defaultdict(list)
@@ -91,7 +95,10 @@ class SinkTask:
                     continue
                 results = slices.others(results)
             columns = OutputColumns(results)
-            for query, places in routed(join, results):
+            for query, found_at in routed(join, results):
+                places = span_of(query, self.spans).chosen(results, found_at)
+                if not len(places):
+                    continue
                 lonely = {} if query.is_inner else {query.name: alone(results, places)}
                 arrivals = {query.name: list(results.arrivals(places).items())}
                 yield TaskMessage(arrivals=arrivals, unmatched=lonely)
@@ -123,6 +130,7 @@ class SinkTask:
             assert join is not None
             values = [GroupValues.read(piece.header, bytes(piece.payload)) for piece in pieces]
             table, faults = finish(query, values, distinct_values_sent(join, query))
+            table = span_of(query, self.spans).keep(table)
             if faults.num_rows:
                 turned_away.append((part, dead_letters.overflows(query, faults)))
             if table.num_rows:

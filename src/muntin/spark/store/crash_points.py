@@ -82,6 +82,8 @@ ACTIONS = {
     "request removed": Action("driver", "a request with its answer; the next run removes it", "an answer alone"),
     "old plans removed": Action("driver", "plans that nobody needs; they go later", "those that are kept"),
     "old messages removed": Action("driver", "messages that were taken; they go later", "those that are kept"),
+    "take-over": Action("driver", "queries that another pipeline does not take over yet; the next look does it", "the "
+                        "same, one step further: who publishes which rows is settled"),
     "version of a table": Action("driver", "the version of before; the table is read again", "a version that its "
                                  "first micro-batch has yet to go by; it does"),
     # a start, and rare commands
