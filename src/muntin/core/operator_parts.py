@@ -98,8 +98,8 @@ class OperatorParts:
     @property
     def view(self) -> JoinView:
         """What promises may read."""
-        found = self.join, self.state, self.payload, self.selections, self.finals, self.matches, self.release
-        return JoinView(*found)
+        parts = self.join, self.state, self.payload, self.selections, self.finals, self.matches
+        return JoinView(*parts, self.release, min(self.progress.streams.frontiers))
 
     # -- what it takes --------------------------------------------------------------------------------------------
 

@@ -84,6 +84,24 @@ def test_unique_rows_promise_by_themselves_and_a_second_one_is_turned_away():
     assert local.counters()[0].broken == [3, 0]
 
 
+def test_a_broken_promise_is_reported_once_where_a_join_that_waits_for_ties_takes_over():
+    """The as-of join releases results up to just before the frontier; the row is before it for both joins alike."""
+    pairs = job(unique="B", b="LATENESS 2 microseconds")
+    asof = parse_query(
+        "CREATE QUERY last AS SELECT A.id AS a FROM A ASOF JOIN B ON A.k = B.k AND A.ts >= B.ts WINDOW 9 microseconds",
+        pairs,
+    )
+    both = replace(
+        pairs, queries={**pairs.queries, "last": asof}, settings=replace(pairs.settings, strategy="isolated")
+    )
+    local = LocalJob(both)
+    local.push({"A": rows((7, 2)), "B": rows((3, 1), (4, 1), (7, 2))})
+    assert [t["id"].to_pylist() for t in local.refused["B"]] == [[1]]
+    local.change(replace(both, queries={"last": asof}))
+    local.push({}, ended=True)
+    assert [t["id"].to_pylist() for t in local.refused["B"] if t.num_rows] == [[1]]
+
+
 def test_a_unique_row_and_a_punctuation_of_its_time_are_one_promise_also_after_a_restart():
     found = []
     for restarts in (False, True):

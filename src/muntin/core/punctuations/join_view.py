@@ -31,6 +31,8 @@ class JoinView:
     finals: Finals
     matches: Matches
     release: int
+    frontier: int
+    """What both streams have come to; results leave up to here, or where ties must be complete, up to just before."""
 
     @property
     def retentions(self) -> Int64s:

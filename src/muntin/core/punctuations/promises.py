@@ -258,7 +258,7 @@ class Promises(NoPromises):
     def _broken(self, view: JoinView, side: Side, chosen: Int64s, chunks: ChunkLog, counters: Counters) -> pa.Table:
         """The rows to report, of those that broke a promise now and of those before that had to wait."""
         found, places = view.payload[side].fetch(chosen)
-        reported = self._unreported.pass_on(side, found.take(pa.array(places)), view.release, self._log, chunks)
+        reported = self._unreported.pass_on(side, found.take(pa.array(places)), view.frontier, self._log, chunks)
         counters.broken[side] += reported.num_rows
         return self._refused(side, reported, "broken: the stream had promised no more of this key")
 
@@ -345,7 +345,7 @@ class Promises(NoPromises):
             elif kind is ChunkKind.RANGES:
                 self._ranges.recall(side, tables[name])
             elif kind is ChunkKind.UNREPORTED:
-                self._unreported.recall(side, tables[name])
+                self._unreported.recall(side, tables[name], view.frontier)
         for side in Side:
             logged[side] = [replace(known, marks=self._as_heard(side, known.marks)) for known in logged[side]]
         again = enter_again(view, self._rules, logged, self._promised)

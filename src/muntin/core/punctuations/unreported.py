@@ -1,7 +1,8 @@
-"""Rows that broke a promise at the release point: they are reported when it has passed them.
+"""Rows that broke a promise at the frontier of the streams: they are reported when it has passed them.
 
-Joins of the same streams come past a time in the same micro-batch, whether they take the rows of the release point at
-once or wait for their ties. So no row is reported twice, or by nobody, when one join takes over from another.
+Joins of the same streams have the same frontier, whether they take the rows at it at once or wait for their ties, and
+release results up to it or up to just before it. So no row is reported twice, or by nobody, when one join takes over
+from another.
 """
 
 from __future__ import annotations
@@ -35,16 +36,19 @@ class UnreportedRows:
             self._names[side], self._known[side] = kept
         return list(self._names)
 
-    def pass_on(self, side: Side, broken: pa.Table, release: int, log: PromiseLog, chunks: ChunkLog) -> pa.Table:
-        """Of rows that broke a promise now or before, those that the release point has passed; the others wait."""
-        waits = broken.filter(pc.greater_equal(broken[TS], release))
+    def pass_on(self, side: Side, broken: pa.Table, frontier: int, log: PromiseLog, chunks: ChunkLog) -> pa.Table:
+        """Of rows that broke a promise now or before, those that the frontier has passed; the others wait."""
+        waits = broken.filter(pc.greater_equal(broken[TS], frontier))
         if waits.num_rows:
-            chunks.write(ChunkKind.UNREPORTED, side, log.next_list(side), waits, release)
-        self.recall(side, broken)
-        known = self._known[side]
-        passed = pc.less(known[TS], release)
+            chunks.write(ChunkKind.UNREPORTED, side, log.next_list(side), waits, pc.max(waits[TS]).as_py())
+        known = self._with(side, broken)
+        passed = pc.less(known[TS], frontier)
         self._known[side] = known.filter(pc.invert(passed))
         return known.filter(passed)
 
-    def recall(self, side: Side, rows: pa.Table) -> None:
-        self._known[side] = pa.concat_tables([self._known[side], rows], promote_options="default")
+    def recall(self, side: Side, rows: pa.Table, frontier: int) -> None:
+        """Rows of a chunk; a chunk may stay for a while after they have been reported."""
+        self._known[side] = self._with(side, rows.filter(pc.greater_equal(rows[TS], frontier)))
+
+    def _with(self, side: Side, rows: pa.Table) -> pa.Table:
+        return pa.concat_tables([self._known[side], rows], promote_options="default")

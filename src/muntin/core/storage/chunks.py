@@ -8,7 +8,7 @@ lm..., lu...        promises of the left stream: punctuations as they arrived, a
 lg..., ls...        punctuations about ranges of keys, and those of the keys in them that occurred
 lw...               of punctuations that came into force together, the last rows before them
 ld...               numbers of rows that a promise freed
-lb...               rows that broke a promise at the release point, and are reported when it has passed them
+lb...               rows that broke a promise at the frontier, and are reported when it has passed them
 lt...               totals of groups that are not final yet (core/aggregates/durable_totals.py)
 lh...               rows of the left side that have met a partner, with the queries for which they have
 """
