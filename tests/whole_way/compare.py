@@ -375,6 +375,7 @@ def covered(lives: list[Life]) -> Counter[str]:
         found.update({"empty band" for q in text.queries if q.bounds[0] > q.bounds[1]})
         many = [q for q in text.queries if isinstance(q, Many)]
         found.update({f"{len(q.items)} streams" for q in many} | {"over a query" for q in many if q.reads})
+        found.update({"over two queries" for q in many if q.reads and q.items.count(q.reads.name) > 1})
         found.update({f"many {q.kind}" for q in many} | {f"many {q.join}" for q in many})
         found.update([f"promises {p}" for p in {*text.promises} if p])
         found.update({f"killed {s.kill}" for s in life.steps if s.kill})

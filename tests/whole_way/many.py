@@ -40,7 +40,7 @@ class Many(Asked):
     """The equalities: two of them, and the column that both have."""
     timed: str = ""
     reads: Many | None = None
-    """The query that stands among the items."""
+    """The query that stands among the items, once or twice."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,6 +115,7 @@ def random_many(dice: random.Random, name: str, streams: str, first: Many | None
     if reads is not None:
         items = items[: dice.choice([2, 2, 3])]
         items[dice.randrange(2)] = reads.name
+        items[:2] = [reads.name] * 2 if dice.random() < 0.3 else items[:2]
     by = ["k"] if promised or order == "key" else ["k", "k", "k", "v", "g"]
     links = [(dice.randrange(n), n, dice.choice(by)) for n in range(1, len(items))]
     alike = dice.random() < 0.4

@@ -55,7 +55,7 @@ def show(status: dict[str, Any]) -> None:
         lines = list(slice_rows(join))
         if all(line[-1] is None for line in lines):
             header, lines = header[:-1], [line[:-1] for line in lines]
-        out.print(table(header, lines, f"join {number}: {' and '.join(join['streams'])}"))
+        out.print(table(header, lines, f"join {number}: {' and '.join(inputs(join))}"))
         for line in work(join):
             out.print(line, markup=False)
     if (more := len(joins) - JOINS) > 0:
@@ -186,9 +186,32 @@ def order(join: dict[str, Any]) -> Iterator[str]:
         yield f"OUT OF ORDER: {ordering['out_of_order']:,} results left before their time, since held_limit was reached"
 
 
+def inputs(join: dict[str, Any]) -> list[str]:
+    """What a join joins: streams, and what other joins have found."""
+    tree = join.get("tree")
+    if tree is None:
+        return list(join["streams"])
+    told = zip(join["streams"], tree["called"], tree["found_by"], strict=True)
+    return [name if by is None else f"{called} of join {by}" for name, called, by in told]
+
+
+def between(join: dict[str, Any]) -> Iterator[str]:
+    """What a join of a tree keeps of the pairs that joins below have found, and what it keeps more than once."""
+    tree: dict[str, Any] = join.get("tree") or {}
+    for side, name in enumerate(join["streams"]) if tree else ():
+        kept = sum(piece["rows"] for piece in join["slices"][side])
+        every = ", in every shard all of them" if tree["in_every_shard"][side] else ""
+        if tree["found_by"][side] is not None:
+            found = f"of {tree['called'][side]}, which join {tree['found_by'][side]} finds"
+            yield f"{name}: {kept:,} rows kept {found}{every}"
+        elif every:
+            yield f"{name}: {kept:,} rows kept{every}"
+
+
 def work(join: dict[str, Any]) -> Iterator[str]:
     """What a join holds and does, beside what was predicted, and keys that have too much of it."""
     yield from order(join)
+    yield from between(join)
     bytes_ = join.get("predicted_bytes")
     yield f"{join['bytes']:,} bytes of state" + (f", {bytes_:,} predicted" if bytes_ is not None else "")
     rates = join.get("comparisons_per_second", {})

@@ -117,9 +117,12 @@ def _put(both: tuple[T, T], side: Side, value: T) -> tuple[T, T]:
 
 def for_outputs(step: Step, join: SharedJoin) -> Step:
     """A step without what only joins that read it want."""
-    if not any(query.hidden for query in join.queries) or not len(step.found):
+    hidden = {query.name for query in join.queries if query.hidden}
+    if not hidden:
         return step
-    return replace(step, found=step.found.wanted_as_they_are(step.found.whole(), _goes_out))
+    if len(step.found):
+        step = replace(step, found=step.found.wanted_as_they_are(step.found.whole(), _goes_out))
+    return replace(step, values=[part for part in step.values if part.query not in hidden])
 
 
 def _goes_out(query: Query) -> bool:

@@ -1,6 +1,7 @@
 """Plain values that every other layer speaks in: no I/O, no clock, no third-party import."""
 
 from muntin.model.comparison import Comparison, Op
+from muntin.model.copies import QueryCopy
 from muntin.model.derived import OUTPUT_TIME, base_streams, derived_stream, read_queries, readers, relation
 from muntin.model.destination import Destination
 from muntin.model.errors import MuntinError, Place, SqlError, UsageError
@@ -56,6 +57,7 @@ __all__ = [
     "Place",
     "Punctuation",
     "Query",
+    "QueryCopy",
     "Schema",
     "Settings",
     "Side",

@@ -14,6 +14,7 @@ from enum import IntEnum, StrEnum
 from typing import Literal
 
 from muntin.model.comparison import Comparison
+from muntin.model.copies import QueryCopy
 from muntin.model.destination import Destination
 from muntin.model.join_graph import JoinGraph
 from muntin.model.lookup import DimensionTable, Lookup, united
@@ -327,6 +328,7 @@ class Query:
     """Of a query over more than two streams: these, what links them, and the order in which they are joined."""
     as_written: Query | None = None
     """The same query joined in the order of the text, where that is another one: it says what the query means."""
+    copy: QueryCopy | None = None
 
     def stream(self, side: Side) -> str:
         return (self.left, self.right)[side]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from muntin.model import AUTO, NO_CHAIN, JobSpec, Query
+from muntin.model import AUTO, NO_CHAIN, JobSpec, Query, Side
 from muntin.plan.chains import CHAINS
 from muntin.plan.joins import Plan, signature
 from muntin.plan.predict import Prediction, alternatives_of, predict, traffics_of, with_chain
@@ -44,8 +44,9 @@ def make_plan(spec: JobSpec, knowledge: Knowledge | None = None) -> Plan:
 
 
 def declared_queries(spec: JobSpec) -> tuple[Query, ...]:
-    """The queries over more than two streams, which a plan has as several over two."""
-    return tuple(query for query in spec.queries.values() if query.inputs)
+    """The queries that a plan may have otherwise: those over more than two streams, and those over two queries."""
+    over = {name: [query.stream(side) in spec.streams for side in Side] for name, query in spec.queries.items()}
+    return tuple(query for name, query in spec.queries.items() if query.inputs or not any(over[name]))
 
 
 def _make(spec: JobSpec, known: Knowledge) -> Plan:

@@ -175,7 +175,7 @@ def _size(query: Query) -> int:
 
 def combined(join: SharedJoin, query: Query) -> bool:
     """Whether a group may have pairs in several shards or joins, whose values are then put together."""
-    return not query.grouped_by_key or any(join.partitions) or any(join.everywhere)
+    return not query.grouped_by_key or any(join.partitions) or join.spread
 
 
 def distinct_values_sent(join: SharedJoin, query: Query) -> dict[str, bool]:
@@ -183,6 +183,6 @@ def distinct_values_sent(join: SharedJoin, query: Query) -> dict[str, bool]:
 
     Where a value fixes the join key it is in one shard only, and the counts of the shards can simply be added up.
     """
-    groups, divided = aggregation_of(query).groups, any(join.partitions) or any(join.everywhere)
+    groups, divided = aggregation_of(query).groups, any(join.partitions) or join.spread
     args = [kept.arg for kept in Measures(aggregation_of(query).calls).distinct]
     return {arg.sql: combined(join, query) and (divided or not query.fixes_key((*groups, arg))) for arg in args}

@@ -85,6 +85,16 @@ class SharedJoin:
         if self.home < 0:
             object.__setattr__(self, "home", self.index)
 
+    @property
+    def whole(self) -> bool:
+        """Whether every shard has all rows of both sides, and so finds all matches."""
+        return all(self.everywhere)
+
+    @property
+    def spread(self) -> bool:
+        """Whether the matches of a key may be in any shard, since one side goes to every shard."""
+        return any(self.everywhere) and not self.whole
+
     def numbered(self, index: int, home: int = -1) -> SharedJoin:
         """The same join with another number, in shards of its own where no `home` is given."""
         return replace(self, index=index, home=home)
@@ -139,7 +149,8 @@ class Plan:
     unused: int = 0
     """The first number that no join has had, where queries have come and gone."""
     asked: tuple[Query, ...] = ()
-    """The queries over more than two streams as they were asked: the joins have them over two."""
+    """The queries over more than two streams, or over two queries, as they were asked: the joins have them over two
+    inputs that lie in the same shards."""
 
     @property
     def next_join(self) -> int:
@@ -192,7 +203,8 @@ class Plan:
 def signature(query: Query) -> tuple[object, ...]:
     """What two queries must have in common to share a join; the order of the equalities does not matter."""
     keys = tuple(sorted((k.left.sql, k.right.sql, k.type) for k in query.keys))
-    return (query.left, query.right, keys, query.window.axes)
+    where = None if query.copy is None else (query.copy.beside, query.copy.whole)
+    return (query.left, query.right, keys, query.window.axes, where)
 
 
 def enriched(spec: JobSpec) -> JobSpec:

@@ -27,7 +27,7 @@ def placed(joins: Iterable[SharedJoin]) -> tuple[SharedJoin, ...]:
     found: list[SharedJoin] = []
     by_query: dict[str, SharedJoin] = {}
     while waiting:
-        ready = [j for j in waiting if all(s.name in by_query for s in j.streams if s.derived)]
+        ready = [j for j in waiting if all(name in by_query for name in _after(j))]
         assert ready, "joins that read each other"
         for join in ready:
             made = _placed(join, by_query)
@@ -36,6 +36,12 @@ def placed(joins: Iterable[SharedJoin]) -> tuple[SharedJoin, ...]:
         waiting = [join for join in waiting if join not in ready]
     read = {stream.name for join in found for stream in join.streams if stream.derived}
     return hearing(replace(join, feeds=tuple(q.name for q in join.queries if q.name in read)) for join in found)
+
+
+def _after(join: SharedJoin) -> list[str]:
+    """The queries that a join comes after: those that it reads, and that in whose shards it lives."""
+    beside = join.queries[0].copy
+    return [*(stream.name for stream in join.streams if stream.derived), *([beside.beside] if beside else [])]
 
 
 def hearing(joins: Iterable[SharedJoin]) -> tuple[SharedJoin, ...]:
@@ -49,34 +55,50 @@ def hearing(joins: Iterable[SharedJoin]) -> tuple[SharedJoin, ...]:
 
 
 def _hears(join: SharedJoin, side: Side, found: Mapping[int, SharedJoin]) -> bool:
-    source, name = join.reads[side], join.streams[side].name
+    source = join.reads[side]
     below = None if source is None else found[source]
-    if below is None or any(join.everywhere) or any(below.everywhere) or not join.keys:
-        return False
-    totals = any(query.name == name and query.aggregation is not None for query in below.queries)
-    return has_promises(below) and not totals and set(join.axes) == {Axis.TIME}
+    return below is not None and has_promises(below) and not why_unheard(join, side, below)
+
+
+def why_unheard(join: SharedJoin, side: Side, below: SharedJoin) -> str:
+    """Why a join is not told which keys of the join below are over; nothing where it is, if that one knows any."""
+    if any(below.everywhere) or any(join.everywhere) or not join.keys:
+        return "the key is another one" if not below.whole else "every shard has all of it"
+    if any(query.name == join.streams[side].name and query.aggregation is not None for query in below.queries):
+        return "these are totals"
+    return "" if set(join.axes) == {Axis.TIME} else "rows are counted"
 
 
 def _placed(join: SharedJoin, by_query: Mapping[str, SharedJoin]) -> SharedJoin:
     below = [by_query[stream.name] if stream.derived else None for stream in join.streams]
     given = [source for source in below if source is not None]
+    copy = join.queries[0].copy
+    if not given and copy is None:
+        return join
+    homes = {source.home for source in given} | ({by_query[copy.beside].home} if copy is not None else set())
+    if len(homes) > 1:
+        raise _apart(join)
+    join = replace(join, reads=(below[0].index if below[0] else None, below[1].index if below[1] else None))
+    join = replace(join, home=homes.pop())
+    if copy is not None and copy.whole:
+        return replace(join, everywhere=(True, True))
     if not given:
         return join
-    reads = (below[0].index if below[0] else None, below[1].index if below[1] else None)
-    if len({source.home for source in given}) > 1:
-        raise _apart(join)
     orders = [_order(join, side, below[side], by_query) for side in Side]
-    keys = next((order for order in orders if order is not None), None)
-    if len(given) == len(Side):
-        if None in orders or orders[0] != orders[1] or keys is None:
-            raise _apart(join)
-        return replace(join, reads=reads, home=given[0].home, keys=keys)
-    here = Side.LEFT if below[0] is not None else Side.RIGHT
-    if keys is not None:
-        return replace(join, reads=reads, home=given[0].home, keys=keys)
+    keys = next((order for order in orders if order is not None), join.keys)
+    if keys in orders and (len(given) == 1 or orders[0] == orders[1]):
+        return replace(join, keys=keys)
+    return _spread(replace(join, keys=keys), below)
+
+
+def _spread(join: SharedJoin, below: Sequence[SharedJoin | None]) -> SharedJoin:
+    """A join of which one side stays where it was found, and of the other one every shard has all."""
+    everywhere = [side for side in Side if (source := below[side]) is None or source.whole]
+    if not everywhere:
+        raise _apart(join)
     for query in join.queries:
-        _check(join, query, here.other)
-    return replace(join, reads=reads, home=given[0].home, everywhere=(here is Side.RIGHT, here is Side.LEFT))
+        _check(join, query, everywhere[0])
+    return replace(join, everywhere=(Side.LEFT in everywhere, Side.RIGHT in everywhere))
 
 
 def _order(
@@ -107,6 +129,8 @@ def _lies_by(
     join: SharedJoin, query: Query, wanted: Wanted, by_query: Mapping[str, SharedJoin]
 ) -> tuple[int, ...] | None:
     """The order of these expressions in which the rows of a query lie in shards by them; None where they do not."""
+    if join.whole:
+        return None
     if any(join.everywhere):
         here = Side.RIGHT if join.everywhere[0] else Side.LEFT
         below = by_query[join.streams[here].name]

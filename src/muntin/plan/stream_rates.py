@@ -22,7 +22,9 @@ class StreamRates:
         self._knowledge = knowledge
         self._rates: dict[str, float] = {}
         self._matches: dict[object, float] = {}
-        for (left, right, keys, _), traffic in knowledge.measured.items():
+        for (left, right, keys, _, copied), traffic in knowledge.measured.items():
+            if copied is not None:
+                continue  # the query itself is measured, too
             names = str(left), str(right)
             self._rates |= {name: rate for name, rate in zip(names, traffic.rates, strict=True) if rate > 0}
             if isinstance(keys, tuple):

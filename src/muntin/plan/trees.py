@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from muntin.model import OUTPUT_TIME, Expr, JobSpec, Output, Query, Side, Stream, Window, read_queries, relation
+from muntin.plan.copies import originals
 
 NOTHING_HIDDEN: Mapping[str, Query] = {}
 
@@ -34,7 +35,7 @@ def lowered(spec: JobSpec, known: Mapping[str, Query] = NOTHING_HIDDEN) -> JobSp
     trees = [query for query in spec.queries.values() if query.inputs]
     if not trees:
         return replace(spec, queries=_ordered(spec)) if reads_queries(spec) else spec
-    lowering = _Lowering(spec, known)
+    lowering = _Lowering(spec, originals(known))
     for level in range(max(len(query.inputs) for query in trees)):
         lowering.place([query for query in trees if len(query.inputs) > level], level)
     tops = {query.name: lowering.top(query) for query in trees}

@@ -62,9 +62,10 @@ class Shard:
         before = self.operator.release
         step = self.operator.advance(arrivals)
         self.fed = feed(self.operator, step, before)
-        run = for_outputs(step, self.join).found.whole()
+        told = for_outputs(step, self.join)
+        run = told.found.whole()
         self._keep(step)
-        return step, run
+        return told, run
 
     def deliver(self, arrivals: Arrivals, run_length: int | None) -> tuple[Step, Tables]:
         """The same in the order of the scheduler: each query's rows as they are delivered."""

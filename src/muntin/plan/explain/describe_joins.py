@@ -35,9 +35,10 @@ from muntin.plan.hot_keys import why_at_home
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
 from muntin.plan.ordered import ordered_values, why_every_pair
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
+from muntin.plan.placement import why_unheard
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
 from muntin.plan.promise_lags import AssumedLags, Lags
-from muntin.plan.punctuation import leave_at_own_ends, pattern_of, promising
+from muntin.plan.punctuation import has_promises, leave_at_own_ends, pattern_of, promising
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES, PunctuationMode
 from muntin.plan.response_times import burst_of
 from muntin.plan.schedulers import SCHEDULERS
@@ -83,21 +84,27 @@ def describe_joins(choice: Choice, settings: Settings, known: Knowledge, pipelin
                 scheduling=_scheduling(join, load.traffic, settings, known.constants),
                 streaming_query=pipeline_of(join, pipelines),
                 promises=[use for side in Side if (use := _promise(load, side, mode)) is not None],
-                tree=_tree(join),
+                tree=_tree(join, {load.join.index: load.join for load in loads}, mode),
             )
         )
     return described
 
 
-def _tree(join: SharedJoin) -> TreeUse | None:
-    if join.reads == (None, None):
+def _tree(join: SharedJoin, joins: Mapping[int, SharedJoin], mode: PunctuationMode) -> TreeUse | None:
+    if join.home == join.index:
         return None
+    copy = join.queries[0].copy
     reads = [None if source is None else source + 1 for source in join.reads]
     arrives: list[Literal["found there", "by key", "in every shard"]] = [
         "found there" if join.reads[side] is not None else "in every shard" if join.everywhere[side] else "by key"
         for side in Side
     ]
-    return TreeUse(reads, join.home + 1, arrives)
+    below = [None if source is None else joins[source] for source in join.reads]
+    passed_on = [
+        None if source is None or not has_promises(source) or not mode.listens else why_unheard(join, side, source)
+        for side, source in zip(Side, below, strict=True)
+    ]
+    return TreeUse(reads, join.home + 1, arrives, passed_on, None if copy is None else copy.of)
 
 
 def _values(join: SharedJoin) -> OrderUse | None:

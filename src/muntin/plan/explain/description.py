@@ -273,13 +273,19 @@ class OrderUse:
 
 @dataclass(frozen=True)
 class TreeUse:
-    """A join that reads what another one has found, in the shards of that one."""
+    """A join that lives in the shards of another one: it reads what joins there have found, or does once more what a
+    query does elsewhere."""
 
     reads: list[int | None]
     """Of each side, the join whose output it is."""
     home: int
     arrives: list[Literal["found there", "by key", "in every shard"]]
     """How the rows of each side come to a shard."""
+    passed_on: list[str | None]
+    """Of each side that is what a join finds which hears promises: nothing where that join passes on which keys are
+    over, or why it does not."""
+    again: str | None = None
+    """The query that is done once more here, since another one wants its rows in these shards."""
 
 
 @dataclass(frozen=True)

@@ -62,13 +62,25 @@ def join_lines(join: JoinDescription, names_only: bool, without_rows: set[str]) 
 
 def _tree_lines(join: JoinDescription, tree: TreeUse) -> Iterator[str]:
     """What it reads of other joins, and how the rows of the other stream come to where that was found."""
-    for name, source, arrives in zip((join.left, join.right), tree.reads, tree.arrives, strict=True):
+    both = join.left, join.right
+    if tree.again is not None:
+        yield f"  {tree.again} once more, in the shards of join {tree.home}, where its rows are wanted and do not lie"
+    for n, (name, source, arrives) in enumerate(zip(both, tree.reads, tree.arrives, strict=True)):
         if source is not None:
             yield f"  {name} is what join {source} finds: it stays in the shard where it was found, without an exchange"
+            yield from _passed_on(source, tree.passed_on[n], both[1 - n])
         elif arrives == "by key":
             yield f"  {name} comes to these shards by the same key"
         else:
             yield f"  {name} goes to every shard, since the key is another one: its state is held once for each shard"
+
+
+def _passed_on(source: int, why_not: str | None, other: str) -> Iterator[str]:
+    """Whether the join hears from one below which keys are over, where that one knows it."""
+    if why_not == "":
+        yield f"  join {source} passes on which keys are over there, which frees rows of {other}"
+    elif why_not is not None:
+        yield f"  which keys are over in join {source} is not passed on: {why_not}"
 
 
 def _on(join: JoinDescription) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from muntin.model import NO_CHAIN, JobSpec, Query, Side, read_queries, relation
+from muntin.plan.copies import with_copies
 from muntin.plan.joins import Cuts, Parts, Plan, SharedJoin, distinct_windows, enriched, meaning, never_true, signature
 from muntin.plan.placement import placed
 from muntin.plan.traffic import Traffic
@@ -40,17 +41,18 @@ class QueryGroups:
 
 def group_queries(spec: JobSpec) -> QueryGroups:
     """The queries of a job by what they have in common; those that can have no rows are planned away."""
-    spec = enriched(lowered(spec))
+    spec = with_copies(enriched(lowered(spec)))
     never: list[Query] = []
     for query in spec.queries.values():
         gone = {q.name for q in never}
-        if never_true(spec, query) or gone.intersection(read_queries(query, spec.queries, spec.streams)):
+        away = query.copy is not None and query.copy.beside in gone
+        if away or never_true(spec, query) or gone.intersection(read_queries(query, spec.queries, spec.streams)):
             never.append(query)
     if len(never) == len(spec.queries):
         never = []  # an operator that keeps no rows is simpler than a job without one
-    away, groups = {q.name for q in never}, dict[tuple[object, ...], list[Query]]()
+    gone, groups = {q.name for q in never}, dict[tuple[object, ...], list[Query]]()
     for query in spec.queries.values():
-        if query.name not in away:
+        if query.name not in gone:
             groups.setdefault(signature(query), []).append(query)
     return QueryGroups(spec, tuple(map(tuple, groups.values())), tuple(never))
 
@@ -140,8 +142,10 @@ class Strategy:
 
 
 def _reads_the_same(before: Plan, target: Plan, join: SharedJoin, index: int, became: Mapping[int, int]) -> bool:
-    """Whether what a join reads of other queries is what the join with this number has read before."""
+    """Whether what a join reads of other queries is what the join with this number has read before, in its shards."""
     old = before.join(index)
+    if old is not None and join.home != join.index and old.home != became[join.home]:
+        return False
     for side in Side:
         source, name = join.reads[side], join.streams[side].name
         if source is not None and (old is None or old.reads[side] != became[source]):

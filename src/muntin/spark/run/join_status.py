@@ -11,7 +11,15 @@ from muntin.plan.punctuation import leave_at_own_ends
 from muntin.spark.checkpoint import TopKey
 from muntin.spark.control import Reports
 from muntin.spark.ingest import iso
-from muntin.spark.run.status import JoinStatus, KeyShare, OrderingStatus, OwnWindowsStatus, SliceStatus, Waiting
+from muntin.spark.run.status import (
+    JoinStatus,
+    KeyShare,
+    OrderingStatus,
+    OwnWindowsStatus,
+    SliceStatus,
+    TreeStatus,
+    Waiting,
+)
 
 
 def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
@@ -33,8 +41,16 @@ def describe(join: SharedJoin, reports: Reports) -> JoinStatus:
         rebuilt=sum(r.rebuilt for r in reports),
         left_rows=sum(r.left_rows for r in reports),
         hot_keys=sorted({key.name for r in reports for key in r.hot_keys or () if key.until == FOREVER}) or None,
+        tree=_tree(join),
         own_windows=[_own_windows(join, reports, side) for side in Side] if join.own_windows else None,
     )
+
+
+def _tree(join: SharedJoin) -> TreeStatus | None:
+    if join.home == join.index:
+        return None
+    called = [stream.called or stream.name if stream.derived else None for stream in join.streams]
+    return TreeStatus(called, [None if n is None else n + 1 for n in join.reads], list(join.everywhere))
 
 
 def waiting(join: SharedJoin, reports: Reports, moved: dict[str, float]) -> Waiting | None:

@@ -158,6 +158,16 @@ class OwnWindowsStatus:
     mean_us: int | None
 
 
+@dataclass(frozen=True)
+class TreeStatus:
+    """Of a join that lives in the shards of another one: for each side, what it is if a join there has found it, by
+    which join, and whether every shard keeps all of it and counts it."""
+
+    called: list[str | None]
+    found_by: list[int | None]
+    in_every_shard: list[bool]
+
+
 @dataclass
 class JoinStatus:
     """A shared join: the reports of its shards, added up. Lists of two have the left and the right stream."""
@@ -186,6 +196,8 @@ class JoinStatus:
     comparisons_per_second: Comparisons = field(default_factory=Comparisons)
     own_windows: list[OwnWindowsStatus | None] | None = field(default=None, metadata=LEFT_OUT)
     """Absent where no rows wait until times of their own."""
+    tree: TreeStatus | None = field(default=None, metadata=LEFT_OUT)
+    """Absent where it reads streams alone, in shards of its own."""
 
 
 @dataclass(frozen=True)
