@@ -44,7 +44,7 @@ benches: setup $(CLASSES)    ## every bench from the command line to its figures
 	$(PY) -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder -m bench
 
 cluster: setup $(CLASSES)    ## a cluster of which something dies again and again, and the rows all the same (MUNTIN_KILLS=...)
-	MUNTIN_KILLS=$${MUNTIN_KILLS:-12} $(PY) -m pytest tests/spark/cluster -m cluster -rP
+	MUNTIN_KILLS=$${MUNTIN_KILLS:-12} $(PY) -m pytest tests/spark/cluster -m cluster -s
 
 soak: setup fuzz soak-steady    ## fuzzers, a steady run on Spark, 20,000 random jobs without it: two hours (MUNTIN_JOBS=...)
 	MUNTIN_JOBS=$${MUNTIN_JOBS:-20000} $(PY) -m pytest tests/whole_way --numprocesses 2 -rP

@@ -7,6 +7,7 @@ the data, checkpoint and output. What happens is one of `MISHAPS`; the job has r
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from typing import Any
 
 import muntin
 from muntin.spark.cluster import ServerProcess, StandaloneCluster, descendants, make_package
+from muntin.sql import parse_job
+from muntin.testing.local_job import LocalJob
 from spark.cluster.machines import HOME, PACKAGE, Machine, Network, network
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -199,12 +202,32 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+OFTEN = {"executor": 12, "Python": 6, "machine": 3, "pause": 2, "network": 1, "driver": 1}
+"""How often each mishap comes: those often that happen often, and that a test can afford."""
+
+
+def drawn_mishaps(count: int, dice: random.Random) -> list[str]:
+    """So many, each kind at least once where there is room."""
+    once = list(OFTEN)[:count]
+    more = dice.choices(list(OFTEN), list(OFTEN.values()), k=count - len(once))
+    return dice.sample(once + more, count)
+
+
+def compile_kernels(lab: Any, rows: Any) -> None:
+    """Let the package bring the machine code of what the job needs: else every new executor compiles for a minute."""
+    job = LocalJob(parse_job(lab.sql()), shards=2)
+    for first in (0, 40):
+        job.push({name: rows(seed, 80).slice(first, 40) for name, seed in (("A", 1), ("B", 2))})
+        job.restart()
+
+
 @contextmanager
-def cluster_lab(root: Path, lab: Any) -> Iterator[ClusterLab]:
+def cluster_lab(root: Path, lab: Any, rows: Any) -> Iterator[ClusterLab]:
     """A master here, a network, and no machine yet."""
     shared = root / "shared"
     shared.mkdir()
     lab.root = shared
+    compile_kernels(lab, rows)
     with network(shared) as net, StandaloneCluster(root / "spark", net.address) as spark:
         made = ClusterLab(net, spark, lab, make_package(shared / "muntin.tar.gz").file)
         try:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from muntin.spark.checkpoint import stored_job
-from spark.cluster.laboratory import MISHAPS, SETTINGS, ClusterLab, cluster_lab
+from spark.cluster.laboratory import SETTINGS, ClusterLab, cluster_lab, drawn_mishaps
 from spark.cluster.machines import LOCAL, PACKAGE, PREFIX
 from spark.conftest import Lab
 
@@ -87,7 +87,7 @@ def test_a_job_survives_what_happens_to_its_machines(tmp_path: Path, rows: Any, 
     driver goes on elsewhere. Each query has its rows."""
     lab = Lab(tmp_path, None, per_trigger=1, settings="SET shards = 2;\n")
     feed = feeder(lab, rows, 20)
-    with cluster_lab(tmp_path, lab) as cluster:
+    with cluster_lab(tmp_path, lab, rows) as cluster:
         feed()
         cluster.add(cluster.net.machine())
         cluster.add(cluster.net.machine(has_package=False, python_elsewhere=True))
@@ -105,20 +105,22 @@ def test_a_job_survives_what_happens_to_its_machines(tmp_path: Path, rows: Any, 
 @pytest.mark.cluster
 @pytest.mark.parametrize("settings", ["", "SET delivery = 'eager';\n"], ids=["batch", "eager"])
 def test_no_row_is_lost_or_doubled_however_often_something_dies(tmp_path: Path, rows: Any, settings: str):
-    """As often as MUNTIN_KILLS says, in an order that MUNTIN_SEED settles; with eager delivery half as often."""
+    """As often as MUNTIN_KILLS says, in an order that MUNTIN_SEED settles; with eager delivery half as often.
+
+    It prints how long the job took to commit again. 30 seconds are the aim for the loss of an executor.
+    """
     kills, dice = int(os.environ.get("MUNTIN_KILLS", "12")), random.Random(int(os.environ.get("MUNTIN_SEED", "1")))
     kills = kills // 2 if settings else kills
     lab = Lab(tmp_path, None, per_trigger=1, settings=f"SET shards = 2;\n{settings}")
     feed = feeder(lab, rows, 4 * kills + 4)
-    with cluster_lab(tmp_path, lab) as cluster:
+    with cluster_lab(tmp_path, lab, rows) as cluster:
         feed()
         cluster.add(cluster.net.machine())
         cluster.add(cluster.net.machine(has_package=False, python_elsewhere=True))
         cluster.start()
         cluster.await_commits(1)
-        for number in range(kills):
-            name = dice.choice(list(MISHAPS))
-            print(f"{number + 1}: {name}, {cluster.suffer(name, feed):.1f} s", flush=True)
+        for number, name in enumerate(drawn_mishaps(kills, dice), 1):
+            print(f"{number}: {name}, {cluster.suffer(name, feed):.1f} s", flush=True)
         cluster.stop_driver()
         cluster.start("--bounded")
         cluster.finish()
@@ -155,7 +157,7 @@ def test_what_executors_lack_is_said_by_name(tmp_path: Path, rows: Any):
     """Muntin at all, the driver's build of it, and the way to the driver. Then the job runs, with a shard for each of
     the cluster's cores."""
     lab = Lab(tmp_path, None, settings="SET delivery = 'eager';\n")
-    with cluster_lab(tmp_path, lab) as cluster:
+    with cluster_lab(tmp_path, lab, rows) as cluster:
         feeder(lab, rows, 8)()
         for _ in range(2):
             cluster.add(cluster.net.machine(has_package=False, python_elsewhere=True))
