@@ -29,6 +29,8 @@ from muntin.spark.checkpoint import (
     requests,
 )
 from muntin.spark.run import Job, Run
+from muntin.spark.run.rescaling import rescale
+from muntin.spark.sink import OutputRequest, open_sink
 from muntin.spark.store import ObjectPath, locate
 from muntin.spark.store.locate import bucket as open_bucket
 from muntin.sql import parse_job
@@ -295,6 +297,35 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     with pytest.raises(UsageError, match=why):
         place.start("bounded", **{"spark_checkpoint": None, **places})
     assert set(os.listdir(place.root)) == before and not place.store.folders(locate(place.output).parent)
+
+
+@pytest.mark.parametrize(
+    "settings, why",
+    [
+        ("SET delivery = 'eager';", "rows go to Parquet files in an object store only with their micro-batch"),
+        ("SET output_layout = 'sliced';", "Parquet files in an object store cannot keep slices"),
+        ("SET min_file_size = '1 MB';", "in an object store, where files are not merged: min_file_size has no effect"),
+    ],
+)
+def test_settings_that_a_bucket_cannot_follow_are_refused_before_anything_is_written(
+    place: Place, settings: str, why: str
+):
+    before = set(os.listdir(place.root))
+    with pytest.raises(UsageError, match=why):
+        place.start("bounded", parse_job(settings + SQL + Q))
+    assert set(os.listdir(place.root)) == before and not place.store.folders(locate(place.output).parent)
+
+
+def test_commands_that_need_a_folder_refuse_a_bucket_by_name(place: Place):
+    place.run("available-now")
+    kept = {file.key for file in place.store.files(locate(place.checkpoint) / "muntin" / "commits")}
+    with pytest.raises(UsageError, match="is in an object store, where files are not merged") as refused:
+        open_sink(OutputRequest(str(place.output))).compact([], 1 << 20, None)
+    assert refused.value.hint and "delta:URI" in refused.value.hint
+    with pytest.raises(UsageError, match="is in an object store") as refused:
+        rescale(place.session, locate(place.checkpoint), 3)  # type: ignore[arg-type]
+    assert refused.value.hint == "only a checkpoint in a folder can be rescaled"
+    assert {file.key for file in place.store.files(locate(place.checkpoint) / "muntin" / "commits")} == kept
 
 
 def test_another_place_of_sparks_half_is_refused_and_damage_is_named(place: Place):

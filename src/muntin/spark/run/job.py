@@ -201,7 +201,9 @@ class Job:
             layout=self.spec.settings.output_layout,
             makes_rows=any(q.aggregation or q.into or q.from_beginning for q in self.spec.queries.values()),
         )
-        place = OutputPlace.of(RoutedSink(request), checkpoint, spark_checkpoint)
+        sink_of_job = RoutedSink(request)
+        sink_of_job.check_settings(self.spec.settings)
+        place = OutputPlace.of(sink_of_job, checkpoint, spark_checkpoint)
         spec = joined_as_before(self.spec, place.checkpoint)
         plan = check_job(spec, self._frames, place.checkpoint)
         run = Run(self.spark, spec, plan, place, mode, progress, dict(self._frames), on_change)

@@ -7,17 +7,22 @@ micro-batch visible for all queries at once; `muntin.read` reads by it.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 
-from muntin.model import Query, Settings
+from muntin.model import Query, Settings, UsageError
 from muntin.plan import Plan
 from muntin.spark.checkpoint import Fingerprint, ObjectPublisher, Publisher, Staged
+from muntin.spark.sink.compaction import Compacted
 from muntin.spark.sink.parquet import beside_rows, check_columns, parquet_bytes, rows_of, show_schema
 from muntin.spark.sink.sink import OutputRequest, Sink, Stager
 from muntin.spark.store import Location, ObjectPath, is_uri, locate
+
+MERGE_INSTEAD = "take larger micro-batches, or write Delta tables: `output=` with delta:URI"
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,16 @@ class ParquetObjects(Sink):
         self.objects = place
         self._shown: dict[str, pa.Schema] = {}
         """The columns that each folder shows its readers, as far as this run has written them."""
+
+    def check_settings(self, settings: Settings) -> None:
+        if settings.min_file_size_bytes is not None:
+            raise UsageError(
+                f"{self.objects} is in an object store, where files are not merged: min_file_size has no effect",
+                hint=MERGE_INSTEAD,
+            )
+
+    def compact(self, queries: Sequence[str], least: int, checkpoint: Path | None) -> list[Compacted]:
+        raise UsageError(f"{self.objects} is in an object store, where files are not merged", hint=MERGE_INSTEAD)
 
     @classmethod
     def takes(cls, request: OutputRequest) -> bool:

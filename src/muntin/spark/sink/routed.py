@@ -113,6 +113,9 @@ class RoutedSink(Sink):
             raise UsageError(message, hint="run the job with an output folder, or with this query in the job file")
         self._sink(query.into).check(query)
 
+    def check_settings(self, settings: Settings) -> None:
+        self.output.check_settings(settings)
+
     def prepare(self, plan: Plan, settings: Settings) -> None:
         self._routes |= {query.name: query.into for query in plan.queries.values()}
         self.know(plan)

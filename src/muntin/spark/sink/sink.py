@@ -151,6 +151,9 @@ class Sink:
     def check(self, query: Query) -> None:
         """Refuse a query whose rows cannot go here."""
 
+    def check_settings(self, settings: Settings) -> None:
+        """Refuse settings that cannot be followed here."""
+
     def open_publisher(self, checkpoint: Location, prefix: str = "") -> Publisher:
         """What commits the micro-batches of a checkpoint with this output."""
         return Publisher(checkpoint, self.folder, prefix)
