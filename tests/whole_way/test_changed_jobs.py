@@ -175,3 +175,14 @@ def test_a_query_that_comes_after_a_strategy_that_kept_less_is_complete_when_its
     run.stop()
     (answer,) = [a for a in answers if a.state == "in force"]
     assert answer.complete_from is not None and answer.complete_from.microsecond == 12 + 1 + 9
+
+
+def test_a_strategy_with_other_joins_is_refused_and_the_message_says_which_rows_it_would_cost(place: Place):
+    more = Q.replace("QUERY q", "QUERY r").replace("WINDOW 9", "WINDOW 5")
+    place.come(10, 12)
+    place.run("SET strategy = 'state-slice';" + STREAMS + Q + more)
+    why = r"strategy: was state-slice, is isolated; .*: begun without them, results up to 1970-01-01T00:00:00.000021 "
+    with pytest.raises(UsageError, match=why + "would lack their pairs"):
+        place.start("SET strategy = 'isolated';" + STREAMS + Q + more)
+    place.run("SET strategy = 'pull-up';" + STREAMS + Q + more, "bounded")
+    assert len(place.rows("q")) == len(place.rows("r")) == 4

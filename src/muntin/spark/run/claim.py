@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from muntin.model import JobSpec, Settings, Stream, UsageError
+from muntin.core.arrivals import is_event_time
+from muntin.model import Axis, JobSpec, Settings, Side, Stream, UsageError
+from muntin.model.event_time import time_text
 from muntin.plan import Plan, redivides
 from muntin.spark.checkpoint import (
     JobIdentity,
+    Manifest,
     changed_rules,
     differences,
     identity,
@@ -98,12 +101,15 @@ def _refuse_other_rules(folder: Location, stored: JobIdentity, wanted: JobIdenti
         )
 
 
-def refuse_redivision(plan: Plan, spec: JobSpec) -> None:
-    """Refuse a strategy that has other joins than those whose state is there."""
+def refuse_redivision(plan: Plan, spec: JobSpec, last: Manifest) -> None:
+    """Refuse a strategy that has other joins than those whose state is there, and say which rows would be missing."""
     if redivides(plan, spec):
+        newest = [ts for report in last.reports.values() for ts in report.max_ts if is_event_time(ts)]
+        windows = [q.window.side(s) for q in plan.parts.values() for s in Side if q.window.axes[s] is Axis.TIME]
+        lacking = f" up to {time_text(max(newest) + max(windows))}" if newest and windows else ""
         raise UsageError(
             f"strategy: was {plan.strategy}, is {spec.settings.strategy}; the rows that are kept would have to be "
-            "divided among other joins",
+            f"divided among other joins: begun without them, results{lacking} would lack their pairs",
             hint=f"set strategy = 'auto' or '{plan.strategy}', or start anew with another `checkpoint=` and `output=`",
         )
 

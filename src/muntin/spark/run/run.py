@@ -187,7 +187,7 @@ class Run:
             if n in homes.values() or self._take_overs.goes_on(pipeline, old, spec.queries)
         ]
         for pipeline in kept:
-            refuse_redivision(pipeline.changes.plan, self._spec)
+            refuse_redivision(pipeline.changes.plan, self._spec, pipeline.publisher.last)
         self.differences += dict.fromkeys(line for p in kept for line in self._claim.go_on(p.folder))  # each once
         for pipeline in pipelines:
             pipeline.publisher.recover()
