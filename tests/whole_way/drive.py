@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from muntin.core.arrivals import HeavyKey, key_columns
 from muntin.kernels.hashing import hash_keys
-from muntin.model import JobSpec, MuntinError, Side
+from muntin.model import JobSpec, MuntinError, Side, UsageError
 from muntin.plan.hot_keys import why_together
 from muntin.plan.orderings import ordering_in_force
 from muntin.spark.checkpoint import FileKind, from_line, pipeline_folder, pipeline_numbers
@@ -154,8 +154,8 @@ class Driver:
 
     def run_once(self, step: Step, mode: str) -> dict[str, Any]:
         """A run over what has come by then; where it dies, another goes on."""
-        self._rescale(step.changes.get("shards", self.text.shards))
-        self.text = replace(self.text, **step.changes)
+        shards = self._rescale(step.changes.get("shards", self.text.shards))
+        self.text = replace(self.text, **{**step.changes, "shards": shards})
         self._feed(step)
         self._change(step)
         try:
@@ -187,16 +187,21 @@ class Driver:
                 assert self._ticks()
         run.stop()
 
-    def _rescale(self, shards: int) -> None:
-        """What `muntin rescale` does; a micro-batch that is not over is brought to its end before."""
+    def _rescale(self, shards: int) -> int:
+        """What `muntin rescale` does; a micro-batch that is not over is brought to its end before. The shards then."""
         if shards == self.text.shards or last_manifest(self.folder).batch < 0:
-            return
+            return shards
         log = self.session.checkpoints[str(self.folder)]
         if last_manifest(self.folder).batch > log.committed:
             self._run("available-now")
         past = self._left_behind()
-        rescaled(self.session, self.checkpoint, shards)
+        try:
+            rescaled(self.session, self.checkpoint, shards)
+        except UsageError as error:
+            assert "by another key has found, and such a job keeps its shards" in error.message
+            return self.text.shards
         self.past, self.folder = past, pipeline_folder(self.checkpoint, pipeline_numbers(self.checkpoint)[-1])
+        return shards
 
     def _feed(self, step: Step) -> None:
         for name, files in step.files.items():

@@ -197,7 +197,7 @@ def _other_job(dice: random.Random, text: Text) -> dict[str, Any]:
         found["lateness"] = dice.choice([0, 2, 6, 20])
     if text.strategy in ALIKE and dice.random() < 0.5:
         found |= {"strategy": dice.choice(ALIKE), "chain": "auto"}
-    if text.output != "callable" and len(text.streams) == 2 and dice.random() < 0.5:
+    if text.output != "callable" and dice.random() < 0.5:
         found["shards"] = dice.randint(1, 5)
     if dice.random() < 0.4:
         found["column"] = "x BIGINT, "

@@ -12,8 +12,8 @@ from unittest import mock
 
 import pytest
 
-from muntin.model import MuntinError, UsageError
-from muntin.spark.checkpoint import identity, last_manifest, stored_job
+from muntin.model import JobSpec, MuntinError, UsageError
+from muntin.spark.checkpoint import PlanLog, identity, last_manifest, stored_job
 from muntin.spark.run import rescaling
 from whole_way.drive import kept_apart
 from whole_way.standing_still import rescaled, stands_still
@@ -150,6 +150,40 @@ def test_a_job_may_follow_the_cores_that_there_are(place: Place):
         assert said.startswith("the job goes on with 4 shards, not with 3: micro-batch 2 of ")
         assert place.run(auto, "bounded").warnings == ["shards: were 4, are 3, one for each core; 8 rows were moved"]
     assert in_order(place) == want(10, 12, 14, 16)
+
+
+TREE = "CREATE QUERY t AS SELECT P.a AS a, P.t AS t, P.u AS u, C.ts AS c FROM q P JOIN A C ON P.a + {} = C.k " \
+       "WINDOW 9 microseconds;"  # fmt: skip
+
+
+@pytest.mark.parametrize("other", ["0", "A key"])
+def test_trees_move_with_the_joins_that_they_read(place: Place, other: str):
+    """By another key the stream beside what was found is in every shard, before and after."""
+    tree = TREE.format(other) if other == "0" else TREE.replace(" + {}", "")
+    place.run(TWO + tree)
+    spread = [any(join.everywhere) for join in PlanLog(place.root / "ckpt", JobSpec()).stored(0).joins]
+    assert spread == [False, other == "0"]
+    moved = rescaled(place.session, place.root / "ckpt", 3).rows
+    assert moved >= 4
+    place.come(14)
+    place.run(TWO.replace("2", "3", 1) + tree, "bounded")
+    assert in_order(place) == want(10, 12, 14)
+    pairs = [(a, t, u, max(t, u), c) for a, t, u, _ in want(10, 12, 14) for c in (10, 12, 14)]
+    assert sorted(place.rows("t")) == sorted((a, t, u, c, max(at, c)) for a, t, u, at, c in pairs if abs(at - c) < 9)
+
+
+def test_a_tree_that_comes_back_to_its_first_key_keeps_its_shards(place: Place):
+    text = (
+        TWO
+        + TREE.format("0")
+        + TREE.format("")
+        .replace(" + ", "")
+        .replace("QUERY t", "QUERY v")
+        .replace("SELECT P.a AS a, P.t AS t, P.u AS u, C.ts AS c FROM q P", "SELECT P.a AS a, C.ts AS c FROM t P")
+    )
+    place.run(text)
+    with pytest.raises(UsageError, match="query v joins by the key of its first join what a join by another key has"):
+        rescaled(place.session, place.root / "ckpt", 3)
 
 
 def test_what_cannot_be_rescaled_is_refused(place: Place):

@@ -2,7 +2,8 @@
 
 A key is in one shard before and in one after, so what is kept of it moves as it is. Two things do not: rows and
 promises are numbered anew, since those of several shards come together, and with them what names rows by number. And
-what every shard has alike (times of a whole stream, ranges of keys) is taken from the first.
+what every shard has alike (times of a whole stream, ranges of keys, streams that go to every shard) is taken from the
+first. What a join below has found and kept beside such a stream may lie in any shard.
 
     split   one chunk of one shard: the part of each new shard, with the numbers that rows and promises had
     unite   all parts for one new shard: its chunks and its small state
@@ -13,7 +14,7 @@ What was joined ahead of the release point is joined again: pairs that wait are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ ALIKE = (ChunkKind.CLOCK, ChunkKind.RANGES)
 """Chunks that every shard has alike."""
 NAMING = (ChunkKind.LAST, ChunkKind.DEAD, ChunkKind.MET)
 """Chunks that name rows or promises by number: each new shard takes from them what it has."""
+NOWHERE = (False, False)
 Part = tuple[int, pa.Table]
 """The number of a new shard, and what it gets of a chunk."""
 
@@ -81,16 +83,34 @@ def refuse_unfit(metas: Iterable[OperatorMeta]) -> None:
         )
 
 
-def movable_rows(meta: OperatorMeta, keyed: bool) -> int:
-    """The rows of a shard that must be in some shard afterwards. Without an equality, who only probes is a copy."""
-    kinds = [(kind, meta.chunks[name].rows) for kind, _, _, name in ChunkLog(meta.chunks)]
-    return sum(rows for kind, rows in kinds if kind is ChunkKind.ROWS or (keyed and kind is ChunkKind.VISITORS))
+@dataclass(frozen=True)
+class OldJoin:
+    """What splitting the chunks of a join needs: whether it has an equality, how far its results have left, and of
+    which sides every shard has all rows."""
+
+    keyed: bool
+    release: int
+    everywhere: tuple[bool, bool] = NOWHERE
 
 
-def split(name: str, table: pa.Table, of: int, keyed: bool, release: int, shards: int) -> Iterator[Part]:
-    """The part of each new shard in a chunk of the shard `of`; `keyed`: whether its join has an equality."""
-    kind, first = _parsed(name)
-    if kind in ALIKE:
+def movable_rows(join: OldJoin, metas: Mapping[int, OperatorMeta], shards: int) -> int:
+    """The rows of some shards that must be in the new ones. Without an equality, who only probes is a copy."""
+    found = 0
+    for of, meta in metas.items():
+        for kind, side, _, name in ChunkLog(meta.chunks):
+            copies = 1 if not join.everywhere[side] else shards if of == 0 else 0
+            if kind is ChunkKind.ROWS or (join.keyed and kind is ChunkKind.VISITORS):
+                found += copies * meta.chunks[name].rows
+    return found
+
+
+def split(name: str, table: pa.Table, of: int, join: OldJoin, shards: int) -> Iterator[Part]:
+    """The part of each new shard in a chunk of the shard `of`."""
+    kind, side, first = _parsed(name)
+    if all(join.everywhere) or (join.everywhere[side] and kind not in NAMING):
+        copied = _numbered(table, first) if kind.has_rows or kind in PROMISED else table
+        yield from ((shard, copied) for shard in range(shards) if of == 0)
+    elif kind in ALIKE:
         yield from ((shard, table) for shard in range(shards) if of == 0)
     elif kind in NAMING:
         yield from ((shard, table) for shard in range(shards))
@@ -98,15 +118,19 @@ def split(name: str, table: pa.Table, of: int, keyed: bool, release: int, shards
         yield of % shards, table
     elif kind is ChunkKind.TOTALS:
         yield from _split_totals(table, shards)
-    elif kind.has_rows and not keyed:
-        yield from _split_everywhere(kind, _numbered(table, first), release, shards)
+    elif kind.has_rows and not join.keyed and not any(join.everywhere):
+        yield from _split_everywhere(kind, _numbered(table, first), join.release, shards)
+    elif kind.has_rows and not join.keyed:
+        homes = np.arange(table.num_rows) % shards  # each row that was found may lie anywhere
+        for shard in np.unique(homes):
+            yield int(shard), _numbered(table, first).filter(pa.array(homes == shard))
     else:
         yield from _by_shard(_numbered(table, first), H1, H2, shards)
 
 
-def _parsed(name: str) -> tuple[ChunkKind, int]:
-    ((kind, _, first, _),) = ChunkLog({name: None})  # type: ignore[dict-item]
-    return kind, first
+def _parsed(name: str) -> tuple[ChunkKind, Side, int]:
+    ((kind, side, first, _),) = ChunkLog({name: None})  # type: ignore[dict-item]
+    return kind, side, first
 
 
 def _numbered(table: pa.Table, first: int) -> pa.Table:
@@ -191,7 +215,7 @@ class Union:
             self._learn("promise", of, side, table, base)
             write(kind, side, base, table.drop_columns([WAS]), last_ts, retention)
         elif kind is ChunkKind.CLOCK:
-            write(kind, side, _parsed(name)[1], table, last_ts, retention)
+            write(kind, side, _parsed(name)[2], table, last_ts, retention)
         elif kind in (ChunkKind.RANGES, ChunkKind.UNREPORTED):
             write(kind, side, self._next_list(side), table, last_ts, retention)
         elif kind is ChunkKind.LAST:
@@ -206,7 +230,7 @@ class Union:
             self._logged += 1
 
     def _take_rows(self, of: int, kind: ChunkKind, side: Side, name: str, table: pa.Table) -> None:
-        chunk, number = self._metas[of].chunks[name], _parsed(name)[1] >> RANGE_BITS
+        chunk, number = self._metas[of].chunks[name], _parsed(name)[2] >> RANGE_BITS
         parts = [(kind, number, table)]
         if HOME in table.column_names:
             home, table = table[HOME], table.drop_columns([HOME])

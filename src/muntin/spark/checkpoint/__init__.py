@@ -39,7 +39,7 @@ from muntin.spark.checkpoint.manifests import BatchOutcome, Fingerprint, Manifes
 from muntin.spark.checkpoint.object_publisher import ObjectPublisher
 from muntin.spark.checkpoint.opening import is_for_spark_to_find, open_checkpoint, remember_spark_half, with_spark_half
 from muntin.spark.checkpoint.output_log import OutputLog, committed_files, spans
-from muntin.spark.checkpoint.plans import Epoch, PlanLog, copy_plans
+from muntin.spark.checkpoint.plans import Epoch, PlanLog, StoredJoin, copy_plans
 from muntin.spark.checkpoint.power import PowerSync
 from muntin.spark.checkpoint.publisher import KEPT_MANIFESTS, Publisher, mark_file, published
 from muntin.spark.checkpoint.reports import ShardChange, ShardReport, TopKey
@@ -73,6 +73,7 @@ __all__ = [
     "ShardChange",
     "ShardReport",
     "Staged",
+    "StoredJoin",
     "TableFile",
     "TakeOver",
     "TopKey",

@@ -247,13 +247,13 @@ def _partition(stored: list[tuple[int, bool]] | None, predicates: Sequence[Expr]
     return Partition(tuple(predicates[n] for n, _ in stored), tuple(truth for _, truth in stored))
 
 
-def copy_plans(old: Location, new: Location, first: int, job: str) -> dict[int, bool]:
-    """Let the plans of a checkpoint from one on be those of another, the `job`, from 0 on; of each join of the first,
-    whether it has an equality."""
+def copy_plans(old: Location, new: Location, first: int, job: str) -> dict[int, tuple[StoredJoin, bool]]:
+    """Let the plans of a checkpoint from one on be those of another, the `job`, from 0 on; the joins of the first, and
+    whether each has an equality."""
     source, target = PlanLog(old, JobSpec()), PlanLog(new, JobSpec())
     for number in source.numbers():
         if number >= first:
             plan = source.stored(number)
             write_record(target.file(number - first), FileKind.PLAN, plan, job)
     plan = source.stored(first)
-    return {join.index: bool(plan.queries[join.queries[0]]["keys"]) for join in plan.joins}
+    return {join.index: (join, bool(plan.queries[join.queries[0]]["keys"])) for join in plan.joins}

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.core.operator_state import OperatorMeta
-from muntin.core.resharding import added_up, movable_rows, refuse_unfit
+from muntin.core.resharding import OldJoin, added_up, movable_rows, refuse_unfit
 from muntin.model import JobSpec, MuntinError, UsageError
 from muntin.model.records import from_json
 from muntin.spark.checkpoint import (
@@ -35,6 +35,7 @@ from muntin.spark.checkpoint import (
     PlanLog,
     PowerSync,
     ShardReport,
+    StoredJoin,
     copy_plans,
     identity,
     last_manifest,
@@ -51,7 +52,7 @@ from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.status import JobStatus, status_file
 from muntin.spark.run.verify import last_number, verify_checkpoint
 from muntin.spark.session import default_shards, java_process, prepare_session, weigh_frames
-from muntin.spark.shard import OldJoin, seed_frames
+from muntin.spark.shard import seed_frames
 from muntin.spark.store import Location, crash_points
 
 if TYPE_CHECKING:
@@ -173,14 +174,17 @@ def _refuse_unfinished(folder: Path) -> None:
 
 
 def _refuse_trees(folder: Path) -> None:
-    """Refuse a pipeline with rows that lie where a join below has found them: their own key does not say where."""
+    """Refuse a pipeline with rows that lie by a key which is not their own in the join that keeps them: a join by the
+    first key reads what was found by another one."""
     plan = PlanLog(folder, JobSpec()).stored(last_manifest(folder).epoch)
-    read = [join for join in plan.joins if join.reads != (None, None)]
-    if read:
-        raise UsageError(
-            f"query {read[0].queries[-1]} reads what a join finds, and such a job keeps its shards",
-            hint="start it anew with another --checkpoint and --output, and SET shards",
-        )
+    spread = {join.index for join in plan.joins if any(join.everywhere) and not all(join.everywhere)}
+    for join in plan.joins:
+        if spread.intersection(join.reads) and not any(join.everywhere):
+            raise UsageError(
+                f"query {join.queries[-1]} joins by the key of its first join what a join by another key has found, "
+                "and such a job keeps its shards",
+                hint="start it anew with another --checkpoint and --output, and SET shards",
+            )
 
 
 def _refuse_on_the_way(folder: Path) -> None:
@@ -276,10 +280,10 @@ class _Move:
         manifest, own = last_manifest(self._old), self._new / identity.FOLDER
         own.mkdir(parents=True)
         (own / MAKING).touch()
-        keyed = copy_plans(self._old, self._new, manifest.epoch, self._id)
-        metas = self._metas(manifest.epoch, set(keyed))
-        joins = {n: OldJoin(keyed[n], next(iter(of.values())).progress.release) for n, of in metas.items()}
-        wanted = sum(movable_rows(meta, keyed[n]) for n, of in metas.items() for meta in of.values())
+        plan = copy_plans(self._old, self._new, manifest.epoch, self._id)
+        metas = self._metas(manifest.epoch, {index: join.home for index, (join, _) in plan.items()})
+        joins = {n: self._old_join(*plan[n], of) for n, of in metas.items()}
+        wanted = sum(movable_rows(joins[n], of, self._after) for n, of in metas.items())
         rows = spark_checkpoint.seed(self._spark, self._old, self._new, joins, self._seeds, (self._before, self._after))
         if rows != wanted:
             raise MuntinError(
@@ -290,7 +294,10 @@ class _Move:
         write_manifest(self._new, self._manifest(manifest), self._id)
         return rows
 
-    def _metas(self, epoch: int, joins: set[int]) -> dict[int, dict[int, OperatorMeta]]:
+    def _old_join(self, join: StoredJoin, keyed: bool, metas: dict[int, OperatorMeta]) -> OldJoin:
+        return OldJoin(keyed, next(iter(metas.values())).progress.release, join.everywhere)
+
+    def _metas(self, epoch: int, homes: dict[int, int]) -> dict[int, dict[int, OperatorMeta]]:
         """The small state of each shard of each join that is there."""
         found: dict[int, dict[int, OperatorMeta]] = {}
         self._seeds: list[tuple[int, bytes]] = []
@@ -300,14 +307,18 @@ class _Move:
             index, shard = place_of(gid, self._before)
             if frame.kind != FrameKind.META or frame.header["format"] != STATE_FORMAT:
                 raise MuntinError(f"the state of join {index}, shard {shard} has another format")
-            if frame.header["operator"] is not None and index in joins:
-                if frame.header["epoch"] != epoch:
-                    raise MuntinError(f"join {index}, shard {shard} follows another plan than the last commit says")
-                plain.setdefault(index, {})[shard] = frame.header["operator"]
+            small = {index: frame.header["operator"], **{int(n): of for n, of in frame.header["above"].items()}}
+            here = {n: of for n, of in small.items() if of is not None and n in homes}
+            if here and frame.header["epoch"] != epoch:
+                raise MuntinError(f"join {index}, shard {shard} follows another plan than the last commit says")
+            for n, of in here.items():
+                plain.setdefault(n, {})[shard] = of
         for index, shards in plain.items():
             found[index] = {shard: from_json(OperatorMeta, meta) for shard, meta in sorted(shards.items())}
             refuse_unfit(found[index].values())
-            self._seeds += seed_frames(index, shards, self._after)
+        for home in sorted({homes[index] for index in plain}):
+            mine = {index: shards for index, shards in plain.items() if homes[index] == home}
+            self._seeds += seed_frames(home, mine, self._after)
         return found
 
     def _manifest(self, last: Manifest) -> Manifest:

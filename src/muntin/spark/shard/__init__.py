@@ -9,11 +9,10 @@ from muntin.spark.shard import processor, shard
 from muntin.spark.shard.eager_sender import ARRIVED
 from muntin.spark.shard.engines import ShardState
 from muntin.spark.shard.hot_state import forget_hot
-from muntin.spark.shard.seeding import OldJoin, SeedProcessor, Split, seed_frames
+from muntin.spark.shard.seeding import SeedProcessor, Split, seed_frames
 
 __all__ = [
     "ARRIVED",
-    "OldJoin",
     "SeedProcessor",
     "ShardState",
     "Split",

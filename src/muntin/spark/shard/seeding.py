@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Row
@@ -18,18 +18,13 @@ from pyspark.sql import Row
 from muntin.spark.exchange import FrameKind, decode, encode, group_id, place_of
 from muntin.spark.shard.processor import JoinProcessor
 
+if TYPE_CHECKING:
+    from muntin.core.resharding import OldJoin
+
 PIECE_ROWS = 20_000
 """Rows of a part in one frame: Spark holds a hundred frames in memory before it looks at their size."""
 DDL = "gid int, frame binary"
 SCHEMA = pa.schema([pa.field("gid", pa.int32()), pa.field("frame", pa.binary())])
-
-
-@dataclass(frozen=True)
-class OldJoin:
-    """What splitting the chunks of a join needs: whether it has an equality, and how far its results have left."""
-
-    keyed: bool
-    release: int
 
 
 @dataclass(frozen=True)
@@ -49,24 +44,26 @@ class Split:
         from muntin.core.resharding import split
         from muntin.core.storage import table_bytes
 
-        index, shard = place_of(gid, self.before)
+        home, shard = place_of(gid, self.before)
+        above, _, own = name.rpartition("/")
+        index = int(above) if above else home
         if index not in self.joins:
             return
-        join, table = self.joins[index], decode(data, f"the state chunk {name}").table()
-        for target, part in split(name, table, shard, join.keyed, join.release, self.after):
-            group = group_id(index, target, self.after)
+        table = decode(data, f"the state chunk {name}").table()
+        for target, part in split(own, table, shard, self.joins[index], self.after):
+            group = group_id(home, target, self.after)
             for n, start in enumerate(range(0, max(1, part.num_rows), PIECE_ROWS)):
-                header = {"of": shard, "chunk": name, "piece": n}
+                header = {"of": shard, "join": index, "chunk": own, "piece": n}
                 body = table_bytes(part.slice(start, PIECE_ROWS).combine_chunks(), "lz4")
                 frame = encode(FrameKind.PART, header, body)
                 yield pa.record_batch([pa.array([group], pa.int32()), pa.array([frame], pa.binary())], schema=SCHEMA)
 
 
-def seed_frames(index: int, metas: Mapping[int, Any], shards: int) -> Iterator[tuple[int, bytes]]:
-    """For each new shard of a join a frame with the small states of all old ones."""
+def seed_frames(home: int, metas: Mapping[int, Mapping[int, Any]], shards: int) -> Iterator[tuple[int, bytes]]:
+    """For each new shard of a join a frame with the small states of all old ones, and of the joins that live there."""
+    joins = {str(index): {str(of): meta for of, meta in old.items()} for index, old in metas.items()}
     for shard in range(shards):
-        header = {"join": index, "shard": shard, "metas": {str(of): meta for of, meta in metas.items()}}
-        yield group_id(index, shard, shards), encode(FrameKind.SEED, header)
+        yield group_id(home, shard, shards), encode(FrameKind.SEED, {"home": home, "shard": shard, "joins": joins})
 
 
 class SeedProcessor(JoinProcessor):
@@ -90,23 +87,27 @@ def unite(frames: list[Any], chunks: Any, meta: Any) -> int:
     from muntin.spark.checkpoint import STATE_FORMAT
     from muntin.spark.shard.engines import CHUNK_COMPRESSION
 
-    (seed,) = [frame for frame in frames if frame.kind == FrameKind.SEED]
-    pieces: dict[tuple[int, str], list[Any]] = {}
+    (seed,) = [frame.header for frame in frames if frame.kind == FrameKind.SEED]
+    pieces: dict[int, dict[tuple[int, str], list[Any]]] = {}
     for frame in sorted((f for f in frames if f.kind == FrameKind.PART), key=lambda f: f.header["piece"]):
-        pieces.setdefault((frame.header["of"], frame.header["chunk"]), []).append(frame)
-    parts = {name: pa.concat_tables([frame.table() for frame in found]) for name, found in pieces.items()}
-    metas = {int(of): from_json(OperatorMeta, stored) for of, stored in seed.header["metas"].items()}
-    union = Union(seed.header["shard"], metas)
-    small, tables = union.take(parts)
-    for name, table in tables.items():
-        body = table_bytes(table.combine_chunks(), CHUNK_COMPRESSION)
-        chunks.updateValue((name,), (encode(FrameKind.CHUNK, {"id": name}, body),))
-    header = {
-        "format": STATE_FORMAT,
-        "nonce": secrets.token_hex(16),
-        "epoch": 0,
-        "operator": to_json(small),
-        "above": {},
-    }
+        of_join = pieces.setdefault(frame.header["join"], {})
+        of_join.setdefault((frame.header["of"], frame.header["chunk"]), []).append(frame)
+    small: dict[int, Any] = {}
+    rows = 0
+    for index in map(int, seed["joins"]):
+        found = pieces.get(index, {}).items()
+        parts = {name: pa.concat_tables([frame.table() for frame in frames]) for name, frames in found}
+        union = Union(
+            seed["shard"], {int(of): from_json(OperatorMeta, was) for of, was in seed["joins"][str(index)].items()}
+        )
+        state, tables = union.take(parts)
+        small[index], rows = to_json(state), rows + union.rows
+        prefix = "" if index == seed["home"] else f"{index}/"
+        for name, table in tables.items():
+            body = table_bytes(table.combine_chunks(), CHUNK_COMPRESSION)
+            chunks.updateValue((prefix + name,), (encode(FrameKind.CHUNK, {"id": prefix + name}, body),))
+    own = small.pop(seed["home"], None)
+    above = {str(index): state for index, state in small.items()}
+    header = {"format": STATE_FORMAT, "nonce": secrets.token_hex(16), "epoch": 0, "operator": own, "above": above}
     meta.update((encode(FrameKind.META, header),))
-    return union.rows
+    return rows
