@@ -50,6 +50,12 @@ class Topology:
     began_us: int = 0
     """When this run began, on the wall clock: what had come before counts from then on."""
 
+    @property
+    def results_go_to_tasks(self) -> bool:
+        """Whether tasks of the sink take results. Where shards count or deliver them, so little is left for the sink
+        that the driver reads it itself."""
+        return not self.counting and self.hub is None
+
     def __reduce__(self) -> tuple[Callable[[str, str, bytes], Topology], tuple[str, str, bytes]]:
         return _unpacked, (BUILD, PLACE, self._packed)
 

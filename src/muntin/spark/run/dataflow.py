@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-IDLE_POLL = "200 milliseconds"
-"""How often an endless job looks for new input; a job that is behind does not wait."""
-
 
 def build(
     spark: SparkSession, topology: Topology, sources: Sequence[tuple[Stream, DataFrame]], checkpoint: Location
@@ -42,7 +39,7 @@ def build(
         .groupBy("gid")
         .transformWithState(processor.JoinProcessor(topology), processor.DDL, "Append", "None")
     )
-    merged = topology.global_order and not topology.counting
+    merged = topology.global_order and topology.results_go_to_tasks
     return joined.repartition(topology.shards, "part") if merged else joined
 
 
@@ -60,5 +57,4 @@ def start(
 ) -> StreamingQuery:
     writer = frame.writeStream.foreachBatch(write).outputMode("append").queryName(name)
     writer = writer.option("checkpointLocation", for_spark(spark_half(checkpoint)))
-    triggered = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=IDLE_POLL)
-    return triggered.start()
+    return (writer.trigger(availableNow=True) if available_now else writer).start()

@@ -1,4 +1,4 @@
-"""The status of a running job: each pipeline notes what happens to it, and every change reaches the file."""
+"""The status of a running job: each pipeline notes what happens to it, and every change soon reaches the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muntin.plan import Plan, SharedJoin
 from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
 from muntin.plan.orderings import Decision
-from muntin.spark.checkpoint import DamageError, FileKind, Manifest, read_record, write_record
+from muntin.spark.checkpoint import DamageError, FileKind, Manifest, read_record, write_json
 from muntin.spark.control import Orderings, Reports, expected_load, load_constants, reports_of
 from muntin.spark.ingest import event_time
 from muntin.spark.run.join_status import describe, frontier, waiting
@@ -34,6 +34,7 @@ from muntin.spark.run.status import (
     SourceStatus,
     status_file,
 )
+from muntin.spark.run.status_writer import StatusWriter
 from muntin.spark.sink import Latency
 from muntin.spark.store import Location
 from muntin.spark.tables import TableStatus
@@ -60,6 +61,9 @@ class StatusBoard:
         self.ordering = settings.ordering
         self.constants = load_constants(checkpoint) or DEFAULT
         self.lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Taken before the other: the file is of the last moment at which somebody had it."""
+        self.writer = StatusWriter(self._write)
         self.before = _read_before(self.file)
         """The status of the run before."""
         self.past: Callable[[], Mapping[str, str]] = dict
@@ -82,8 +86,8 @@ class StatusBoard:
         with self.lock:
             added = PipelineBoard(self, number, plan_of, names, last)
             self._pipelines = sorted([*self._pipelines, added], key=lambda board: board.status.number)
-            self.write()
-            return added
+        self._write()
+        return added
 
     def close(self, last: Manifest, pipeline: PipelineBoard | None = None) -> None:
         """Show a pipeline that has ended no more; what it has delivered still counts."""
@@ -92,12 +96,14 @@ class StatusBoard:
             if pipeline is not None:
                 self._batches_of_ended += pipeline.status.batches
                 self._pipelines.remove(pipeline)
-                self.write()
+        if pipeline is not None:
+            self._write()
 
     def finish(self, state: str, error: str | None = None) -> None:
         with self.lock:
             self._head = replace(self._head, state=state, error=error or None)
-            self.write()
+        self.writer.settle()
+        self._write()
 
     def snapshot(self) -> dict[str, Any]:
         """The status as JSON has it."""
@@ -109,9 +115,9 @@ class StatusBoard:
         with self.lock:
             return self._whole()
 
-    def write(self) -> None:
-        """Write the file; with the lock held."""
-        write_record(self.file, FileKind.STATUS, self._whole())
+    def _write(self) -> None:
+        with self._writing:
+            write_json(self.file, FileKind.STATUS, self.snapshot())
 
     def _whole(self) -> JobStatus:
         pipelines = [board.status for board in self._pipelines]
@@ -228,7 +234,7 @@ class PipelineBoard:
             self._take(manifest)
             for name, query in self.status.queries.items():
                 query.response = latency[name].summary if name in latency else {"rows": 0}
-            self._board.write()
+            self._board.writer.soon()
 
     def migrated(self, batch: int, move: Move) -> None:
         """Note that the states are cut at other places from now on, or again as before."""
@@ -236,7 +242,7 @@ class PipelineBoard:
             slices = {str(j.index): [len(cuts) for cuts in j.cuts] for j in move.plan.joins}
             entry = Migration(batch, move.kind, move.plan.chain, move.gain, slices, self.status.number)
             self.status.migrations = [*self.status.migrations, entry][-MIGRATIONS:]
-            self._board.write()
+            self._board.writer.soon()
 
     def ordered(self, orderings: Orderings) -> None:
         """Note what Adaptive decides."""
@@ -245,7 +251,7 @@ class PipelineBoard:
             self.status.switches = orderings.switches
             for join in self.status.joins:
                 join.ordering.decision = self._decisions.get(join.join - 1)
-            self._board.write()
+            self._board.writer.soon()
 
     def slowed(self, streams: Mapping[str, float]) -> None:
         """Note which streams are read slowly, and by how many seconds of event time they are ahead."""
@@ -269,7 +275,7 @@ class PipelineBoard:
                 self.status.sources[name].total_rows += source["numInputRows"]
             self.status.seconds = {k: v / 1000 for k, v in progress["durationMs"].items()}
             self.status.progressed = time.time()
-            self._board.write()
+            self._board.writer.soon()
             return True
 
     def _take(self, manifest: Manifest) -> None:

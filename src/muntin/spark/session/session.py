@@ -36,6 +36,7 @@ STREAM_CONFS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.streaming.pollingDelay": "50ms",  # after a look that found nothing; a job that is behind does not wait
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
 }

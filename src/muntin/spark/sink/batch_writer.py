@@ -58,11 +58,11 @@ class BatchWriter:
         return manifest
 
     def _run(self, frame: DataFrame, task: SinkTask) -> list[TaskMessage]:
-        """The one action. What was only counted is so little that the driver reads it itself."""
-        if self._topology.counting:
-            return list(task.messages([decode(row["frame"], "a frame for the sink") for row in frame.collect()]))
-        rows = frame.mapInArrow(task.run, DDL).collect()
-        return [TaskMessage.from_row(row["message"], row["table"]) for row in rows]
+        """The one action."""
+        if self._topology.results_go_to_tasks:
+            rows = frame.mapInArrow(task.run, DDL).collect()
+            return [TaskMessage.from_row(row["message"], row["table"]) for row in rows]
+        return list(task.messages([decode(row["frame"], "a frame for the sink") for row in frame.collect()]))
 
     def _note(self, messages: list[TaskMessage], now: int) -> None:
         """Rows count as handed over with the commit of their micro-batch."""
