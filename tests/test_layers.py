@@ -95,7 +95,18 @@ def test_each_foreign_library_is_imported_in_one_layer_only():
 
 def test_the_model_imports_nothing_but_the_standard_library():
     roots = {name.split(".")[0] for path in MODULES if layer_of(path) == "model" for name in imports(path)}
-    known = {"__future__", "collections", "dataclasses", "datetime", "enum", "functools", "re", "typing", "zlib"}
+    known = {
+        "__future__",
+        "collections",
+        "dataclasses",
+        "datetime",
+        "enum",
+        "functools",
+        "itertools",
+        "re",
+        "typing",
+        "zlib",
+    }
     assert roots <= known | {"muntin"}
 
 

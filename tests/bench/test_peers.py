@@ -70,6 +70,16 @@ def test_core_seconds_count_children_that_have_ended():
     assert 0.3 <= heard.busy_s(warm=1) == heard.busy_s(warm=5) < 3.0
 
 
+def test_core_seconds_count_a_session_that_was_begun_from_this_one():
+    burn = "import time; t = time.process_time()\nwhile time.process_time() < t + 0.3: pass\ntime.sleep(9)"
+    child = (
+        f"import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', {burn!r}], start_new_session=True)"
+    )
+    again = HELLO.replace("'batch': 0", "'batch': 1")
+    heard = run(f"{HELLO}\n{child}\ntime.sleep(3)\n{again}\ntime.sleep(0.5); p.kill()")
+    assert 0.3 <= heard.busy_s(warm=1) < 3.0
+
+
 def terms(file, resume=True, **more):
     return Terms(**{"share": 1.0, "limit_s": 60.0, "ledger": Ledger(file, resume), "tell": print, **more})
 

@@ -37,6 +37,7 @@ def run(tmp_path, monkeypatch, capsys):
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("muntin.spark.session.open_session", started)
+    monkeypatch.setattr("muntin.spark.session.begin_java", lambda *_: None)
     monkeypatch.chdir(tmp_path)
 
     def call(text):

@@ -114,7 +114,8 @@ def spark(monkeypatch):
 
     shown = {"read_status": lambda checkpoint: calls.shown, "client": client}
     runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, **shown)
-    session = SimpleNamespace(open_session=opened, stop_session=lambda spark: None)
+    begun = lambda *given: setattr(calls, "begun", given)  # noqa: E731
+    session = SimpleNamespace(open_session=opened, stop_session=lambda spark: None, begin_java=begun)
     monkeypatch.setitem(sys.modules, "muntin.spark.run", runner)
     monkeypatch.setitem(sys.modules, "muntin.spark.session", session)
     monkeypatch.setattr(jobfile, "read_job", lambda path: JobSpec())
@@ -184,6 +185,7 @@ def test_settings_and_packages_go_to_spark(spark):
     started_with(spark, "--output", "out", "--master", "local[1]", *given)
     confs = {"spark.a": "1=2", "spark.b": "", "spark.jars.packages": "g:n:1,g:m:2"}
     assert spark.opened == {"master": "local[1]", "log_level": "warn", "confs": confs}
+    assert spark.begun == ("local[1]", "warn", confs), "Java starts with the same"
 
 
 @pytest.mark.parametrize(

@@ -54,3 +54,25 @@ def test_what_a_record_lacks_is_named():
     del plain["name"]
     with pytest.raises(TypeError, match="name"):
         from_json(Inner, plain)
+
+
+class Span(NamedTuple):
+    first: int
+    rows: int
+
+
+@dataclass
+class Spans:
+    of: dict[str, Span] = field(default_factory=dict)
+
+
+def test_mappings_of_named_tuples_of_numbers_are_written_and_read_all_together():
+    spans = Spans({"a": Span(1, 2), "b": Span(3, 4)})
+    plain = to_json(spans)
+    assert plain == {"of": {"a": [1, 2], "b": [3, 4]}}
+    found = from_json(Spans, plain)
+    assert found == spans and type(found.of["a"]) is Span and found.of["b"].rows == 4
+    for wrong in ([1], [1, 2, 3], [1, "2"], [1, True], [1, 2.0], "ab", {"first": 1, "rows": 2}):
+        with pytest.raises(TypeError):
+            from_json(Spans, {"of": {"a": [1, 2], "b": wrong}})
+    assert from_json(Spans, to_json(Spans())) == Spans()

@@ -28,8 +28,9 @@ DONE, OUT_OF_TIME = "done", "out of time"
 
 
 ERROR = re.compile(r"[\w.]+(Error|Exception): ")
-STAT_SESSION, STAT_TIMES = 3, slice(11, 15)
-"""Where in `/proc/*/stat`, behind the name: the session; times in user and system mode, its own and of its children."""
+STAT_PARENT, STAT_SESSION, STAT_TIMES = 1, 3, slice(11, 15)
+"""Where in `/proc/*/stat`, behind the name: the parent; the session; times in user and system mode, its own and of its
+children."""
 Tell = Callable[[str], None]
 
 
@@ -118,11 +119,11 @@ def listen(command: Sequence[str], limit_s: float, env: Mapping[str, str] | None
             reader.join(max(0.0, limit_s))
             if reader.is_alive():
                 heard.ended = OUT_OF_TIME
-                _stop(process)
+                stop(process)
             elif process.wait(GRACE_S):
                 heard.ended = _complaint(errors) or f"exit code {process.returncode}"
         except BaseException:
-            _stop(process)
+            stop(process)
             raise
     heard.facts["wall_s"] = time.monotonic() - began
     return heard
@@ -136,20 +137,27 @@ def _read(process: subprocess.Popen[str], heard: Heard) -> None:
 
 
 def core_seconds(session: int) -> float | None:
-    """Used so far by all processes of a session, those that ended included; None where the system does not say."""
-    ticks = 0
+    """Used so far by all processes of a session and of those begun from it, as Java's is, those that ended included;
+    None where the system does not say."""
+    found = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
-            found = file.read_text().rpartition(")")[2].split()
+            said = file.read_text().rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
-        if int(found[STAT_SESSION]) == session:
-            ticks += sum(int(used) for used in found[STAT_TIMES])
+        used = sum(int(ticks) for ticks in said[STAT_TIMES])
+        found[int(file.parent.name)] = (int(said[STAT_PARENT]), int(said[STAT_SESSION]), used)
+    sessions, more = set[int](), {session}
+    while more:
+        sessions |= more
+        leaders = {pid: parent for pid, (parent, own, _) in found.items() if own == pid and own not in sessions}
+        more = {pid for pid, parent in leaders.items() if parent in found and found[parent][1] in sessions}
+    ticks = sum(used for _, own, used in found.values() if own in sessions)
     return ticks / os.sysconf("SC_CLK_TCK") if ticks else None
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
-    """End a contender with all its children, which are in a session of their own."""
+def stop(process: subprocess.Popen[str]) -> None:
+    """End a contender with all its children, which are in a session of their own; Java ends when it is left alone."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)

@@ -29,11 +29,12 @@ BENCHES = {
     "spark": "against Spark's own joins: one per query, and one for all",
     "flink": "against Flink's interval joins, which are fetched from PyPI on first use",
     "cluster": "two executors with one core each against one, on a standalone cluster of this machine",
+    "start": "seconds from the command to the first rows, against a plain Spark join",
     "scale": "against shards, state, queries, partners and rows; a model of more cores",
 }
 DEFAULT_WORKLOADS = ("selective", "dense")
 LEAST_ROWS = 1_000
-IN_PROCESSES = ("spark", "flink", "scale", "cluster", "latency")
+IN_PROCESSES = ("spark", "flink", "scale", "cluster", "latency", "start")
 """Benches that run each contender in a process of its own."""
 IN_RUNS = ("orderings", "schedule")
 """Benches of many runs in one session, each of which can be taken up again."""
@@ -117,6 +118,8 @@ def measured(name: str, args: argparse.Namespace, spark: Any) -> dict[str, Any]:
             raise UsageError(f"bench {name} needs Spark", hint="leave out --no-spark")
         if name not in IN_RUNS:
             return dict(import_module(f"muntin.bench.{name}").measure(args.quick, tell, spark))
+    if name == "start":
+        return dict(import_module("muntin.bench.start").measure(args.quick, 60 * args.minutes, tell))
     from muntin.bench import against, picture, scale
     from muntin.bench.peers import Ledger, Terms
     from muntin.bench.workload import ROWS

@@ -100,12 +100,15 @@ def execute(args: argparse.Namespace) -> int:
     with StopSignals() as signals:
         from muntin.cli.jobfile import read_job
         from muntin.cli.screen import ProgressLine
-        from muntin.spark.run import check_job
+        from muntin.spark.session import begin_java
 
-        spec = read_job(args.job)
-        check_job(spec)  # a mistake shows at once, not after Spark has started
+        spec = read_job(args.job)  # a mistake shows at once, not after Spark has started
         check_web(args.web)
         confs = shipped(args.ship, args.master, spark_confs(args.conf, args.packages))
+        begin_java(args.master, args.log_level, confs)
+        from muntin.spark.run import check_job
+
+        check_job(spec)
         status, progress = dict[str, Any](), ProgressLine(args.quiet, spec.streams.values())
         if signals.caught is None:
             with progress:

@@ -177,7 +177,7 @@ class Operator(OperatorWork):
     def tidy(self) -> None:
         """Give back the rows that no chunk needs any more, and spare room; call once the results have been fetched."""
         self.state.settle()
-        needed = [self.chunks.firsts(side, RANGE_BITS) for side in Side]
+        needed = self.chunks.firsts(RANGE_BITS)
         self.intake.tidy(needed)
         self.promises.tidy(needed, self.chunks, self.release)
 

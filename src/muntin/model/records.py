@@ -12,7 +12,8 @@ import dataclasses
 import typing
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
@@ -22,6 +23,7 @@ Reader = Callable[[Any], Any]
 _PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
 """What JSON may have where a field is of a type."""
 _AS_IT_IS = frozenset([int, float, str, bool, type(None)])
+_LISTS = (list, tuple)
 _UNIONS = (typing.Union, type(int | None))
 
 
@@ -30,7 +32,7 @@ def to_json(value: Any) -> Any:
     kind: Any = type(value)
     if kind in _AS_IT_IS:
         return value
-    if kind is list or kind is tuple:
+    if issubclass(kind, _LISTS):
         return [item if type(item) in _AS_IT_IS else to_json(item) for item in value]
     fields = _written(kind)
     if fields is not None:
@@ -41,10 +43,19 @@ def to_json(value: Any) -> Any:
                 found[name] = item if type(item) in _AS_IT_IS else to_json(item)
         return found
     if isinstance(value, Mapping):
+        kinds = set(map(type, value.values()))
+        if len(kinds) == 1 and _numbers(*kinds):
+            return dict(zip(value, map(list, value.values()), strict=True))
         return {name: to_json(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
     return value.isoformat() if isinstance(value, datetime) else value
+
+
+@cache
+def _numbers(kind: Any) -> int | None:
+    """How many fields a named tuple of whole numbers has; None for other classes. There are thousands of such tuples in
+    one mapping, which is why they are written and read all together."""
+    hints = typing.get_type_hints(kind) if isinstance(kind, type) and issubclass(kind, tuple) else {}
+    return len(hints) if set(hints.values()) == {int} else None
 
 
 @cache
@@ -83,6 +94,8 @@ def _reader(kind: Any) -> Reader | None:
     if origin is tuple:
         readers = [_reader(arg) for arg in args]
         return lambda plain: tuple(_read(reader, item) for reader, item in zip(readers, plain, strict=True))
+    if origin is dict and (count := _numbers(args[1])) is not None:
+        return _numbers_reader(args[1], count)
     if origin is dict:
         value = _reader(args[1])
         return dict if value is None else lambda plain: {name: value(item) for name, item in plain.items()}
@@ -111,6 +124,20 @@ def _list_reader(origin: Any, kind: Any) -> Reader:
         if not isinstance(plain, list | tuple):
             _refuse(plain, f"[{kind}]")
         return origin(plain if item is None else map(item, plain))
+
+    return read
+
+
+def _numbers_reader(kind: Any, count: int) -> Reader:
+    """What reads named tuples of so many numbers by name."""
+    make = partial(tuple.__new__, kind)
+
+    def read(plain: Any) -> Any:
+        lists = plain.values()
+        fits = {list}.issuperset(map(type, lists)) and {count}.issuperset(map(len, lists))
+        if not fits or not {int}.issuperset(map(type, chain.from_iterable(lists))):
+            _refuse(plain, kind)
+        return dict(zip(plain, map(make, lists), strict=True))
 
     return read
 

@@ -13,6 +13,7 @@ from muntin.bench.workload import WORKLOADS, selections, uniform
 from muntin.core.policy import Policy
 from muntin.model import MuntinError
 from muntin.plan import make_plan
+from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.build import BUILD, digest_of
 from muntin.spark.exchange.topology import Topology
 from muntin.spark.shard.processor import JoinProcessor
@@ -61,3 +62,10 @@ def test_a_build_is_known_by_names_and_contents_of_all_sources(tmp_path):
     (tmp_path / "room" / "one.py").rename(tmp_path / "room" / "two.py")
     seen.add(digest_of(tmp_path))
     assert len(seen) == 3
+
+
+def test_results_that_shards_count_or_deliver_are_nothing_for_tasks_of_the_sink():
+    made = topology(3)
+    assert made.results_go_to_tasks
+    assert not replace(made, counting=True).results_go_to_tasks
+    assert not replace(made, hub=Address("localhost", 1, "token")).results_go_to_tasks

@@ -14,6 +14,7 @@ import pytest
 
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorImage
+from muntin.model.records import to_json
 from muntin.plan import share
 from muntin.spark.shard import hot_state as hot_module
 from muntin.spark.shard.hot_state import FORMAT, STAMP, HotState
@@ -22,6 +23,7 @@ from worlds import STREAMS
 
 QUERY = "CREATE QUERY q AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 3 microseconds;"
 (JOIN,) = share(parse_job(STREAMS.format(late=0) + QUERY)).joins
+SMALL = to_json(Operator(JOIN).meta)
 LAYOUT = [((3,), "int64"), ((2, 2), "int32")]
 
 
@@ -37,7 +39,7 @@ def hot(tmp_path) -> HotState:
 
 
 def test_what_one_process_put_back_another_finds(hot, tmp_path):
-    claimed = HotState(tmp_path, 7).claim("nonce")
+    claimed = HotState(tmp_path, 7).claim("nonce", SMALL)
     assert claimed is not None
     memory, image = claimed
     assert isinstance(image, OperatorImage) and Operator(JOIN, memory, image=image).image == image
@@ -47,13 +49,13 @@ def test_what_one_process_put_back_another_finds(hot, tmp_path):
 
 
 def test_only_one_task_can_claim_it(hot, tmp_path):
-    assert HotState(tmp_path, 7).claim("nonce") is not None
-    assert HotState(tmp_path, 7).claim("nonce") is None
+    assert HotState(tmp_path, 7).claim("nonce", SMALL) is not None
+    assert HotState(tmp_path, 7).claim("nonce", SMALL) is None
 
 
 def test_another_nonce_is_another_state(hot, tmp_path):
-    assert HotState(tmp_path, 7).claim("older") is None
-    assert HotState(tmp_path, 7).claim("nonce") is None, "what cannot be believed is thrown away"
+    assert HotState(tmp_path, 7).claim("older", SMALL) is None
+    assert HotState(tmp_path, 7).claim("nonce", SMALL) is None, "what cannot be believed is thrown away"
 
 
 def damage_truncate(folder):
@@ -92,15 +94,15 @@ def damage_empty(folder):
 )
 def test_damage_is_detected(hot, tmp_path, damage):
     damage(tmp_path / "7")
-    assert HotState(tmp_path, 7).claim("nonce") is None
+    assert HotState(tmp_path, 7).claim("nonce", SMALL) is None
 
 
 def test_a_task_that_died_leaves_nothing_that_is_taken_and_its_remains_are_swept(hot, tmp_path):
     dead = HotState(tmp_path, 7)
-    memory, _ = dead.claim("nonce")
+    memory, _ = dead.claim("nonce", SMALL)
     memory.arrays("index-1", LAYOUT)[0][:] = 9
     fresh = HotState(tmp_path, 7)
-    assert fresh.claim("nonce") is None
+    assert fresh.claim("nonce", SMALL) is None
     fresh.begin()
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -59,6 +59,9 @@ class ChunkKind(StrEnum):
         )
 
 
+_WITH_END = frozenset(kind.value for kind in ChunkKind if kind.has_end)
+
+
 class Chunk(NamedTuple):
     """What the log knows of a live chunk."""
 
@@ -107,13 +110,19 @@ class ChunkLog:
         for name in self.live:
             yield ChunkKind(name[1:-_DIGITS]), Side("lr".index(name[0])), int(name[-_DIGITS:]), name
 
-    def firsts(self, side: Side, shift: int) -> dict[int, int]:
-        """The first row number that is still needed, in each range of `1 << shift` numbers that has one."""
-        found: dict[int, int] = {}
-        for kind, s, number, _ in self:
-            if s is side and kind.has_rows:
-                found[number >> shift] = min(found.get(number >> shift, number), number)
-        return found
+    def firsts(self, shift: int) -> tuple[dict[int, int], dict[int, int]]:
+        """For each side, the first row number that is still needed in each range of `1 << shift` numbers that has one.
+
+        There is a chunk for each micro-batch that a window reaches back, and this is asked in every micro-batch: so
+        names are looked at as they are.
+        """
+        found: dict[str, dict[int, int]] = {"l": {}, "r": {}}
+        for name in self.live:
+            if len(name) == 1 + _DIGITS or name[1] == ChunkKind.VISITORS:
+                number, of = int(name[-_DIGITS:]), found[name[0]]
+                if of.setdefault(number >> shift, number) > number:
+                    of[number >> shift] = number
+        return found["l"], found["r"]
 
     def expire(self, stale_before: Callable[[Side, int], int], release: int) -> None:
         """Remove the chunks of which nothing is needed again.
@@ -122,16 +131,18 @@ class ChunkLog:
         until the release point has passed them. `stale_before(side, age)` is the event time before which rows of a
         side have reached an age.
         """
-        ends: dict[tuple[Side, int], int] = {}
+        ends: dict[tuple[str, int], int] = {}
         gone = []
-        for kind, side, _, name in self:
-            last_ts, retention, _ = self.live[name]
-            if kind.has_end:
+        for name, (last_ts, retention, _) in self.live.items():
+            if last_ts > release:
+                continue
+            kind = name[1:-_DIGITS]
+            if kind in _WITH_END:
                 if last_ts < release:
                     gone.append(name)
                 continue
-            if (side, retention) not in ends:
-                ends[side, retention] = stale_before(side, retention)
-            if last_ts <= release and (kind is ChunkKind.VISITORS or last_ts < ends[side, retention]):
+            if (name[0], retention) not in ends:
+                ends[name[0], retention] = stale_before(Side("lr".index(name[0])), retention)
+            if kind == ChunkKind.VISITORS or last_ts < ends[name[0], retention]:
                 gone.append(name)
         self.remove(gone)

@@ -9,6 +9,7 @@ finds what users have set, `file_systems` where Spark can write.
 from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, java_process, stop_session
 from muntin.spark.session.java import cache_folder, find_java, serving_java
 from muntin.spark.session.session import (
+    begin_java,
     default_shards,
     is_alone,
     is_one_process,
@@ -20,6 +21,7 @@ from muntin.spark.session.session import (
 
 __all__ = [
     "AFTER_ERROR_S",
+    "begin_java",
     "cache_folder",
     "default_shards",
     "find_java",

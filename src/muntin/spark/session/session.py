@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -38,6 +40,7 @@ STREAM_CONFS = {
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.pollingDelay": "50ms",  # after a look that found nothing; a job that is behind does not wait
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",  # or there are two kinds of workers
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
 }
 """What a streaming query of ours needs; all of it can be set on a running session."""
@@ -86,6 +89,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 _LONGEST_SOCKET_DIR = 61
 COME_S, SETTLED_S = 120.0, 4.0
 """How long the first executor of a cluster may take to come, and each further one after it."""
+_BEGINNING = threading.Lock()
 _BRIEF = " -XX:TieredStopAtLevel=1"
 _COLLECTOR = "-XX:+UseParallelGC"
 """Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
@@ -105,26 +109,11 @@ def open_session(
     Spark's settings, as far as they differ. `brief`: for a minute or two, in which Java had better compile little than
     well; it saves a quarter of the work up to the first result.
     """
-    ensure_java()
-    from pyspark.sql import SparkSession
-
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    master = master or f"local[{cores},4]"
-    alone, folder = is_one_process(master), _private_folder()
-    own = {**_OWN_CONFS, **STREAM_CONFS, **_java_confs(folder, log_level, brief)}
-    own["spark.sql.shuffle.partitions"] = str(shards or cores)
-    own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
-    if alone:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        own |= {**_ALONE_CONFS, **_socket_confs(folder)}
-    defaults = default_settings()
-    settings = {**{name: value for name, value in own.items() if name not in defaults}, **(confs or {})}
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYSPARK_PYTHON"] = sys.executable if alone else executors_python({**defaults, **settings}, folder)
+    settings = dict(confs or {})
     try:
-        if alone:
-            settings = without_processes(settings)
-        start_java(settings)
+        master, settings = _begin(master, shards, log_level, settings, brief)
+        from pyspark.sql import SparkSession
+
         builder = SparkSession.builder.master(master).appName(app)
         for name, value in settings.items():
             builder = builder.config(name, value)
@@ -138,6 +127,42 @@ def open_session(
         raise
     except Exception as error:
         raise java_failure(AFTER_ERROR_S) or _unstarted(error, settings) from error
+
+
+def begin_java(master: str | None, log_level: str, confs: Mapping[str, str]) -> None:
+    """Let Java start while this process has other things to do, such as its imports. `open_session` with the same
+    arguments goes on with it, and tells of what went wrong. Without that, Java ends with this process."""
+    threading.Thread(target=_begin_quietly, args=(master, log_level, confs), name="muntin-java").start()
+
+
+def _begin_quietly(master: str | None, log_level: str, confs: Mapping[str, str]) -> None:
+    with contextlib.suppress(Exception):
+        _begin(master, None, log_level, confs, brief=False)
+
+
+def _begin(
+    master: str | None, shards: int | None, log_level: str, confs: Mapping[str, str], brief: bool
+) -> tuple[str, dict[str, str]]:
+    """Start Java, unless it runs; the master and the settings for a session. One at a time."""
+    with _BEGINNING:
+        ensure_java()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        master = master or f"local[{cores},4]"
+        alone, folder = is_one_process(master), _private_folder()
+        own = {**_OWN_CONFS, **STREAM_CONFS, **_java_confs(folder, log_level, brief)}
+        own["spark.sql.shuffle.partitions"] = str(shards or cores)
+        own["spark.driver.memory"] = f"{_driver_memory_mb()}m"
+        if alone:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            own |= {**_ALONE_CONFS, **_socket_confs(folder)}
+        defaults = default_settings()
+        settings = {**{name: value for name, value in own.items() if name not in defaults}, **confs}
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = sys.executable if alone else executors_python({**defaults, **settings}, folder)
+        if alone:
+            settings = without_processes(settings)
+        start_java(settings)
+        return master, settings
 
 
 def is_one_process(master: str) -> bool:

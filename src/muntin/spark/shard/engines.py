@@ -142,7 +142,7 @@ class Engines:
         prefix = "" if join.index == self.home else f"{join.index}/"
         root, policy = hot_root(self.topology.checkpoint_id), self.topology.policy
         hot = HotState(root, self.group, join.index if prefix else None)
-        claimed = hot.claim(nonce) if nonce else None
+        claimed = hot.claim(nonce, small) if nonce else None
         if claimed is not None and claimed[1].fits(join):
             memory, image = claimed
             return Engine(join.index, prefix, hot, Operator(join, memory, policy, image=image), memory)

@@ -25,19 +25,20 @@ import shutil
 import tempfile
 import time
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.core.operator_state import OperatorImage
+from muntin.core.operator_state import OperatorImage, OperatorMeta
 from muntin.core.storage import Arrays, Layout
 from muntin.model.records import from_json, to_json
 from muntin.spark.store import private_folder
 
 STAMP = "stamp.json"
-FORMAT = 9
+FORMAT = 10
 """Of images and arrays; a hot state of another format, left by another version, is built anew."""
 ABANDONED_S = 7 * 86_400
 """A folder that nobody has touched for so long belongs to no running job."""
@@ -136,8 +137,9 @@ class HotState:
         self._place = root / (str(group) if above is None else f"{group}-{above}")
         self._mine: Path | None = None
 
-    def claim(self, nonce: str) -> tuple[FileMemory, OperatorImage] | None:
-        """Memory and image of the state with this nonce; None where there is none that can be believed."""
+    def claim(self, nonce: str, small: Any) -> tuple[FileMemory, OperatorImage] | None:
+        """Memory and image of the state with this nonce; None where there is none that can be believed. `small` is its
+        small state as JSON has it, which is durable and so not part of what was put back."""
         folder = self._private()
         try:
             os.rename(self._place, folder)
@@ -149,7 +151,7 @@ class HotState:
         if stamp is None or not expected.items() <= stamp.items() or not _whole(folder, stamp["files"]):
             self.drop()
             return None
-        return FileMemory(folder, stamp["count"]), from_json(OperatorImage, stamp["image"])
+        return FileMemory(folder, stamp["count"]), from_json(OperatorImage, {**stamp["image"], "meta": small})
 
     def begin(self) -> FileMemory:
         """An empty memory; what earlier attempts at this shard left behind is swept away."""
@@ -164,8 +166,8 @@ class HotState:
         assert self._mine is not None
         (self._mine / STAMP).unlink(missing_ok=True)
         files = {entry.name: entry.stat().st_size for entry in os.scandir(self._mine)}
-        stamp = {"format": FORMAT, "nonce": nonce, "count": memory.count, "files": files, "image": to_json(image)}
-        body = json.dumps(stamp)
+        own = to_json(replace(image, meta=OperatorMeta()))
+        body = json.dumps({"format": FORMAT, "nonce": nonce, "count": memory.count, "files": files, "image": own})
         (self._mine / STAMP).write_text(f"{zlib.crc32(body.encode()):08x}{body}")
         try:
             os.rename(self._mine, self._place)
