@@ -71,12 +71,11 @@ def test_core_seconds_count_children_that_have_ended():
 
 
 def test_core_seconds_count_a_session_that_was_begun_from_this_one():
-    burn = "import time; t = time.process_time()\nwhile time.process_time() < t + 0.3: pass\ntime.sleep(9)"
-    child = (
-        f"import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', {burn!r}], start_new_session=True)"
-    )
+    burn = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True); time.sleep(60)"
+    apart = "start_new_session=True, stdout=subprocess.PIPE"
+    child = f"import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', {burn!r}], {apart})"
     again = HELLO.replace("'batch': 0", "'batch': 1")
-    heard = run(f"{HELLO}\n{child}\ntime.sleep(3)\n{again}\ntime.sleep(0.5); p.kill()")
+    heard = run(f"{HELLO}\n{child}\np.stdout.readline()\n{again}\ntime.sleep(1); p.kill()")
     assert 0.3 <= heard.busy_s(warm=1) < 3.0
 
 
