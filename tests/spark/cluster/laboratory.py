@@ -25,7 +25,7 @@ from muntin.testing.local_job import LocalJob
 from spark.cluster.machines import HOME, PACKAGE, Machine, Network, network
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
-COMMIT_S = 300.0
+COMMIT_S = 900.0
 """How long a commit is waited for: a job that does not recover fails the test, however slow the machine."""
 PAUSE_S, CUT_S = 6.0, 30.0
 """An executor that hangs is waited for; a machine that is cut off is given up before it comes back."""
