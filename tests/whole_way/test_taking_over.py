@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from muntin.cli.main import main
 from muntin.model import MuntinError, UsageError
 from muntin.spark.checkpoint import pipeline_folder, pipeline_numbers, read_take_over, requests
 from muntin.spark.ingest import sources
@@ -157,7 +158,9 @@ def test_rows_before_the_time_that_a_query_asks_for_are_left_out(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("readable")
-def test_the_shared_join_has_the_query_once_its_past_is_read_and_status_says_how_far_it_is(tmp_path: Path):
+def test_the_shared_join_has_the_query_once_its_past_is_read_and_status_says_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     place = Place(tmp_path / "job")
     with kept_apart(tmp_path):
         for _ in range(3):
@@ -174,6 +177,8 @@ def test_the_shared_join_has_the_query_once_its_past_is_read_and_status_says_how
             assert "applied_from" not in status["queries"]["p"], "it has rows from the beginning on"
     assert said[0] is None and said[1] == "its past is being read, beside the shared join"
     assert said[-1].startswith("shared from 1970-01-01T00:00:00.0000") and said[-1].endswith(" on")
+    assert main(["status", "--checkpoint", str(place.root / "ckpt")]) == 0
+    assert f"query p: {said[-1]}" in " ".join(capsys.readouterr().out.split())
     assert joins[1] == 2 and joins[-1] == 1, "one join does what two did"
     assert status["queries"]["p"]["total_rows"] == len(place.rows("p"))
     assert status["dropped"] == {"queries": 0, "total_rows": 0}

@@ -92,6 +92,7 @@ def headlines(status: dict[str, Any], rows: int) -> Iterator[str]:
     yield from too_early(status)
     yield from files_gone(status)
     yield from dropped(status)
+    yield from (f"query {name}: {query['past']}" for name, query in status["queries"].items() if "past" in query)
     pipelines = status.get("pipelines", ())
     for number, pipeline in enumerate(pipelines, 1) if len(pipelines) > 1 else ():
         streams = ", ".join(name for name in pipeline["sources"] if not name.startswith("_"))
