@@ -19,6 +19,7 @@ from muntin.plan.levels import MOST, Levels, levels_of
 from muntin.plan.response_times import alone
 from muntin.plan.schedulers import SCHEDULERS, RunQueues, stretches, throughputs
 from muntin.plan.traffic import Knowledge
+from muntin.sql import parse_job
 
 SECOND = 1_000_000
 
@@ -205,6 +206,17 @@ def test_auto_is_the_lowest_mean_and_the_simplest_without_a_burst():
         assert best_scheduler(windows, (1,) * 7, 50).name == "mqt"
         assert best_scheduler(windows, (1,) * 7, 1).name == "lwo"
     assert best_scheduler((5,), (3,), 50).name == "lwo"
+
+
+def test_explain_says_which_rows_leave_at_the_end_of_their_micro_batch():
+    text = """SET delivery = 'eager';
+    CREATE STREAM A (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts; CREATE STREAM B (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts;
+    CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 s;"""
+    sums = "CREATE QUERY n AS SELECT COUNT(*) AS n FROM A, B WHERE A.k = B.k WINDOW 2 s;"
+    assert "end of their micro-batch" not in explain(parse_job(text))
+    assert "aggregates (n) go out at the end of their micro-batch, which does all work" in explain(
+        parse_job(text + sums)
+    )
 
 
 def test_explain_foretells_the_response_of_each_query_under_each_scheduler(job):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +35,12 @@ WINDOWS = {"small": 3, "middle": 20, "large": 400}
 
 
 def spec_of(
-    *queries: str, shards: int = 2, delivery: str = "eager", work: str = "500 microseconds", idle: str = ""
+    *queries: str,
+    shards: int = 2,
+    delivery: str = "eager",
+    work: str = "500 microseconds",
+    idle: str = "",
+    more: str = "",
 ) -> JobSpec:
     eager = f"SET work_per_batch = '{work}'; SET longest_wait = '1 hour'; SET scheduler = 'swf';"
     text = f"SET shards = {shards}; SET delivery = '{delivery}';" + (eager if delivery == "eager" else "")
@@ -43,7 +50,7 @@ def spec_of(
     for name in queries or WINDOWS:
         text += f"CREATE QUERY {name} AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k "
         text += f"WINDOW {WINDOWS[name]} microseconds;"
-    return parse_job(text)
+    return parse_job(text + more)
 
 
 def file(rng: random.Random, number: int, rows: int) -> pa.Table:
@@ -218,6 +225,77 @@ def test_a_shard_that_dies_in_the_middle_of_its_units_is_tried_again_and_nothing
         assert place.start("bounded").await_termination(120)
     assert len(deaths) >= 3 and place.left == 0
     place.check()
+
+
+SUMS = """CREATE QUERY sums AS SELECT A.k, COUNT(*) AS n, SUM(B.id) AS s FROM A, B WHERE A.k = B.k GROUP BY A.k
+WINDOW 30 microseconds EMIT CHANGES;"""
+
+
+def with_sums(delivery: str = "eager") -> JobSpec:
+    return spec_of("small", "large", delivery=delivery, more=SUMS)
+
+
+def wanted_sums(place: Place) -> list[dict[str, Any]]:
+    job = LocalJob(with_sums("batch"))
+    return job.push({n: pa.concat_tables(place.session.files[n]) for n in "AB"}, ended=True)["sums"].to_pylist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", range(3), indirect=True)
+def test_aggregates_go_out_with_their_micro_batch_beside_rows_that_leave_as_they_are_found(place: Place):
+    """Exactly once, whoever dies. Their join leaves no work to the next micro-batch."""
+    place.session.faults.rate = 0.2
+    run, deaths = place.start(spec=with_sums()), 0
+    for kill in [None, *place.rng.sample(DEATHS, 4)]:
+        place.come()
+        place.session.faults.kill = kill
+        if not place.tick(2):
+            with pytest.raises(MuntinError):
+                run.await_termination()
+            deaths += 1
+            place.session.faults.kill = None
+            run = place.start(spec=with_sums())
+        place.session.faults.kill = None
+        assert place.left == 0
+    assert deaths
+    run.stop()
+    done = place.start("bounded", with_sums())
+    assert done.await_termination(120)
+    place.check("small", "large")
+    got, wanted = read(place.out, "sums").to_table().to_pylist(), wanted_sums(place)
+    assert wanted and sorted(map(str, got)) == sorted(map(str, wanted))
+    assert [row["_ts"] for row in got] == sorted(row["_ts"] for row in got)
+    assert done.status()["queries"]["sums"]["total_rows"] == len(wanted)
+
+
+def test_a_socket_and_a_callable_get_aggregates_as_well(place: Place, tmp_path: Path):
+    place.come(30)
+    got: list[tuple[str, pa.Table]] = []
+    job = Job(place.session, with_sums())  # type: ignore[arg-type]
+    run = job.start(sink=lambda name, table, _: got.append((name, table)), checkpoint=tmp_path / "one", mode="bounded")
+    assert run.await_termination(60)
+    wanted = wanted_sums(place)
+    assert [row for name, table in got if name == "sums" for row in table.to_pylist()] == wanted != []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        lines: list[bytes] = []
+
+        def listen() -> None:
+            with server.accept()[0] as connection, connection.makefile("rb") as file:
+                lines.extend(file)
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        job = Job(place.session, with_sums())  # type: ignore[arg-type]
+        run = job.start(
+            output=f"tcp://127.0.0.1:{server.getsockname()[1]}", checkpoint=tmp_path / "two", mode="bounded"
+        )
+        assert run.await_termination(60)
+        listener.join(60)
+    rows = [json.loads(line) for line in lines]
+    assert [(row["k"], row["n"], row["s"]) for row in rows if row["_query"] == "sums"] == [
+        (row["k"], row["n"], row["s"]) for row in wanted
+    ]
+    assert {row["_query"] for row in rows} == {"small", "large", "sums"}
 
 
 JUMPS_S = (0.0, 86_400.0, -86_400.0, 0.001, -3_600.0, 40 * 365 * 86_400.0)

@@ -42,7 +42,7 @@ from muntin.core.operator_state import OperatorMeta
 from muntin.core.operator_work import OperatorWork
 from muntin.core.policy import DEFAULT_POLICY, LimitError, Policy
 from muntin.core.results import FoundPairs
-from muntin.core.schedule import ScheduledWork
+from muntin.core.schedule import ScheduledWork, merged
 from muntin.core.selections import per_class
 from muntin.core.step import ChangeOutcome, Step, StepInProgress
 from muntin.core.storage import RANGE_BITS, Memory, with_columns
@@ -106,6 +106,9 @@ class Operator(OperatorWork):
 
     def finish(self, pairs: Pairs = NO_PAIRS) -> Step:
         """The end of a micro-batch: forget what nobody can need. `pairs` are those that were not delivered before."""
+        readers = EVERYBODY
+        if self._work is not None and self._summed_level >= 0:
+            pairs, readers = merged([NO_PAIRS, *self._to_sum]), self._aggregate_bits
         self._close_work()
         # What promises free is taken out first: a row whose window has ended meanwhile still tells how long it waited.
         self.promises.free(self.view, self._step.new_promises, self.chunks, self.counters)
@@ -121,7 +124,7 @@ class Operator(OperatorWork):
             self.state.relist(self.progress.places, self.counters)
         self._check_state_limit()
         self._note_levels()
-        found, values = self._add_up(self.found(pairs), ends)
+        found, values = self._add_up(self.found(pairs, readers), ends)
         found = self.matches.settle(found, before, self.release, self.chunks, self.counters)
         found, more = self._add_up_settled(found, ends)
         self.promises.compact(self.view, self.intake, self.chunks)

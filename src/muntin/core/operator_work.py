@@ -14,9 +14,11 @@ import numpy as np
 from muntin.core.arrivals import NumberedRows
 from muntin.core.join import Judge
 from muntin.core.operator_parts import OperatorParts
-from muntin.core.schedule import HELD_BYTES, ScheduledWork, WorkSpan, find_again, why_at_once
+from muntin.core.schedule import HELD_BYTES, Delivery, ScheduledWork, WorkSpan, find_again, why_at_once
+from muntin.core.selections import query_bits
 from muntin.core.step import StepInProgress
-from muntin.kernels.join import Rows
+from muntin.kernels.arrays import UInt64s
+from muntin.kernels.join import Pairs, Rows
 from muntin.model import Side
 from muntin.plan.levels import levels_of
 
@@ -30,6 +32,10 @@ class OperatorWork(OperatorParts):
     """What the work of the last micro-batch was foretold to take."""
     left_rows = 0
     """Rows that it has left work for."""
+    _summed_level = -1
+    """The level of the largest window of an aggregate; -1 where there is none."""
+    _to_sum: list[Pairs]
+    """Pairs that go out as they are found, of which aggregates want some when the micro-batch is over."""
 
     # -- rows go to the join --------------------------------------------------------------------------------------
 
@@ -70,8 +76,25 @@ class OperatorWork(OperatorParts):
         name = left.scheduler or (limit.scheduler if limited else policy.scheduler)
         scheduler = granularity.scheduler(name, len(rows.ts))
         self.density.begin(self.counters)
+        levels_of_queries = zip(self.join.queries, granularity.levels.of_query, strict=True)
+        self._to_sum, summed = [], [level for query, level in levels_of_queries if query.aggregation is not None]
+        self._summed_level = max(summed, default=-1)
         made = self.state, rows, self.counters, scheduler, granularity, self._judge
         return ScheduledWork(*made, span=self._work_span(rows))
+
+    def keep_for_aggregates(self, delivery: Delivery) -> None:
+        """Keep the pairs that aggregates want: that of the largest window gets each of them once."""
+        if self._summed_level in delivery.levels:
+            self._to_sum.append(Pairs._make([a.copy() for a in delivery.pairs]))
+
+    def readers(self, work: ScheduledWork, levels: Sequence[int]) -> UInt64s:
+        """The queries of some levels that get pairs as they are found, as bits."""
+        return work.readers(levels) & ~self._aggregate_bits
+
+    @property
+    def _aggregate_bits(self) -> UInt64s:
+        bits: UInt64s = query_bits(np.array([[query.aggregation is not None for query in self.join.queries]]))[0]
+        return bits
 
     def _work_span(self, rows: Rows) -> WorkSpan | None:
         """How far the work of a micro-batch may be left to the next; None where all of it is to be done at once."""

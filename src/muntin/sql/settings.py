@@ -180,7 +180,7 @@ SETTINGS = (
     Setting("alpha", "research", Fraction(), "the load from which on ordering = 'adaptive' joins rows ahead"),
     Setting("punctuations", "research", _policies(PUNCTUATION_MODES), "what the promises of streams are used for"),
 )
-AHEAD = "what rows ahead of the other stream find may not leave yet, and takes time from what may"
+AHEAD = "what rows ahead of the other stream find may not leave before that has come as far"
 """Why eager delivery does not join rows ahead."""
 GROUPS = {"everyday": "settings that jobs need", "research": "settings of research"}
 """What each group is called."""

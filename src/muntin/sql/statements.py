@@ -141,11 +141,8 @@ def _check_readers(sql: SqlText, spec: JobSpec, name: str, at: exp.Expr, done: s
 
 
 def _check_groups(sql: SqlText, spec: JobSpec, query: Query, at: exp.Expr) -> None:
-    """Refuse aggregates where results are delivered before they are final, or shards do not hear of each other."""
-    if spec.settings.eager and query.aggregation is not None:
-        why = "a value is final only when all shards have all pairs up to its time, which no single pair tells"
-        message = f"{query.name} has aggregates, which do not go with delivery = 'eager': {why}"
-        raise sql.error(message, at, "SET delivery = 'batch', or run it as a job of its own")
+    """Refuse what reads results where they are delivered as they are found, and groups where shards do not hear of each
+    other."""
     below = [*query.inputs, *read_queries(query, spec.queries, spec.streams)]
     if spec.settings.eager and below:
         why = "what it reads is complete only up to the release point, at the end of a micro-batch"

@@ -87,7 +87,8 @@ class Shard:
 
         def take(deliveries: Iterable[Delivery]) -> None:
             for delivery in deliveries:
-                pairs = self.operator.found(delivery.pairs, work.readers(delivery.levels))
+                self.operator.keep_for_aggregates(delivery)
+                pairs = self.operator.found(delivery.pairs, self.operator.readers(work, delivery.levels))
                 for query, table in route(self.join, pairs.whole()):
                     found[query.name].append(table)
 

@@ -25,6 +25,8 @@ def why_at_once(join: SharedJoin, frees_rows: bool) -> str | None:
     """Why the work of a micro-batch cannot be left to the next; None where it can."""
     if Axis.ROWS in join.axes:
         return "counts rows, and forgets them by their number when the micro-batch is over"
+    if any(query.aggregation is not None for query in join.queries):
+        return "has aggregates, which are found anew from the rows kept up to the release point"
     return "is told by promises which keys are over, when the micro-batch is over" if frees_rows else None
 
 

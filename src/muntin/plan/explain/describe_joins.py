@@ -175,6 +175,7 @@ def _scheduling(join: SharedJoin, traffic: Traffic, settings: Settings, constant
         run_rows=burst.granularity.run_length,
         response_ms=response,
         mean_ms={s.name: round(burst.mean(s, t) / 1e6, 6) for s in SCHEDULERS},
+        at_the_end=[q.name for q in join.queries if settings.eager and q.aggregation is not None],
     )
 
 

@@ -239,6 +239,8 @@ class SchedulingForecast:
     response_ms: dict[str, dict[str, float]]
     mean_ms: dict[str, float]
     """Over all queries, under each scheduler: `auto` takes the lowest."""
+    at_the_end: list[str] = field(default_factory=list)
+    """With eager delivery, the queries whose rows leave at the end of the micro-batch, which then does all its work."""
 
 
 @dataclass(frozen=True)

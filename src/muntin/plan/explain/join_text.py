@@ -121,6 +121,9 @@ def _scheduling_lines(found: SchedulingForecast) -> list[str]:
     cut = f"runs of {count(found.run_rows, 'row')} go through {count(found.levels, 'level')} of windows"
     why = ", so that every scheduler does the same" if found.levels == 1 else ", by what a row costs"
     lines.append(cut + why)
+    if found.at_the_end:
+        names = listed(found.at_the_end)
+        lines.append(f"aggregates ({names}) go out at the end of their micro-batch, which does all work")
     taken = "; auto takes the lowest mean" if found.scheduler_by == AUTO else ""
     lines.append(f"mean response after {count(found.burst_rows, 'row')} at once, in ms of one core{taken}")
     cells = [("query", *SCHEDULERS.names)]

@@ -133,6 +133,7 @@ class _GatheredResults:
         ]
 
     def put(self, delivery: Delivery) -> None:
+        self._operator.keep_for_aggregates(delivery)
         pairs = delivery.pairs
         if self._work.scheduler.scans_whole_runs:  # they lie where the next unit puts its own
             pairs = Pairs._make([a.copy() for a in pairs])
@@ -153,7 +154,7 @@ class _GatheredResults:
         """Tables of each query in the order in which its pairs were let go, and how far it has come."""
         tables: dict[str, list[pa.Table]] = defaultdict(list)
         for levels, parts in self._pairs:
-            results = self._operator.found(merged(parts), self._work.readers(levels)).whole()
+            results = self._operator.found(merged(parts), self._operator.readers(self._work, levels)).whole()
             columns = OutputColumns(results)
             for query, places in routed(self._operator.join, results):
                 table = columns.output(query, places)

@@ -1,7 +1,7 @@
 """Lines of JSON in files, written as rows come and exactly once: `--output DIR` with eager delivery.
 
 A file `<query>/b<batch>.jsonl` belongs to one micro-batch; the files of one that was not committed are written anew.
-Dead letters and punctuations come with the commit, as Parquet.
+Rows of aggregates, dead letters and punctuations come with the commit, as Parquet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from muntin.formats import json_lines
 from muntin.model import Settings
 from muntin.plan import Plan
 from muntin.spark.checkpoint import BatchOutcome, Publisher
-from muntin.spark.sink.parquet import ParquetFolders, beside_rows
+from muntin.spark.sink.parquet import ParquetFolders, beside_rows, rows_of
 from muntin.spark.store import crash_points
 
 SUFFIX = ".jsonl"
@@ -30,8 +30,9 @@ class JsonLines(ParquetFolders):
     _open: dict[str, BinaryIO]
 
     def schemas(self, plan: Plan, settings: Settings) -> dict[str, pa.Schema]:
-        """Lines of JSON have no schema."""
-        return beside_rows(plan, settings)
+        """Lines of JSON have no schema; aggregates are not among them."""
+        summed = {name for name, query in plan.queries.items() if query.aggregation is not None}
+        return {n: s for n, s in rows_of(plan, None).items() if n in summed} | beside_rows(plan, settings)
 
     def attached(self, pipeline: int, publisher: Publisher) -> Self:
         mine = super().attached(pipeline, publisher)

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from muntin.core.storage import read_table
 from muntin.formats import json_lines
-from muntin.model import UsageError
-from muntin.spark.sink.sink import Sink
+from muntin.model import Settings, UsageError
+from muntin.plan import Plan
+from muntin.spark.checkpoint import BatchOutcome
+from muntin.spark.sink.sink import SendTables, Sink, Stager
 
 
 class SocketSink(Sink):
-    """Each line has the query's name first. Dead letters and punctuations are only counted."""
+    """Each line has the query's name first. Rows of aggregates follow at the end of their micro-batch. Dead letters and
+    punctuations are only counted."""
 
     name = "socket"
     spelling = "tcp://HOST:PORT"
@@ -23,6 +27,8 @@ class SocketSink(Sink):
     exactly_once = False
     takes_batches = False
     _connection: socket.socket | None = None
+    _summed: frozenset[str] = frozenset()
+    """The queries with aggregates."""
 
     def default_checkpoint(self) -> str | Path | None:
         raise UsageError("a run that sends its rows to a socket needs a checkpoint", hint="name one with `checkpoint=`")
@@ -40,6 +46,17 @@ class SocketSink(Sink):
             raise UsageError(f"nobody listens at {self.description}: {error}") from error
         connection.settimeout(None)
         return connection
+
+    def prepare(self, plan: Plan, settings: Settings) -> None:
+        self._summed |= {name for name, query in plan.queries.items() if query.aggregation is not None}
+
+    def stager(self, batch: int) -> Stager:
+        return SendTables()
+
+    def hand_over(self, done: BatchOutcome) -> None:
+        for staged in sorted(done.staged, key=lambda staged: (staged.name, staged.part)):
+            if staged.name in self._summed:
+                self.deliver(staged.name, read_table(staged.table or b""), done.batch)
 
     def deliver(self, name: str, table: pa.Table, batch: int) -> None:
         assert self._connection is not None, "not recovered"
