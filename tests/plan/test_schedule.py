@@ -209,9 +209,9 @@ def test_auto_is_the_lowest_mean_and_the_simplest_without_a_burst():
 
 
 def test_explain_says_which_rows_leave_at_the_end_of_their_micro_batch():
-    text = """SET delivery = 'eager';
-    CREATE STREAM A (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts; CREATE STREAM B (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts;
-    CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 s;"""
+    declared = "CREATE STREAM {} (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts WITH (format = 'parquet', path = '{}');"
+    text = "SET delivery = 'eager';" + "".join(declared.format(name, name) for name in "AB")
+    text += "CREATE QUERY q AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 s;"
     sums = "CREATE QUERY n AS SELECT COUNT(*) AS n FROM A, B WHERE A.k = B.k WINDOW 2 s;"
     assert "end of their micro-batch" not in explain(parse_job(text))
     assert "aggregates (n) go out at the end of their micro-batch, which does all work" in explain(
