@@ -39,9 +39,9 @@ class FrameKind(IntEnum):
     PUNCTUATIONS = 10  # keys of which a query's output brings no more rows, operator -> sink
     DELIVERY = 11  # results while a micro-batch is at work, operator -> driver
     PART = 12  # a part of a chunk, old shard -> new shard
-    COPIES = 14  # rows of other shards whose keys may be hot, ingest -> operator
     SEED = 13  # the small states of all old shards of a join, driver -> new shard
     TABLE = 14  # a version of a table, driver -> ingest
+    COPIES = 15  # rows of other shards whose keys may be hot, ingest -> operator
 
 
 class FrameError(MuntinError):
