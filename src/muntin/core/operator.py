@@ -327,7 +327,7 @@ class Operator(OperatorWork):
             self.milestones = None
         self.state.settle()
         self._note_levels()
-        self.changed = True
+        self.changed, self.lacks_rows = True, not all(covered.values())
         freed = rows - sum(self.state.rows(side) for side in Side)
         complete = self._complete_from({name: complete.get(name) for name in covered})
         return ChangeOutcome(self.release + 1, complete, freed, size * freed // max(1, rows))

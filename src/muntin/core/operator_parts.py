@@ -35,6 +35,8 @@ class Milestones:
 class OperatorParts:
     changed = False
     """Whether queries have changed: rows that nobody wanted then may be missing that somebody wants now."""
+    lacks_rows = False
+    """Whether they are missing here since then; `restore` may find some of them in the chunks."""
     restored = False
     """Whether the state was built again from its chunks: rows that a probe had taken out early are there again."""
     milestones: Milestones | None = None

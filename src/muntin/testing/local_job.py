@@ -73,6 +73,8 @@ class Shard:
         delivered = self._deliver(self.operator.work(run_length))
         step = self.operator.finish()
         self._keep(step)
+        if self.operator.lacks_rows:  # as on Spark: a second attempt would find the rows of the chunks
+            self.restart()
         return step, delivered
 
     def complete(self) -> Tables:

@@ -137,6 +137,15 @@ def test_rows_that_tie_with_rows_that_are_done_are_not_left():
     assert run(world, True)[0] == run(world, False)[0]
 
 
+def test_rows_that_had_left_before_a_larger_window_came_are_back_with_a_restart_or_without():
+    """Their chunk is still there for a younger row: a second attempt finds them in it, and so must the first."""
+    batches = [[("B", 1, 1), ("B", 4, 1)], [], [("A", 9, 1), ("B", 8, 1)], []]
+    world = {"batches": batches, "windows": [1, 1, 6], "keyed": False, "lateness": 0, "run_length": None}
+    world |= {"limits": [WorkLimit()] * 4, "changes": 2}
+    hot, cold = (run({**world, "restarts": [False] * 3 + [last]}, True, change=True)[0] for last in (False, True))
+    assert hot == cold and (2, 0) in [(a, b) for _, a, b in hot["late"]]
+
+
 def burst(keys: int = 1) -> list[Row]:
     return [(stream, ts, ts % keys) for ts in range(60) for stream in "AB"]
 
