@@ -75,6 +75,7 @@ class PlayedJob:
         while self.session.queries[-1].step():
             pass
         self.run._listen_once()
+        self.run.board.writer.settle()
 
     def _file(self, stream: int) -> pa.Table:
         begin = START_US + self._files * SECONDS * 1_000_000

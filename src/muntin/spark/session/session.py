@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import re
 import shutil
@@ -90,6 +89,8 @@ _LONGEST_SOCKET_DIR = 61
 COME_S, SETTLED_S = 120.0, 4.0
 """How long the first executor of a cluster may take to come, and each further one after it."""
 _BEGINNING = threading.Lock()
+_FAILED: list[Exception] = []
+"""Why Java did not start that was begun ahead: for `open_session` to say."""
 _BRIEF = " -XX:TieredStopAtLevel=1"
 _COLLECTOR = "-XX:+UseParallelGC"
 """Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
@@ -136,8 +137,10 @@ def begin_java(master: str | None, log_level: str, confs: Mapping[str, str]) -> 
 
 
 def _begin_quietly(master: str | None, log_level: str, confs: Mapping[str, str]) -> None:
-    with contextlib.suppress(Exception):
+    try:
         _begin(master, None, log_level, confs, brief=False)
+    except Exception as error:
+        _FAILED.append(error)
 
 
 def _begin(
@@ -145,6 +148,8 @@ def _begin(
 ) -> tuple[str, dict[str, str]]:
     """Start Java, unless it runs; the master and the settings for a session. One at a time."""
     with _BEGINNING:
+        if _FAILED:
+            raise _FAILED.pop()
         ensure_java()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         master = master or f"local[{cores},4]"
