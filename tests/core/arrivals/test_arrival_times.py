@@ -34,10 +34,10 @@ MOMENTS = st.one_of(st.just([]), st.lists(st.integers(0, 3), min_size=1, max_siz
 @given(
     st.lists(st.tuples(rows(0), rows(0), st.booleans(), MOMENTS), min_size=1, max_size=4),
     st.sampled_from([0, 3, 20]),
-    st.sampled_from([10, 1, 0]),
+    st.sampled_from([10, 3]),
 )
 def test_every_pair_counts_from_the_later_arrival(batches, lateness, tick):
-    """Also where rows of a micro-batch came apart, and where the clock stands still between them."""
+    """Also where rows of a micro-batch came apart. No row came before those of the micro-batch before its own."""
     spec = parse_job(STREAMS.format(late=lateness) + QUERIES)
     join = share(spec).joins[0]
     operator, log, moments = Operator(join), {}, ({}, {})
