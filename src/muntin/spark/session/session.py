@@ -88,7 +88,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 _LONGEST_SOCKET_DIR = 61
 COME_S, SETTLED_S = 120.0, 4.0
 """How long the first executor of a cluster may take to come, and each further one after it."""
-_BEGINNING = threading.Lock()
+_BEGINNING = threading.RLock()
 _FAILED: list[Exception] = []
 """Why Java did not start that was begun ahead: for `open_session` to say."""
 _BRIEF = " -XX:TieredStopAtLevel=1"
@@ -137,10 +137,11 @@ def begin_java(master: str | None, log_level: str, confs: Mapping[str, str]) -> 
 
 
 def _begin_quietly(master: str | None, log_level: str, confs: Mapping[str, str]) -> None:
-    try:
-        _begin(master, None, log_level, confs, brief=False)
-    except Exception as error:
-        _FAILED.append(error)
+    with _BEGINNING:  # whoever waits for Java finds the failure when it is their turn
+        try:
+            _begin(master, None, log_level, confs, brief=False)
+        except Exception as error:
+            _FAILED.append(error)
 
 
 def _begin(
