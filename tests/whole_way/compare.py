@@ -11,11 +11,11 @@ from core.aggregates.calls import CALLS, GROUPS, HAVING, Answer
 from core.aggregates.test_top import VALUES
 from muntin import oracle
 from muntin.model import Side, Window
-from whole_way.asked import EITHER, FINAL, INNER, ON, PLAIN, TOP, WHERE, Asked
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
 from whole_way.many import Many
 from whole_way.oracle_of_many import UNTIL, ends_of, pairs_of, shown, window_of
+from whole_way.queries import EITHER, FINAL, INNER, ON, PLAIN, TOP, WHERE, RandomQuery
 from whole_way.random_jobs import BINDING_US, Life, Text
 from worlds import KEYS, RESIDUALS, UNTILS, summed
 
@@ -41,14 +41,14 @@ def check_all(judge: Judge, lives: list[Life], outcomes: list[Outcome]) -> int:
     ]
     judge.load([row for n, outcome in enumerate(outcomes) for row in raw_rows(n, outcome)], idle)
     judge.bound(text, [outcome.lateness for outcome in outcomes])
-    asked = {name: q for outcome in outcomes for name, q in outcome.asked.items()}
-    answers = {name: judge.answer(text, q) for name, q in asked.items()}
+    queries = {name: q for outcome in outcomes for name, q in outcome.queries.items()}
+    answers = {name: judge.answer(text, q) for name, q in queries.items()}
     letters, wanted = judge.letters(), 0
     for n, (life, outcome) in enumerate(zip(lives, outcomes, strict=True)):
         try:
             told = Oracle(text, outcome)
             _same_letters(text, outcome, told, letters[n])
-            for name, q in outcome.asked.items():
+            for name, q in outcome.queries.items():
                 want = told.answer(q)
                 _same_bags(f"{name}: the oracle and DuckDB", want, answers[name][n])
                 wanted += len(want)
@@ -110,7 +110,7 @@ class Oracle:
         kept, broken, promises = (list(part) for part in zip(*found, strict=True))
         return kept, broken, promises
 
-    def answer(self, q: Asked) -> Rows:
+    def answer(self, q: RandomQuery) -> Rows:
         names = KEYS[q.key]
         keys = (oracle.columns(*names), oracle.columns(*names)) if names else None
         keeps = (ON[q.wheres[0]], ON[q.wheres[1]])
@@ -163,7 +163,7 @@ class Oracle:
         return [(*group, *found, t) for t, group, found in final]
 
 
-def untils_of(q: Asked) -> oracle.Untils:
+def untils_of(q: RandomQuery) -> oracle.Untils:
     """Until when rows of each stream wait."""
     if isinstance(q, Many):
         return UNTIL
@@ -186,11 +186,11 @@ SELECTED: dict[str, Callable[[Any], bool | None]] = {
 """Conditions as they are written of one stream, asked of its row."""
 
 
-def window(q: Asked) -> Window:
+def window(q: RandomQuery) -> Window:
     return window_of(q) if isinstance(q, Many) else q.window
 
 
-def _joined(q: Asked, rows: tuple[list[Any], list[Any]], keys: Any, promises: Any) -> list[oracle.Pair]:
+def _joined(q: RandomQuery, rows: tuple[list[Any], list[Any]], keys: Any, promises: Any) -> list[oracle.Pair]:
     """Section 2: a condition of ON on a preserved stream says what is a match, WHERE comes afterwards."""
     keeps = tuple(None if side in q.preserved else ON[q.wheres[side]] for side in Side)
 
@@ -232,7 +232,7 @@ def _admit(outcome: Outcome) -> list[tuple[list[Any], list[oracle.DeadLetter]]]:
     return [admitted[s] for s in streams]
 
 
-def _first(q: Asked, pairs: list[Any]) -> Rows:
+def _first(q: RandomQuery, pairs: list[Any]) -> Rows:
     order = [oracle.By(VALUES[value], down, nulls == "NULLS FIRST" if nulls else not down)
              for value, down, nulls in q.order]  # fmt: skip
     values = oracle.first(q.limit, order, [VALUES[column] for column in q.columns])
@@ -273,7 +273,7 @@ def _same_letters(text: Text, outcome: Outcome, told: Oracle, by_duck: Rows) -> 
         _same_bags("dead letters: the job and the oracle", got, want)
 
 
-def _check_query(life: Life, outcome: Outcome, q: Asked, want: Rows) -> None:
+def _check_query(life: Life, outcome: Outcome, q: RandomQuery, want: Rows) -> None:
     stay, count = outcome.stays[q.name], outcome.counts.get(q.name, 0)
     shown = outcome.status["queries"].get(q.name)
     assert shown is None or shown["total_rows"] == count, f"{q.name}: status and manifest differ"
@@ -304,7 +304,7 @@ def _check_query(life: Life, outcome: Outcome, q: Asked, want: Rows) -> None:
     return None
 
 
-def _check_over(life: Life, outcome: Outcome, q: Asked, told: Oracle) -> None:
+def _check_over(life: Life, outcome: Outcome, q: RandomQuery, told: Oracle) -> None:
     """Section 6: the keys for which the output of a query that preserves streams is over.
 
     What other queries want has no say in that, so it is the same whatever comes and goes beside the query.
@@ -331,7 +331,7 @@ def _check_sound(outcome: Outcome, q: Many) -> None:
     assert not wrong, f"{q.name}: its output was over {wrong[:3]}"
 
 
-def _may_miss_promises(life: Life, q: Asked) -> bool:
+def _may_miss_promises(life: Life, q: RandomQuery) -> bool:
     """Section 6: a query that comes later may begin a join, which knows no promises from before."""
     return any(life.text.promises) and (life.text.strategy in ("push-down", "isolated") or isinstance(q, Many))
 
@@ -341,13 +341,13 @@ def _begun(stay: Stay) -> int:
     return END if stay.complete is None else max(stay.since, stay.complete)
 
 
-def _possible(q: Asked, stay: Stay, want: Rows) -> Rows:
+def _possible(q: RandomQuery, stay: Stay, want: Rows) -> Rows:
     """Section 4: rows that a query may have had; at the very release point of a change, some are on either side."""
     low = stay.since - 1 if q.kind == PLAIN else _begun(stay) + 1
     return [row for row in want if low <= row[-1] < stay.until[1]]
 
 
-def _sure(q: Asked, stay: Stay, want: Rows) -> Rows:
+def _sure(q: RandomQuery, stay: Stay, want: Rows) -> Rows:
     begun = _begun(stay) + (q.kind != PLAIN)
     return [row for row in want if begun <= row[-1] and row[-1] + 1 < stay.until[0]]
 

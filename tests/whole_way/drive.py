@@ -38,7 +38,7 @@ from muntin.spark.run import Job, Run, pipeline
 from muntin.spark.run import run as running
 from muntin.spark.sink import read
 from muntin.sql import parse_job
-from whole_way.asked import INNER, PLAIN, Asked
+from whole_way.queries import INNER, PLAIN, RandomQuery
 from whole_way.random_jobs import Life, Row, Step
 from whole_way.stand_in import Session
 from whole_way.standing_still import rescaled
@@ -82,7 +82,7 @@ class Outcome:
     """Rows of each query as its last manifest has them."""
     status: dict[str, Any] = field(default_factory=dict)
     stays: dict[str, Stay] = field(default_factory=dict)
-    asked: dict[str, Asked] = field(default_factory=dict)
+    queries: dict[str, RandomQuery] = field(default_factory=dict)
     staged: list[str] = field(default_factory=list)
     """What still lies where tasks put their files."""
     died: bool = False
@@ -137,7 +137,7 @@ class Driver:
         self.session = Session(life.text.seed * 1000 + life.number)
         self.session.faults.rate, self.session.faults.hot_loss = life.fault_rate, life.hot_loss
         self.present = list(life.text.queries)
-        self.asked = {q.name: q for q in self.present}
+        self.queries = {q.name: q for q in self.present}
         self.handed: dict[tuple[str, int], list[pa.Table]] = defaultdict(list)
         self.died = False
         self.dice = random.Random(f"heat {life.text.seed} {life.number}")
@@ -217,9 +217,9 @@ class Driver:
     def _heats(self) -> bool:
         """Whether keys may become hot: no query comes that must have all rows of a key in one shard, and the shards
         stay."""
-        asked = [*self.life.text.queries, *(q for step in self.life.steps for q in step.adds)]
+        queries = [*self.life.text.queries, *(q for step in self.life.steps for q in step.adds)]
         stays = not any("shards" in step.changes for step in self.life.steps)
-        return stays and self.text.order == "global" and all(q.kind == PLAIN and q.join == INNER for q in asked)
+        return stays and self.text.order == "global" and all(q.kind == PLAIN and q.join == INNER for q in queries)
 
     def _heat(self) -> None:
         """Let keys be hot, or be so no more."""
@@ -249,7 +249,7 @@ class Driver:
 
     def _change(self, step: Step) -> None:
         self.present = [q for q in self.present if q.name not in step.drops] + step.adds
-        self.asked |= {q.name: q for q in step.adds}
+        self.queries |= {q.name: q for q in step.adds}
 
     def _ask(self, run: Run, step: Step) -> None:
         """What `Run.add` and `Run.drop` do before they wait."""
@@ -292,11 +292,11 @@ class Driver:
         assert status["state"] == "ended", status
         found = self._left_behind()
         found.counts, found.status = last_manifest(self.folder).total_rows, status
-        found.asked, found.died = self.asked, self.died
-        names = [*self.asked, LETTERS]
+        found.queries, found.died = self.queries, self.died
+        names = [*self.queries, LETTERS]
         tables = {name: self._tables(name) for name in names}
-        found.rows = {name: [row for table in tables[name] for row in tuples(table)] for name in self.asked}
-        for name in self.asked:
+        found.rows = {name: [row for table in tables[name] for row in tuples(table)] for name in self.queries}
+        for name in self.queries:
             found.over[name] = [row for table in self._tables(f"{name}/_punctuations") for row in tuples(table)]
         found.letters = [row for table in tables[LETTERS] for row in table.to_pylist()]
         staging = self.output / STAGING
@@ -341,7 +341,7 @@ class Driver:
     def _tables(self, name: str) -> list[pa.Table]:
         if self.text.output == "callable":
             return [t for key in sorted(self.handed, key=lambda k: k[1]) if key[0] == name for t in self.handed[key]]
-        if self.text.output == "sliced" and name in self.asked:
+        if self.text.output == "sliced" and name in self.queries:
             return [self._sliced(name)]
         folder = self.output / name
         files = sorted(f for f in folder.glob("*.parquet")) if folder.exists() else []

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from muntin.model import Axis, JoinKind
 from whole_way import judge_many
-from whole_way.asked import CHANGES, EITHER, EVERY, FINAL, INNER, PLAIN, TOP, Asked
 from whole_way.many import Many
+from whole_way.queries import CHANGES, EITHER, EVERY, FINAL, INNER, PLAIN, TOP, RandomQuery
 from whole_way.random_jobs import Text
 
 RAW = pa.schema(
@@ -102,19 +102,19 @@ class Judge:
         """Late rows and those without a time."""
         return self._by_job("SELECT job, stream, turned_away, id FROM seen WHERE turned_away IS NOT NULL")
 
-    def answer(self, text: Text, asked: Asked) -> Answers:
-        if asked.kind == PLAIN:
-            shown = f"{asked.first}id" if asked.shows_one else "aid, bid, av + bv"
-            if isinstance(asked, Many):
-                shown = "aid, ak, ag, av" + (", bid, av + bv" if not asked.shows_one else "")
-                shown += "".join(f", {name.lower()}id" for name in asked.names[1:-1])
-            return self._by_job(f"WITH {_found(asked)} SELECT job, {shown}, lo FROM pairs")
-        if asked.kind == TOP:
-            return self._by_job(_top(asked))
-        if asked.kind == FINAL:
-            return self._by_job(_final(text, asked))
-        assert asked.kind in (CHANGES, EVERY)
-        return self._by_job(_aggregate(asked))
+    def answer(self, text: Text, query: RandomQuery) -> Answers:
+        if query.kind == PLAIN:
+            shown = f"{query.first}id" if query.shows_one else "aid, bid, av + bv"
+            if isinstance(query, Many):
+                shown = "aid, ak, ag, av" + (", bid, av + bv" if not query.shows_one else "")
+                shown += "".join(f", {name.lower()}id" for name in query.names[1:-1])
+            return self._by_job(f"WITH {_found(query)} SELECT job, {shown}, lo FROM pairs")
+        if query.kind == TOP:
+            return self._by_job(_top(query))
+        if query.kind == FINAL:
+            return self._by_job(_final(text, query))
+        assert query.kind in (CHANGES, EVERY)
+        return self._by_job(_aggregate(query))
 
     def _by_job(self, sql: str) -> Answers:
         found: Answers = defaultdict(list)
@@ -144,9 +144,9 @@ def _counted(name: str, promise: str) -> str:
         FROM here h"""
 
 
-def _found(asked: Asked) -> str:
+def _found(query: RandomQuery) -> str:
     """What a query makes rows of, as `pairs` with the output timestamp `lo`."""
-    return _pairs(asked) if asked.join == INNER else _joined(asked)
+    return _pairs(query) if query.join == INNER else _joined(query)
 
 
 def _columns(name: str, there: bool = True) -> str:
@@ -154,11 +154,11 @@ def _columns(name: str, there: bool = True) -> str:
     return ", ".join(f"{f'{name}.{column}' if there else 'NULL'} AS {name}{column}" for column in COLUMNS)
 
 
-def _pairs(asked: Asked) -> str:
+def _pairs(query: RandomQuery) -> str:
     """Section 2: the pairs of a query, live from `lo` until before `hi`."""
-    if isinstance(asked, Many):
-        return judge_many.pairs(asked)
-    window = asked.window
+    if isinstance(query, Many):
+        return judge_many.pairs(query)
+    window = query.window
     first = "(A.ts <= B.ts)"  # at equal times the left row comes first
     ages = {
         Axis.TIME: ("B.ts - A.ts", "A.ts - B.ts"),
@@ -171,120 +171,120 @@ def _pairs(asked: Asked) -> str:
     right = f"{ages[window.axes[1]][1]} < {window.right}"
     meets = f"CASE WHEN {first} THEN {left} ELSE {right} END"
     if window.axes == (Axis.TIME, Axis.TIME):
-        meets = _in_bounds(asked)
-    ends = f"A.ts + {window.left}, B.ts + {window.right}, {_until(asked, 'A')}, {_until(asked, 'B')}"
+        meets = _in_bounds(query)
+    ends = f"A.ts + {window.left}, B.ts + {window.right}, {_until(query, 'A')}, {_until(query, 'B')}"
     return f"""pairs AS (
         SELECT A.job, {_columns("A")}, {_columns("B")}, greatest(A.ts, B.ts) AS lo, least({ends}) AS hi
         FROM A JOIN B ON A.job = B.job
-        WHERE NOT A.broken AND NOT B.broken AND ({asked.condition}) AND {meets} AND {_open(asked)})"""
+        WHERE NOT A.broken AND NOT B.broken AND ({query.condition}) AND {meets} AND {_open(query)})"""
 
 
 UNTIL = {"{}.ts + INTERVAL 1 MICROSECOND * ({}.v - 1)": "{}.ts + {}.v - 1", "timestamp_micros({}.v * 4)": "{}.v * 4"}
 
 
-def _until(asked: Asked, name: str) -> str:
+def _until(query: RandomQuery, name: str) -> str:
     """Section 2: until when a row of a stream waits, where it says so itself; else for ever."""
-    if isinstance(asked, Many):
+    if isinstance(query, Many):
         return "A.until" if name == "A" else str(1 << 60)
-    own = UNTIL.get(asked.untils["AB".index(name)], "NULL")
+    own = UNTIL.get(query.untils["AB".index(name)], "NULL")
     return f"coalesce({own.replace('{}', name)}, {1 << 60})"
 
 
-def _open(asked: Asked) -> str:
+def _open(query: RandomQuery) -> str:
     """Section 2: the earlier of two rows still waits; at equal times either of them."""
-    left, right = (f"({one}.ts <= {two}.ts AND {two}.ts < {_until(asked, one)})" for one, two in ("AB", "BA"))
+    left, right = (f"({one}.ts <= {two}.ts AND {two}.ts < {_until(query, one)})" for one, two in ("AB", "BA"))
     return f"({left} OR {right})"
 
 
-def _in_bounds(asked: Asked) -> str:
-    return f"(B.ts - A.ts BETWEEN ({asked.bounds[0]}) AND ({asked.bounds[1]}))"
+def _in_bounds(query: RandomQuery) -> str:
+    return f"(B.ts - A.ts BETWEEN ({query.bounds[0]}) AND ({query.bounds[1]}))"
 
 
-def _joined(asked: Asked) -> str:
+def _joined(query: RandomQuery) -> str:
     """Section 2: a join that is not an inner one, as DuckDB itself has it."""
-    told = _told(asked)
-    one, other = asked.first, asked.second
-    many = isinstance(asked, Many)
-    condition = judge_many.condition(asked) if many else asked.condition
-    match = f"A.job = B.job AND ({condition}) AND {_in_bounds(asked)} AND {_open(asked)}"
-    streams = judge_many.streams(asked) if many else "a_ AS (FROM A WHERE NOT broken), b_ AS (FROM B WHERE NOT broken)"
+    told = _told(query)
+    one, other = query.first, query.second
+    many = isinstance(query, Many)
+    condition = judge_many.condition(query) if many else query.condition
+    match = f"A.job = B.job AND ({condition}) AND {_in_bounds(query)} AND {_open(query)}"
+    streams = judge_many.streams(query) if many else "a_ AS (FROM A WHERE NOT broken), b_ AS (FROM B WHERE NOT broken)"
     own, its = (f"{name.lower()}_ {name}" for name in (one, other))
-    more = judge_many.others(asked) if isinstance(asked, Many) else ""
+    more = judge_many.others(query) if isinstance(query, Many) else ""
     alone, both = f"{_columns(one)}, {_columns(other, False)}{more}", f"{_columns('A')}, {_columns('B')}{more}"
-    if asked.join_kind is JoinKind.ANTI:
+    if query.join_kind is JoinKind.ANTI:
         return f"""{streams}, pairs AS (SELECT {one}.job, {alone}, {one}.ts + {told[one]} AS lo FROM {own}
-            WHERE NOT EXISTS (FROM {its} WHERE {match}) AND ({asked.after}))"""
-    if asked.join_kind is JoinKind.SEMI:
+            WHERE NOT EXISTS (FROM {its} WHERE {match}) AND ({query.after}))"""
+    if query.join_kind is JoinKind.SEMI:
         return f"""{streams}, pairs AS (
             SELECT {one}.job, {alone}, min(greatest(A.ts, B.ts)) AS lo FROM {own} JOIN {its} ON {match}
-            WHERE {asked.after} GROUP BY ALL)"""
-    if asked.join_kind is JoinKind.ASOF:
+            WHERE {query.after} GROUP BY ALL)"""
+    if query.join_kind is JoinKind.ASOF:
         row = f"{one}.{'tree' if many else 'id'}"
         latest = f"PARTITION BY {one}.job, {row} ORDER BY {other}.ts DESC NULLS LAST, {other}.place DESC"
         return f"""{streams}, pairs AS (SELECT {one}.job, {both}, {one}.ts AS lo FROM (
-                SELECT A, B FROM {own} {asked.join.removeprefix("ASOF ")} {its} ON {match}
+                SELECT A, B FROM {own} {query.join.removeprefix("ASOF ")} {its} ON {match}
                 QUALIFY row_number() OVER ({latest}) = 1
-            ) WHERE {asked.after})"""
+            ) WHERE {query.after})"""
     return f"""{streams}, pairs AS (
         SELECT coalesce(A.job, B.job) AS job, {both}, CASE WHEN B.id IS NULL THEN A.ts + {told["A"]}
             WHEN A.id IS NULL THEN B.ts + {told["B"]} ELSE greatest(A.ts, B.ts) END AS lo
-        FROM {own} {asked.join} {its} ON {match} WHERE {asked.after})"""
+        FROM {own} {query.join} {its} ON {match} WHERE {query.after})"""
 
 
-def _told(asked: Asked) -> dict[str, str]:
+def _told(query: RandomQuery) -> dict[str, str]:
     """Section 2: how long after its own time a row of each stream goes out that has no match."""
-    if asked.join_kind is JoinKind.ASOF:
+    if query.join_kind is JoinKind.ASOF:
         return {"A": "0", "B": "0"}
-    return {name: _own(asked, name, size) for name, size in _sizes(asked).items()}
+    return {name: _own(query, name, size) for name, size in _sizes(query).items()}
 
 
-def _sizes(asked: Asked) -> dict[str, int]:
-    low, high = asked.bounds
+def _sizes(query: RandomQuery) -> dict[str, int]:
+    low, high = query.bounds
     return {"A": max(0, high + 1), "B": max(0, 1 - low)}
 
 
-def _own(asked: Asked, name: str, size: int) -> str:
+def _own(query: RandomQuery, name: str, size: int) -> str:
     """Section 2: the window of a row, at most of a size."""
-    return f"least({size}, greatest(1, {_until(asked, name)} - {name}.ts))"
+    return f"least({size}, greatest(1, {_until(query, name)} - {name}.ts))"
 
 
 GROUP = {"A.k": "ak", "B.k": "bk", "A.g": "ag", "B.g": "bg", "A.v + B.v": "av + bv", EITHER: "coalesce(ak, bk)"}
 
 
-def _groups(asked: Asked) -> tuple[str, str, str]:
+def _groups(query: RandomQuery) -> tuple[str, str, str]:
     """Groups as named columns, their names, and that a pair is of a group."""
-    named = "".join(f", {GROUP[g]} AS g{n}" for n, g in enumerate(asked.groups))
-    names = "".join(f", g{n}" for n in range(len(asked.groups)))
-    same = "".join(f" AND p.g{n} IS NOT DISTINCT FROM s.g{n}" for n in range(len(asked.groups)))
+    named = "".join(f", {GROUP[g]} AS g{n}" for n, g in enumerate(query.groups))
+    names = "".join(f", g{n}" for n in range(len(query.groups)))
+    same = "".join(f" AND p.g{n} IS NOT DISTINCT FROM s.g{n}" for n in range(len(query.groups)))
     return named, names, same
 
 
-def _moments(asked: Asked) -> str:
+def _moments(query: RandomQuery) -> str:
     """Section 7: of each group, the instants at which it may be told, and one before all of them."""
-    named, names, _ = _groups(asked)
+    named, names, _ = _groups(query)
     ends = "SELECT job, lo AS t FROM pairs UNION SELECT job, hi FROM pairs UNION SELECT job, min(lo) - 1 FROM pairs "
     ends += "GROUP BY job"
-    if asked.every:
-        d = asked.every
+    if query.every:
+        d = query.every
         spans = "SELECT job, min(lo) AS lo, max(hi) AS hi FROM pairs GROUP BY job"
         ends = f"SELECT job, unnest(range((lo + {d} - 1) // {d} * {d}, hi, {d})) AS t FROM ({spans})"
     return f"""grouped AS (SELECT *{named} FROM pairs),
         slots AS (SELECT * FROM (SELECT DISTINCT job{names} FROM grouped) JOIN ({ends}) USING (job))"""
 
 
-def _aggregate(asked: Asked) -> str:
+def _aggregate(query: RandomQuery) -> str:
     """Section 7: what each group shows at each instant, and which of it is told."""
-    _, names, same = _groups(asked)
-    calls = ", ".join(f"{CALLS[call]} AS c{n}" for n, call in enumerate(asked.calls))
-    shown = ", ".join(f"c{n}" for n in range(len(asked.calls)))
+    _, names, same = _groups(query)
+    calls = ", ".join(f"{CALLS[call]} AS c{n}" for n, call in enumerate(query.calls))
+    shown = ", ".join(f"c{n}" for n in range(len(query.calls)))
     of = "PARTITION BY job" + names
-    slot = "".join(f", s.g{n}" for n in range(len(asked.groups)))
+    slot = "".join(f", s.g{n}" for n in range(len(query.groups)))
     live = "p.job = s.job AND p.lo <= s.t AND s.t < p.hi"
-    told = "pairs_ > 0" if asked.every else "(pairs_ > 0 AND (had = 0 OR NOT showed)) OR now IS DISTINCT FROM before"
+    told = "pairs_ > 0" if query.every else "(pairs_ > 0 AND (had = 0 OR NOT showed)) OR now IS DISTINCT FROM before"
     return f"""
-        WITH {_pairs(asked)}, {_moments(asked)},
+        WITH {_pairs(query)}, {_moments(query)},
         states AS (
-            SELECT s.job{slot}, s.t, count(lo) AS pairs_, {HAVING[asked.having]} AS shows, {calls}
+            SELECT s.job{slot}, s.t, count(lo) AS pairs_, {HAVING[query.having]} AS shows, {calls}
             FROM slots s LEFT JOIN grouped p ON {live}{same} GROUP BY s.job, s.t{slot}
         ),
         changes AS (
@@ -294,27 +294,27 @@ def _aggregate(asked: Asked) -> str:
             FROM states
         )
         SELECT job{names}, {shown}, t FROM changes
-        WHERE shows AND {"true" if asked.every else "nth > 1"} AND ({told})"""
+        WHERE shows AND {"true" if query.every else "nth > 1"} AND ({told})"""
 
 
-def _top(asked: Asked) -> str:
+def _top(query: RandomQuery) -> str:
     """Section 7: the first pairs of each group at each instant, as a list, told where it is another than before."""
-    _, names, same = _groups(asked)
+    _, names, same = _groups(query)
     ways = []
-    for value, descends, nulls in asked.order:
+    for value, descends, nulls in query.order:
         ways.append(f"{VALUES[value]} {'DESC' if descends else 'ASC'} {nulls or ('NULLS ' + _usual(descends))}")
-    ways += [f"{VALUES[column]} ASC NULLS FIRST" for column in asked.columns]
-    slot = "".join(f", s.g{n}" for n in range(len(asked.groups)))
+    ways += [f"{VALUES[column]} ASC NULLS FIRST" for column in query.columns]
+    slot = "".join(f", s.g{n}" for n in range(len(query.groups)))
     of = "PARTITION BY job" + names
     live = "p.job = s.job AND p.lo <= s.t AND s.t < p.hi"
-    columns = ", ".join(f"({VALUES[column]}) AS c{n}" for n, column in enumerate(asked.columns))
-    row = ", ".join(f"c{n} := c{n}" for n in range(len(asked.columns)))
-    groups = {g: f"g{n}" for n, g in enumerate(asked.groups)}
-    ended = ", ".join(groups.get(column, "NULL") for column in asked.columns)
-    fields = ", ".join(f"list_[i].c{n}" for n in range(len(asked.columns)))
-    told = "len(list_) > 0" if asked.every else "nth > 1 AND list_ IS DISTINCT FROM before"
+    columns = ", ".join(f"({VALUES[column]}) AS c{n}" for n, column in enumerate(query.columns))
+    row = ", ".join(f"c{n} := c{n}" for n in range(len(query.columns)))
+    groups = {g: f"g{n}" for n, g in enumerate(query.groups)}
+    ended = ", ".join(groups.get(column, "NULL") for column in query.columns)
+    fields = ", ".join(f"list_[i].c{n}" for n in range(len(query.columns)))
+    told = "len(list_) > 0" if query.every else "nth > 1 AND list_ IS DISTINCT FROM before"
     return f"""
-        WITH {_pairs(asked)}, {_moments(asked)},
+        WITH {_pairs(query)}, {_moments(query)},
         ranked AS (
             SELECT s.job{slot}, s.t, lo, {columns},
                 row_number() OVER (PARTITION BY s.job, s.t{slot} ORDER BY {", ".join(ways)}) AS place
@@ -322,7 +322,7 @@ def _top(asked: Asked) -> str:
         ),
         lists AS (
             SELECT job{names}, t, coalesce(list(struct_pack({row}) ORDER BY place)
-                FILTER (WHERE lo IS NOT NULL AND place <= {asked.limit}), []) AS list_
+                FILTER (WHERE lo IS NOT NULL AND place <= {query.limit}), []) AS list_
             FROM ranked GROUP BY job, t{names}
         ),
         changes AS (
@@ -337,19 +337,19 @@ def _usual(descends: bool) -> str:
     return "LAST" if descends else "FIRST"
 
 
-def _final(text: Text, asked: Asked) -> str:
+def _final(text: Text, query: RandomQuery) -> str:
     """Sections 6 and 7: each group once, over all that went out, when its key is over or the streams are."""
-    named, names, _ = _groups(asked)
+    named, names, _ = _groups(query)
     ends = []
-    sizes = (asked.window.left, asked.window.right)
-    tables = judge_many.promising(text, asked) if isinstance(asked, Many) else zip("AB", text.promises[:2], strict=True)
-    for name, (table, promise), size, wanted in zip("AB", tables, sizes, asked.selections, strict=True):
+    sizes = (query.window.left, query.window.right)
+    tables = judge_many.promising(text, query) if isinstance(query, Many) else zip("AB", text.promises[:2], strict=True)
+    for name, (table, promise), size, wanted in zip("AB", tables, sizes, query.selections, strict=True):
         by_mark = f"""SELECT job, k, ts FROM seen WHERE stream = '{table}' AND turned_away IS NULL AND closed"""
         by_row = f"SELECT job, k, ts FROM {table} WHERE NOT broken"
         promises = [by_mark] * (promise in ("marks", "both")) + [by_row] * (promise in ("unique", "both"))
         made = " UNION ALL ".join(promises) or f"SELECT job, k, ts FROM {table} WHERE false"
         selected = " AND ".join(f"({condition})" for condition in wanted)
-        own = str(size) if isinstance(asked, Many) else _own(asked, name, size)
+        own = str(size) if isinstance(query, Many) else _own(query, name, size)
         ends.append(f"""tp_{name} AS (SELECT job, k, min(ts) AS tp FROM ({made}) WHERE k IS NOT NULL GROUP BY job, k),
             over_{name} AS (
                 SELECT p.job, p.k, tp, greatest(tp, max({name}.ts + {own}) - 1) AS early
@@ -357,31 +357,31 @@ def _final(text: Text, asked: Asked) -> str:
                     AND {name}.ts <= tp AND ({selected})
                 GROUP BY p.job, p.k, tp
             )""")
-    calls = ", ".join(f"{CALLS[call]} AS c{n}" for n, call in enumerate(asked.calls))
-    shown = ", ".join(f"c{n}" for n in range(len(asked.calls)))
+    calls = ", ".join(f"{CALLS[call]} AS c{n}" for n, call in enumerate(query.calls))
+    shown = ", ".join(f"c{n}" for n in range(len(query.calls)))
     return f"""
-        WITH {_found(asked)}, {", ".join(ends)},
-        last AS (SELECT job, max(ts) AS ts FROM raw WHERE stream IN ({_streams(asked)}) GROUP BY job),
+        WITH {_found(query)}, {", ".join(ends)},
+        last AS (SELECT job, max(ts) AS ts FROM raw WHERE stream IN ({_streams(query)}) GROUP BY job),
         timed AS (
-            SELECT p.*{named}, least({_over(asked)}, last.ts) AS done
+            SELECT p.*{named}, least({_over(query)}, last.ts) AS done
             FROM pairs p JOIN last ON last.job = p.job
                 LEFT JOIN over_A a ON a.job = p.job AND a.k = {GROUP[EITHER]}
                 LEFT JOIN over_B b ON b.job = p.job AND b.k = {GROUP[EITHER]}
         )
         SELECT job{names}, {shown}, done FROM (
-            SELECT job{names}, done, {HAVING[asked.having]} AS shows, {calls} FROM timed GROUP BY job, done{names}
+            SELECT job{names}, done, {HAVING[query.having]} AS shows, {calls} FROM timed GROUP BY job, done{names}
         ) WHERE shows"""
 
 
-def _streams(asked: Asked) -> str:
+def _streams(query: RandomQuery) -> str:
     """The streams whose last row ends a query."""
-    return ", ".join(f"'{name}'" for name in sorted(asked.base if isinstance(asked, Many) else "AB"))
+    return ", ".join(f"'{name}'" for name in sorted(query.base if isinstance(query, Many) else "AB"))
 
 
-def _over(asked: Asked) -> str:
+def _over(query: RandomQuery) -> str:
     """Section 6: when the output of a query is over for a key; NULL where nobody promises that."""
-    told = {"A": 0, "B": 0} if asked.join_kind is JoinKind.ASOF else _sizes(asked)
-    preserved = [f"{name.lower()}.tp + {told[name]}" for name in ("AB"[side] for side in asked.preserved)]
+    told = {"A": 0, "B": 0} if query.join_kind is JoinKind.ASOF else _sizes(query)
+    preserved = [f"{name.lower()}.tp + {told[name]}" for name in ("AB"[side] for side in query.preserved)]
     both = preserved if len(preserved) == 2 else ["a.tp", "b.tp"]
     later = f"CASE WHEN a.tp IS NOT NULL AND b.tp IS NOT NULL THEN greatest({', '.join(both)}) END"
     if preserved:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from muntin.model import JoinKind
-from whole_way.asked import INNER
 from whole_way.many import Many
+from whole_way.queries import INNER
 from whole_way.random_jobs import Text
 
 COLUMNS = ("ts", "id", "k", "g", "v")

@@ -14,7 +14,7 @@ from typing import Any
 from core.aggregates.calls import CALLS, GROUPS, HAVING
 from core.aggregates.test_top import SELECT, VALUES
 from muntin.model import JoinKind, Window
-from whole_way.asked import CHANGES, EVERY, FINAL, INNER, PLAIN, TOP, WHERE, Asked
+from whole_way.queries import CHANGES, EVERY, FINAL, INNER, PLAIN, TOP, WHERE, RandomQuery
 from worlds import RESIDUALS, SELECTIONS
 
 TOPS = ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "EXISTS", "LEFT ANTI JOIN", "NOT EXISTS",
@@ -31,7 +31,7 @@ TIMED: dict[str, Callable[[Any, Any], bool]] = {
 
 
 @dataclass(frozen=True)
-class Many(Asked):
+class Many(RandomQuery):
     items: tuple[str, ...] = ()
     """What FROM names: streams, or the query that this one reads."""
     sizes: tuple[int, ...] = ()
@@ -148,16 +148,16 @@ def random_many(dice: random.Random, name: str, streams: str, first: Many | None
     return made if kind == PLAIN else _grouped(dice, made, order)
 
 
-def _grouped(dice: random.Random, asked: Many, order: str) -> Many:
+def _grouped(dice: random.Random, query: Many, order: str) -> Many:
     """The query with groups, and what it shows of them."""
-    groups = [g for g in GROUPS if "A.k" in g] if order == "key" or asked.kind == FINAL else list(GROUPS)
-    asked = replace(asked, group=dice.choice(groups), every=dice.choice([1, 2, 5]) if asked.kind == EVERY else None)
-    if asked.kind != TOP:
+    groups = [g for g in GROUPS if "A.k" in g] if order == "key" or query.kind == FINAL else list(GROUPS)
+    query = replace(query, group=dice.choice(groups), every=dice.choice([1, 2, 5]) if query.kind == EVERY else None)
+    if query.kind != TOP:
         calls = tuple(dice.sample(list(CALLS), dice.choice([1, 2, 3])))
-        return replace(asked, calls=calls, having=dice.choice(["", "", *HAVING]))
-    values = [value for value in VALUES if value != "A.ts" or asked.reads is None]
+        return replace(query, calls=calls, having=dice.choice(["", "", *HAVING]))
+    values = [value for value in VALUES if value != "A.ts" or query.reads is None]
     ways = tuple((dice.choice(values), dice.random() < 0.5, dice.choice(["", "", "NULLS FIRST", "NULLS LAST"]))
                  for _ in range(dice.choice([1, 2])))  # fmt: skip
     columns = tuple(dice.sample(SELECT, dice.choice([1, 2, 3])))
     every = dice.choice([None, None, 1, 2, 5])
-    return replace(asked, order=ways, limit=dice.randint(1, 4), columns=columns, every=every)
+    return replace(query, order=ways, limit=dice.randint(1, 4), columns=columns, every=every)

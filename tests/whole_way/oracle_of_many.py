@@ -7,8 +7,8 @@ from typing import Any
 
 from muntin import oracle
 from muntin.model import JoinKind, Side, Window
-from whole_way.asked import INNER, ON, WHERE
 from whole_way.many import TIMED, Many
+from whole_way.queries import INNER, ON, WHERE
 from worlds import RESIDUALS, summed
 
 Rows = list[Mapping[str, Any]]

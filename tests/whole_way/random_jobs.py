@@ -1,4 +1,4 @@
-"""Random tiny jobs: settings, queries (`asked.py`), and what comes in and goes wrong.
+"""Random tiny jobs: settings, queries (`queries.py`), and what comes in and goes wrong.
 
 Tiny domains on purpose (3 keys, times 0 to 12, ties, NULLs, late rows): they meet the corners more often than large
 ones. A `Text` is a job file. A `Life` is one job that runs it: its input, its restarts, its changes and its faults.
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from muntin.plan.strategies import STRATEGIES
-from whole_way.asked import FINAL, Asked, random_query, with_other_window
 from whole_way.many import random_many
+from whole_way.queries import FINAL, RandomQuery, random_query, with_other_window
 from whole_way.tasks import DEATHS, STARTS
 from worlds import ORDERINGS
 
@@ -39,15 +39,15 @@ class Text:
     shards: int
     per_trigger: int
     promises: tuple[str, ...]
-    queries: tuple[Asked, ...]
-    spare: tuple[Asked, ...]
+    queries: tuple[RandomQuery, ...]
+    spare: tuple[RandomQuery, ...]
     output: str
     """"files", "sliced", "none" or "callable"."""
     column: str = ""
     """A column that the streams have and did not declare at first."""
     streams: str = "AB"
 
-    def sql(self, queries: list[Asked]) -> str:
+    def sql(self, queries: list[RandomQuery]) -> str:
         head = (
             f"SET strategy = '{self.strategy}'; SET chain = '{self.chain}'; SET ordering = '{self.ordering}'; "
             f"SET order = '{self.order}'; SET shards = {self.shards};"
@@ -72,7 +72,7 @@ class Step:
     """A moment of a life: files come, queries come and go, and what is there is processed, by one run or within one."""
 
     files: dict[str, list[list[Row]]] = field(default_factory=dict)
-    adds: list[Asked] = field(default_factory=list)
+    adds: list[RandomQuery] = field(default_factory=list)
     drops: list[str] = field(default_factory=list)
     rule: bool | None = None
     """Whether all joins are told to let results wait (filter-order) from here on."""
@@ -109,8 +109,8 @@ def _over_many(text: Text) -> Text:
     terms = any(promises), text.order
     first = random_many(dice, "q0", streams, None, *terms)
 
-    def many(asked: Asked) -> Asked:
-        return random_many(dice, asked.name, streams, first, *terms) if dice.random() < 0.7 else asked
+    def many(query: RandomQuery) -> RandomQuery:
+        return random_many(dice, query.name, streams, first, *terms) if dice.random() < 0.7 else query
 
     queries, spare = (first, *map(many, text.queries[1:])), tuple(map(many, text.spare))
     return replace(text, streams=streams, promises=promises, queries=queries, spare=spare)
@@ -121,13 +121,13 @@ def _text_over_two(seed: int) -> Text:
     promises = tuple(dice.choices(PROMISES, k=2)) if dice.random() < 0.25 else ("", "")
     order = "key" if dice.random() < 0.15 else "global"
     alike = any(promises) or order == "key" or dice.random() < 0.7
-    asked = [
+    queries = [
         random_query(dice, f"q{n}", alike, bool(any(promises)), order) for n in range(dice.choice([1, 1, 2, 2, 3]) + 2)
     ]
     family = dice.randrange(3)
-    if family == 0 and asked[0].kind != FINAL:  # queries that differ in their windows alone
-        asked = [with_other_window(dice, asked[0], q) for q in asked]
-    if asked[0].bounds[0] > asked[0].bounds[1]:
+    if family == 0 and queries[0].kind != FINAL:  # queries that differ in their windows alone
+        queries = [with_other_window(dice, queries[0], q) for q in queries]
+    if queries[0].bounds[0] > queries[0].bounds[1]:
         promises = ("", "")  # nobody hears them while no query is there that can have rows, and only the first stays
     strategy = dice.choice(["state-slice", *STRATEGIES.names])
     return Text(
@@ -140,8 +140,8 @@ def _text_over_two(seed: int) -> Text:
         dice.choice([1, 2, 2, 2, 2, 2, 3, 4]),
         dice.choice([1, 1, 1, 2]),
         (promises[0], promises[1]),
-        tuple(asked[:-2]),
-        tuple(asked[-2:]),
+        tuple(queries[:-2]),
+        tuple(queries[-2:]),
         dice.choice(["files"] * 4 + ["sliced"] * 2 + ["none", "none", "callable"]),
     )
 

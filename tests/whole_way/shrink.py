@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, replace
 
-from whole_way.asked import Asked
+from whole_way.queries import RandomQuery
 from whole_way.random_jobs import Life, Step
 
 SEPARATOR = "; "
@@ -48,7 +48,7 @@ def without(life: Life, pieces: list[str]) -> Life:
     return replace(life, text=text, steps=steps, fault_rate=rate, hot_loss=hot_loss)
 
 
-def _kept(queries: tuple[Asked, ...], cut: set[str]) -> tuple[Asked, ...]:
+def _kept(queries: tuple[RandomQuery, ...], cut: set[str]) -> tuple[RandomQuery, ...]:
     return tuple(q for q in queries if f"query {q.name}" not in cut)
 
 

@@ -12,18 +12,18 @@ import pytest
 
 from muntin.core.arrivals import HotKeys
 from muntin.model import Axis
-from whole_way.asked import INNER, PLAIN
 from whole_way.judge import Judge
 from whole_way.net import LIVES, folder, run_all
+from whole_way.queries import INNER, PLAIN
 from whole_way.random_jobs import Text, random_life, random_text
 
 JOBS = int(os.environ.get("MUNTIN_HOT_JOBS", "64"))
 
 
 def takes_part(text: Text) -> bool:
-    asked = [*text.queries, *text.spare]
-    keyed = all(q.key != "TRUE" and Axis.ROWS not in q.window.axes for q in asked)
-    plain = all(q.kind == PLAIN and q.join == INNER for q in asked)
+    queries = [*text.queries, *text.spare]
+    keyed = all(q.key != "TRUE" and Axis.ROWS not in q.window.axes for q in queries)
+    plain = all(q.kind == PLAIN and q.join == INNER for q in queries)
     return keyed and plain and text.shards > 1 and text.order == "global" and not any(text.promises)
 
 

@@ -23,12 +23,12 @@ from muntin.model import JoinKind, Side
 from muntin.plan import share
 from muntin.spark.run import Job
 from muntin.sql import parse_job
-from whole_way.asked import JOINS
 from whole_way.compare import Oracle, covered, raw_rows
 from whole_way.drive import Outcome, kept_apart, tuples
 from whole_way.judge import Judge
 from whole_way.many import TOPS, Many
 from whole_way.net import LIVES, again, cast, replay
+from whole_way.queries import JOINS
 from whole_way.random_jobs import MANY, Life, random_life, random_text
 from whole_way.shrink import SEPARATOR, pieces_of, shrunk, without
 from whole_way.stand_in import Session

@@ -1,6 +1,6 @@
 """Joins of three streams on Spark: two of Spark's stream-stream joins in a chain, and ours, over the same files.
 
-Asked once, and with twelve windows and selections. Spark has a streaming query for each, all in one session and at the
+One query, then twelve windows and selections. Spark has a streaming query for each, all in one session and at the
 same time; its state is in memory, and for one query also in RocksDB. All write Parquet, and DuckDB compares the rows
 with what it finds in the files itself. The files of a micro-batch are fed when all queries have finished the one
 before. Contenders take turns, there and back; the last turn of each counts, when Java has compiled what it runs.
@@ -47,7 +47,7 @@ TURNS = {"one": (OURS, "rocksdb", "memory", "memory", "rocksdb", OURS), "twelve"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ThreeWayQuery:
     """One query: rows of three streams with one key that come within a window."""
 
     name: str
@@ -84,13 +84,13 @@ class Asked:
 SELECT = "SELECT A.id AS a, B.id AS b, C.id AS c"
 
 
-def asked(name: str, rows: int) -> list[Asked]:
+def queries_of(name: str, rows: int) -> list[ThreeWayQuery]:
     """The queries of a workload, with windows in proportion to the rows."""
     share = rows / ROWS
     if name == "one":
-        return [Asked("q0", round(1000 * share * WINDOWS[-1]), 0)]
+        return [ThreeWayQuery("q0", round(1000 * share * WINDOWS[-1]), 0)]
     pairs = [(window, least) for window in WINDOWS for least in LEAST]
-    return [Asked(f"q{n}", round(1000 * share * window), least) for n, (window, least) in enumerate(pairs)]
+    return [ThreeWayQuery(f"q{n}", round(1000 * share * window), least) for n, (window, least) in enumerate(pairs)]
 
 
 def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def measure(quick: bool, tell: Callable[[str], None], spark: Any) -> dict[str, A
         folder = Path(name)
         write(folder / "data", rows)
         for workload, turns in TURNS.items():
-            queries, seconds = asked(workload, rows), dict[str, float]()
+            queries, seconds = queries_of(workload, rows), dict[str, float]()
             for number, contender in enumerate(turns):
                 place = folder / f"{workload}-{number}"
                 run = _ours if contender == OURS else _spark
@@ -136,7 +136,7 @@ def write(folder: Path, rows: int) -> None:
             pq.write_table(part, folder / name / f"{n:05d}.parquet")
 
 
-def _ours(spark: Any, queries: Sequence[Asked], data: Path, place: Path, contender: str) -> list[float]:
+def _ours(spark: Any, queries: Sequence[ThreeWayQuery], data: Path, place: Path, contender: str) -> list[float]:
     streams = "".join(
         f"CREATE STREAM {s} ({COLUMNS}) TIMESTAMP BY ts "
         f"WITH (format = 'parquet', path = '{data / s}', maxFilesPerTrigger = '1');"
@@ -154,7 +154,7 @@ def _ours(spark: Any, queries: Sequence[Asked], data: Path, place: Path, contend
     return took
 
 
-def _spark(spark: Any, queries: Sequence[Asked], data: Path, place: Path, state: str) -> list[float]:
+def _spark(spark: Any, queries: Sequence[ThreeWayQuery], data: Path, place: Path, state: str) -> list[float]:
     fed, took = place / "fed", []
     for s in NAMES:
         (fed / s).mkdir(parents=True)
@@ -181,7 +181,7 @@ def _spark(spark: Any, queries: Sequence[Asked], data: Path, place: Path, state:
     return took
 
 
-def _differences(queries: Sequence[Asked], data: Path, place: Path) -> list[str]:
+def _differences(queries: Sequence[ThreeWayQuery], data: Path, place: Path) -> list[str]:
     """What is wrong with the rows of each query."""
     base, found = duckdb.connect(":memory:", config={"threads": 2}), []
     for s in NAMES:

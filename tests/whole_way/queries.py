@@ -51,7 +51,7 @@ def band(low: int, high: int) -> Window:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RandomQuery:
     name: str
     kind: str
     key: str
@@ -185,7 +185,7 @@ class Asked:
         return [*spelled, f"{self.first}.ts {'>=' if 0 in self.bounds else '>'} {self.second}.ts"]
 
 
-def random_query(dice: random.Random, name: str, alike: bool, promised: bool, order: str) -> Asked:
+def random_query(dice: random.Random, name: str, alike: bool, promised: bool, order: str) -> RandomQuery:
     kind = dice.choice([*[PLAIN] * 7, CHANGES, EVERY, TOP, *([FINAL] * 4 if promised else [FINAL])])
     join = dice.choice([INNER] * 8 + list(JOINS)) if kind in (PLAIN, FINAL) else INNER
     key = "A.k = B.k" if alike or kind == FINAL else dice.choice(list(KEYS))
@@ -198,59 +198,59 @@ def random_query(dice: random.Random, name: str, alike: bool, promised: bool, or
     wheres = (dice.choice(selections), dice.choice(selections))
     residual = dice.choice(list(RESIDUALS)[1:] if key == "TRUE" else ["TRUE"] * 9 + list(RESIDUALS))
     first = "A" if join == INNER else dice.choice("AB")
-    asked = Asked(name, kind, key, wheres, residual, Window(1, 1, axes), join=join, first=first)
+    query = RandomQuery(name, kind, key, wheres, residual, Window(1, 1, axes), join=join, first=first)
     untils = [dice.choice(["", "", "", *UNTILS]) if axis is Axis.TIME else "" for axis in axes]
-    asked = replace(_with_after(dice, _with_window(dice, asked)), untils=(untils[0], untils[1]))
+    query = replace(_with_after(dice, _with_window(dice, query)), untils=(untils[0], untils[1]))
     if kind == PLAIN:
-        return asked
+        return query
     keyed = [g for g in GROUPS if "A.k" in g]
-    choices = _final_groups(asked) if kind == FINAL else keyed if order == "key" else list(GROUPS)
-    asked = replace(asked, group=dice.choice(choices), every=dice.choice([1, 2, 5]) if kind == EVERY else None)
+    choices = _final_groups(query) if kind == FINAL else keyed if order == "key" else list(GROUPS)
+    query = replace(query, group=dice.choice(choices), every=dice.choice([1, 2, 5]) if kind == EVERY else None)
     if kind == TOP:
         ways = [(dice.choice(list(VALUES)), dice.random() < 0.5, dice.choice(["", "", "NULLS FIRST", "NULLS LAST"]))
                 for _ in range(dice.choice([1, 2]))]  # fmt: skip
         columns = tuple(dice.sample(SELECT, dice.choice([1, 2, 3])))
         every = dice.choice([None, None, 1, 2, 5])
-        return replace(asked, order=tuple(ways), limit=dice.randint(1, 4), columns=columns, every=every)
-    known = [call for call in CALLS if not asked.shows_one or f"{asked.second}." not in call]
+        return replace(query, order=tuple(ways), limit=dice.randint(1, 4), columns=columns, every=every)
+    known = [call for call in CALLS if not query.shows_one or f"{query.second}." not in call]
     calls = tuple(dice.sample(known, dice.choice([1, 2, 3])))
-    return replace(asked, calls=calls, having=dice.choice(["", "", *HAVING]))
+    return replace(query, calls=calls, having=dice.choice(["", "", *HAVING]))
 
 
-def _final_groups(asked: Asked) -> list[str]:
+def _final_groups(query: RandomQuery) -> list[str]:
     """Groups that EMIT FINAL takes: the key of what goes out, and perhaps something beside it."""
-    preserved = ["AB"[side] for side in asked.preserved]
-    key = EITHER if len(preserved) == 2 else f"{(*preserved, asked.first)[0]}.k"
-    return [key, f"{key}, {asked.first if asked.shows_one else 'B'}.g"]
+    preserved = ["AB"[side] for side in query.preserved]
+    key = EITHER if len(preserved) == 2 else f"{(*preserved, query.first)[0]}.k"
+    return [key, f"{key}, {query.first if query.shows_one else 'B'}.g"]
 
 
-def _with_window(dice: random.Random, asked: Asked) -> Asked:
+def _with_window(dice: random.Random, query: RandomQuery) -> RandomQuery:
     """The query with a window that suits its join."""
-    axes = asked.window.axes
+    axes = query.window.axes
     size = dice.choice([1, 2, 3, 4, 6, 8, 12, 12])
     other = dice.choice([size, size, size, 1, 3, 6])
     if Axis.ROWS in axes:
-        return replace(asked, window=Window(size, other, axes))
+        return replace(query, window=Window(size, other, axes))
     low, high, spelling = 1 - other, size - 1, dice.choice([0, 0, 1, 2, 3])
-    if asked.join_kind is JoinKind.ASOF:
+    if query.join_kind is JoinKind.ASOF:
         latest = dice.choice([0, 0, 1])
-        low, high = (-size, -latest) if asked.first == "A" else (latest, size)
-    elif asked.kind in (PLAIN, FINAL) and asked.key != "TRUE" and dice.random() < 0.5:
+        low, high = (-size, -latest) if query.first == "A" else (latest, size)
+    elif query.kind in (PLAIN, FINAL) and query.key != "TRUE" and dice.random() < 0.5:
         spelling = dice.choice([1, 2, 3])
         low = dice.randint(-8, 6)
-        high = low + dice.choice([0, 1, 3, 6, *([-2] * 2 if asked.join == INNER else [])])
-    return replace(asked, window=band(low, high), bounds=(low, high), spelling=spelling)
+        high = low + dice.choice([0, 1, 3, 6, *([-2] * 2 if query.join == INNER else [])])
+    return replace(query, window=band(low, high), bounds=(low, high), spelling=spelling)
 
 
-def _with_after(dice: random.Random, asked: Asked) -> Asked:
+def _with_after(dice: random.Random, query: RandomQuery) -> RandomQuery:
     """The query of a join with a WHERE that it may have."""
-    if asked.join == INNER:
-        return asked
-    own = [s.replace("{}", asked.first) for s in SELECTIONS]
-    return replace(asked, after=dice.choice(["TRUE"] * 6 + own if asked.shows_one else ["TRUE"] * 6 + list(WHERE)))
+    if query.join == INNER:
+        return query
+    own = [s.replace("{}", query.first) for s in SELECTIONS]
+    return replace(query, after=dice.choice(["TRUE"] * 6 + own if query.shows_one else ["TRUE"] * 6 + list(WHERE)))
 
 
-def with_other_window(dice: random.Random, first: Asked, other: Asked) -> Asked:
+def with_other_window(dice: random.Random, first: RandomQuery, other: RandomQuery) -> RandomQuery:
     """The first query under another name, with another window."""
     changed = _with_window(dice, first)
     return replace(changed, name=other.name, limit=first.limit and (other.limit or 2))
