@@ -70,9 +70,13 @@ def _ours(spark: Any, load: Workload, folder: Path, place: Path) -> list[float]:
         f"WITH (format = 'parquet', path = '{folder / 'parquet' / s}', maxFilesPerTrigger = '1');"
         for s in STREAMS
     )
+    return seconds_of(spark, f"{streams} CREATE QUERY q AS {_select(load)};", place)
+
+
+def seconds_of(spark: Any, sql: str, place: Path) -> list[float]:
+    """Run a job to the end of its streams; how long each of its micro-batches took."""
     took: list[float] = []
-    spec = parse_job(f"{streams} CREATE QUERY q AS {_select(load)};")
-    run = Job(spark, spec).start(
+    run = Job(spark, parse_job(sql)).start(
         output=place / "out",
         checkpoint=place / "checkpoint",
         mode="bounded",

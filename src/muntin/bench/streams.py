@@ -25,9 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.bench.judge import compared
-from muntin.bench.outer import provider
-from muntin.spark.run import Job
-from muntin.sql import parse_job
+from muntin.bench.outer import provider, seconds_of
 
 NAMES = "ABC"
 COLUMNS = "ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE"
@@ -142,16 +140,7 @@ def _ours(spark: Any, queries: Sequence[ThreeWayQuery], data: Path, place: Path,
         f"WITH (format = 'parquet', path = '{data / s}', maxFilesPerTrigger = '1');"
         for s in NAMES
     )
-    took: list[float] = []
-    spec = parse_job(streams + "".join(f"CREATE QUERY {q.name} AS {q.ours};" for q in queries))
-    run = Job(spark, spec).start(
-        output=place / "out",
-        checkpoint=place / "checkpoint",
-        mode="bounded",
-        progress=lambda status: took.append(status["seconds"]["triggerExecution"]),
-    )
-    run.await_termination()
-    return took
+    return seconds_of(spark, streams + "".join(f"CREATE QUERY {q.name} AS {q.ours};" for q in queries), place)
 
 
 def _spark(spark: Any, queries: Sequence[ThreeWayQuery], data: Path, place: Path, state: str) -> list[float]:
