@@ -11,7 +11,7 @@ from core.aggregates.calls import CALLS, GROUPS, HAVING, Answer
 from core.aggregates.test_top import VALUES
 from muntin import oracle
 from muntin.model import Side, Window
-from muntin.plan.joins import never_true
+from muntin.plan import share
 from muntin.sql import parse_job
 from whole_way.drive import BEGINNING, END, Outcome, Stay
 from whole_way.judge import Judge
@@ -283,8 +283,7 @@ def _joins_begin_anew(text: Text, outcome: Outcome) -> bool:
     if not any(text.promises) or text.strategy not in ("push-down", "isolated"):
         return False
     stayed = [q for name, q in outcome.queries.items() if outcome.stays[name] == Stay()]
-    spec = parse_job(text.sql(stayed))
-    return all(never_true(spec, query) for query in spec.queries.values())
+    return not share(parse_job(text.sql(stayed))).joins
 
 
 def _check_query(life: Life, outcome: Outcome, q: RandomQuery, want: Rows) -> None:

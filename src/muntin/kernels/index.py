@@ -196,12 +196,8 @@ def purge(control, slots, slab, slot, side, now, keep):
 
 
 @kernel_in_place
-def holds_stale(slots, slab, slot, side, place, now, keep):
-    """Whether the buffer has a stale row at this place, found by bisection."""
-    rows = count_of(slots, slot, side)
-    if rows == 0:
-        return False
-    off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
+def first_from(slab, off, head, mask, rows, place):
+    """The first entry of a buffer that does not lie before a place, found by bisection; `rows` where all do."""
     low, high = 0, rows
     while low < high:
         middle = (low + high) >> 1
@@ -209,6 +205,17 @@ def holds_stale(slots, slab, slot, side, place, now, keep):
             low = middle + 1
         else:
             high = middle
+    return low
+
+
+@kernel_in_place
+def holds_stale(slots, slab, slot, side, place, now, keep):
+    """Whether the buffer has a stale row at this place."""
+    rows = count_of(slots, slot, side)
+    if rows == 0:
+        return False
+    off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
+    low = first_from(slab, off, head, mask, rows, place)
     while low < rows:
         entry = off + ((head + low) & mask)
         if slab[entry, 0] != place:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muntin.kernels.compiled import kernel, kernel_in_place
 from muntin.kernels.hash_table import find_place
-from muntin.kernels.index import CLASS_BITS, HEAD, OFF, count_of, drop_if_empty, drop_oldest, mask_of
+from muntin.kernels.index import CLASS_BITS, HEAD, OFF, count_of, drop_if_empty, drop_oldest, first_from, mask_of
 
 GONE = -1
 """Stands in an entry for the number and class of a row that is to leave."""
@@ -17,13 +17,7 @@ def _mark(slots, slab, slot, side, place, row):
     if rows == 0:
         return -1
     off, head, mask = slots[slot, OFF + side], slots[slot, HEAD + side], mask_of(slots, slot, side)
-    low, high = 0, rows
-    while low < high:
-        middle = (low + high) >> 1
-        if slab[off + ((head + middle) & mask), 0] < place:
-            low = middle + 1
-        else:
-            high = middle
+    low = first_from(slab, off, head, mask, rows, place)
     while low < rows:
         entry = off + ((head + low) & mask)
         if slab[entry, 0] != place:
