@@ -6,6 +6,8 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,13 +15,16 @@ import pytest
 from muntin.cli import jobfile, main, screen
 from muntin.cli.status import ahead_of_clock, headlines
 from muntin.model import JobSpec, Schema, Stream, UsageError
+from muntin.model.records import from_json, to_json
 from muntin.spark.checkpoint import Answer
 from muntin.spark.ingest.sources import misplaced_file
-from muntin.spark.run import client
+from muntin.spark.run import JobStatus, StatusReport, client
 
-STATUS = {
+WRITTEN = {
     "mode": "bounded",
     "state": "ended",
+    "pid": 1,
+    "started": 0.0,
     "updated": 0.0,
     "batch": 2,
     "batches": 3,
@@ -31,7 +36,9 @@ STATUS = {
     "queries": {"warm": {"rows": 21, "total_rows": 4321}, "cold": {"rows": 0, "total_rows": 0}},
     "joins": [
         {
+            "join": 1,
             "streams": ["Temperature", "Humidity"],
+            "queries": ["warm", "cold"],
             "frontiers": ["2024-01-01T00:10:00+00:00", None],
             "axes": ["time", "time"],
             "bytes": 4096,
@@ -43,8 +50,17 @@ STATUS = {
                 "setting": "adaptive",
                 "in_force": "filter-order",
                 "out_of_order": 2,
-                "decision": {"rates": [1.0, 10.0], "seconds_per_row": 0.055, "load": 0.3, "alpha": 0.3, "gain": 0.23},
+                "decision": {
+                    "ordering": "filter-order",
+                    "rates": [1.0, 10.0],
+                    "seconds_per_row": 0.055,
+                    "load": 0.3,
+                    "alpha": 0.3,
+                    "gain": 0.23,
+                },
             },
+            "counters": {},
+            "rebuilt": 0,
             "waits_for": {"stream": "Humidity", "since": 0, "held_rows": 7, "held_pairs": 3, "held_bytes": 900},
             "slices": [
                 [{"lo": 0, "hi": 5_000_000, "rows": 11}, {"lo": 5_000_000, "hi": 60_000_000, "rows": 13}],
@@ -55,26 +71,35 @@ STATUS = {
     "dead_letters": {"late": 2, "null_time": 1},
 }
 """As jobs wrote it before anything was predicted."""
-PREDICTING = {
-    **STATUS,
-    "mode": "endless",
-    "state": "running",
-    "strategy": "state-slice",
-    "chain": "cpu-opt",
-    "never": ["frozen", "boiling"],
-    "joins": [
-        {
-            **STATUS["joins"][0],
-            "predicted_bytes": 5000,
-            "comparisons_per_second": {"measured": 1234.5, "predicted": 1300.2},
-            "slices": [
-                [{"lo": 0, "hi": 5_000_000, "rows": 11, "predicted_rows": 12}],
-                [{"lo": n, "hi": n + 1, "rows": n, "predicted_rows": 10 * n} for n in range(100)],
-            ],
-            "axes": ["time", "rows"],
-        }
-    ],
-}
+STATUS = from_json(JobStatus, WRITTEN)
+PREDICTING = from_json(
+    JobStatus,
+    {
+        **WRITTEN,
+        "mode": "endless",
+        "state": "running",
+        "strategy": "state-slice",
+        "chain": "cpu-opt",
+        "never": ["frozen", "boiling"],
+        "joins": [
+            {
+                **WRITTEN["joins"][0],
+                "predicted_bytes": 5000,
+                "comparisons_per_second": {"measured": 1234.5, "predicted": 1300.2},
+                "slices": [
+                    [{"lo": 0, "hi": 5_000_000, "rows": 11, "predicted_rows": 12}],
+                    [{"lo": n, "hi": n + 1, "rows": n, "predicted_rows": 10 * n} for n in range(100)],
+                ],
+                "axes": ["time", "rows"],
+            }
+        ],
+    },
+)
+
+
+def report(status=STATUS, **changes):
+    """What a run tells whoever follows it, with some fields changed."""
+    return StatusReport(replace(status, **changes), Path("ckpt"))
 
 
 @pytest.fixture
@@ -95,7 +120,7 @@ def spark(monkeypatch):
             calls.stopped += 1
 
         def status(self):
-            return calls.shown
+            return report(calls.shown)
 
     class Job:
         @classmethod
@@ -105,14 +130,14 @@ def spark(monkeypatch):
 
         def start(self, **options):
             calls.started = options
-            options["progress"](STATUS)
+            options["progress"](report())
             return Run()
 
     def opened(master=None, **options):
         calls.opened = {"master": master, **options}
         return SimpleNamespace(stop=lambda: None)
 
-    shown = {"read_status": lambda checkpoint: calls.shown, "client": client}
+    shown = {"status_now": lambda checkpoint: calls.shown, "client": client}
     runner = SimpleNamespace(Job=Job, check_job=lambda spec: None, **shown)
     begun = lambda *given: setattr(calls, "begun", given)  # noqa: E731
     session = SimpleNamespace(open_session=opened, stop_session=lambda spark: None, begin_java=begun)
@@ -223,9 +248,9 @@ def test_a_run_that_goes_on_shows_its_own_rate_and_rows(capsys, monkeypatch):
     monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
     with screen.ProgressLine() as progress:
         progress.job_starts()
-        progress({**STATUS, "batches": 1})  # 700 rows of 2,000, 2 seconds after the job began
-        more = {name: {"rows": 50, "total_rows": s["total_rows"] + 50} for name, s in STATUS["sources"].items()}
-        progress({**STATUS, "batches": 2, "sources": more})
+        progress(report(batches=1))  # 700 rows of 2,000, 2 seconds after the job began
+        more = {name: replace(s, rows=50, total_rows=s.total_rows + 50) for name, s in STATUS.sources.items()}
+        progress(report(batches=2, sources=more))
     assert progress.rows_before == 1300
     assert re.findall(r"\(([\d,]+) rows/s\)", capsys.readouterr().err) == ["350", "100"]
 
@@ -235,12 +260,12 @@ def test_many_late_rows_are_a_warning_once_and_files_out_of_order_are_named(caps
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (modified, modified))
     stream = Stream("A", Schema(()), "ts", format="parquet", options={"path": str(tmp_path)})
-    late = {**STATUS, "dead_letters": {"late": 200}}
+    late = replace(STATUS, dead_letters={"late": 200})
     for streams, said in (((stream,), f"{tmp_path}/b.parquet is older than a.parquet"), ((), "raise LATENESS in")):
         with screen.ProgressLine(True, streams) as progress:
-            progress({**STATUS, "batches": 1})
-            progress({**late, "batches": 2})
-            progress({**late, "batches": 3})
+            progress(report(batches=1))
+            progress(report(late, batches=2))
+            progress(report(late, batches=3))
         err = capsys.readouterr().err
         assert err.startswith("warning: 200 of 2,000 rows came too late") and said in err and err.count("\n") == 1
     os.utime(tmp_path / "a.parquet", (1, 1))
@@ -251,7 +276,7 @@ def test_many_late_rows_are_a_warning_once_and_files_out_of_order_are_named(caps
 
 def test_status_as_json_is_what_the_runner_says(spark, capsys):
     assert main.main(["status", "--checkpoint", "ckpt", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == STATUS
+    assert json.loads(capsys.readouterr().out) == to_json(STATUS)
 
 
 def test_status_shows_queries_slices_frontiers_and_dead_letters(spark, capsys):
@@ -290,7 +315,7 @@ def test_status_shows_what_was_predicted_beside_what_is(spark, capsys):
 
 
 def test_of_a_job_that_has_ended_nothing_is_predicted_any_more(spark, capsys):
-    spark.shown = {**PREDICTING, "state": "ended"}
+    spark.shown = replace(PREDICTING, state="ended")
     assert main.main(["status", "--checkpoint", "ckpt"]) == 0
     out = capsys.readouterr().out
     assert "predicted" not in out
@@ -298,7 +323,7 @@ def test_of_a_job_that_has_ended_nothing_is_predicted_any_more(spark, capsys):
 
 
 def test_status_of_very_many_joins_counts_most_of_them(spark, capsys):
-    spark.shown = {**PREDICTING, "chain": "none", "joins": 500 * PREDICTING["joins"]}
+    spark.shown = replace(PREDICTING, chain="none", joins=500 * PREDICTING.joins)
     assert main.main(["status", "--checkpoint", "ckpt"]) == 0
     out = capsys.readouterr().out
     assert "strategy state-slice\n" in out
@@ -335,9 +360,9 @@ def test_a_job_file_that_is_no_text_is_a_wrong_request(tmp_path):
 
 def test_progress_speaks_once_per_micro_batch(capsys):
     with screen.ProgressLine() as progress:
-        progress(STATUS)
-        progress(STATUS)
-        progress({**STATUS, "batches": 4})
+        progress(report())
+        progress(report())
+        progress(report(batches=4))
     assert capsys.readouterr().err.count("micro-batch") == 2
 
 
@@ -348,20 +373,19 @@ def test_values_in_a_table_are_never_markup(capsys):
 
 def test_a_stream_that_is_ahead_of_the_clock_is_a_warning_once(capsys):
     """One row of the year 2199 makes all others late: it is said when it comes, and for as long as it holds."""
-    (join,) = STATUS["joins"][:1]
-    later = {**join, "frontiers": ["2199-01-01T00:00:00+00:00", join["frontiers"][1]]}
+    (join,) = STATUS.joins
+    later = replace(STATUS, joins=[replace(join, frontiers=["2199-01-01T00:00:00+00:00", join.frontiers[1]])])
     with screen.ProgressLine(True, ()) as progress:
-        progress({**STATUS, "batches": 1})
+        progress(report(batches=1))
         assert capsys.readouterr().err == ""
-        progress({**STATUS, "joins": [later], "batches": 2})
-        progress({**STATUS, "joins": [later], "batches": 3})
+        progress(report(later, batches=2))
+        progress(report(later, batches=3))
     err = capsys.readouterr().err
-    assert (
-        err.startswith(f"warning: {join['streams'][0]} has come to 2199-01-01T00:00:00+00:00") and err.count("\n") == 1
-    )
+    assert err.startswith(f"warning: {join.streams[0]} has come to 2199-01-01T00:00:00+00:00") and err.count("\n") == 1
     assert "SET max_ahead" in err
-    assert any("max_ahead" in line for line in headlines({**STATUS, "joins": [later]}, 0))
-    assert not any("max_ahead" in line for line in headlines(STATUS, 0))
+    assert any("max_ahead" in line for line in headlines(later))
+    assert not any("max_ahead" in line for line in headlines(STATUS))
     for year, ahead in (("+12024-01-01T00:00:00+00:00", True), ("-0044-03-15T00:00:00+00:00", False)):
-        assert bool(ahead_of_clock({"joins": [{**join, "frontiers": [year, None]}]})) is ahead
-    assert ahead_of_clock({"joins": [{**join, "frontiers": ["ended", "ended"]}]}) == {}, "that is no time"
+        assert bool(ahead_of_clock(replace(STATUS, joins=[replace(join, frontiers=[year, None])]))) is ahead
+    ended = replace(STATUS, joins=[replace(join, frontiers=["ended", "ended"])])
+    assert ahead_of_clock(ended) == {}, "that is no time"

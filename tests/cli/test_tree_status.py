@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from muntin.cli.status import between, inputs
+from muntin.core.batch import Counters
+from muntin.spark.run.status import JoinStatus, OrderingStatus, SliceStatus, TreeStatus
 
-STREAMS = {"streams": ["A", "B"], "slices": [[{"rows": 2}], [{"rows": 3}]]}
-TREE = {
-    "streams": ["_A_B", "C"],
-    "slices": [[{"rows": 2000}, {"rows": 5}], [{"rows": 7}]],
-    "tree": {"called": ["A x B", None], "found_by": [1, None], "in_every_shard": [False, True]},
-}
+
+def joining(streams, rows, tree=None):
+    """A join of two streams that keeps so many rows in each slice of either state."""
+    return JoinStatus(
+        join=2,
+        streams=streams,
+        queries=[],
+        frontiers=[None, None],
+        slices=[[SliceStatus(0, 1, kept) for kept in side] for side in rows],
+        axes=["time", "time"],
+        bytes=0,
+        fullest_keys=[None, None],
+        held_rows=[0, 0],
+        held_pairs=0,
+        idle=[False, False],
+        ordering=OrderingStatus("sync-filter", 0),
+        counters=Counters(),
+        rebuilt=0,
+        tree=tree,
+    )
+
+
+STREAMS = joining(["A", "B"], [[2], [3]])
+TREE = joining(["_A_B", "C"], [[2000, 5], [7]], TreeStatus(["A x B", None], [1, None], [False, True]))
 
 
 def test_pairs_in_between_are_named_by_their_streams_and_counted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from pathlib import Path
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from muntin.cli import top
 from muntin.cli.main import main
 from muntin.model import UsageError
+from muntin.model.records import to_json
 from muntin.page import STATIC, Explanation, plan_document
 from muntin.spark.run import Job
 from muntin.web.live import LiveJob
@@ -86,6 +88,14 @@ def test_a_notebook_shows_a_plan_a_status_and_a_run_as_pictures_and_as_text(job)
     for shown in (plan._repr_html_(), status._repr_html_(), job.run._repr_html_()):
         assert shown.startswith('<iframe sandbox="allow-scripts"') and "PlanPicture" in shown
         assert shown.count("<") == 2, "all else is inside of the attribute"
+
+
+def test_a_status_stays_that_of_its_moment(job):
+    report = job.run.status()
+    before = to_json(report.record)
+    assert report == before == json.loads(json.dumps(report))
+    job.tick()
+    assert to_json(report.record) == before != to_json(job.run.status().record)
 
 
 def test_a_document_has_all_that_it_needs_and_nothing_ends_its_script():

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from muntin.model import UsageError
 
 if TYPE_CHECKING:
     from muntin.model import JobSpec, Stream
     from muntin.plan import Plan, SharedJoin
+    from muntin.plan.explain import Alternative
 
 SUMMARY = "check job files without starting Spark: syntax, names, types, the plan, and what sharing does"
 EXAMPLE = """\
@@ -84,18 +84,18 @@ def described(number: int, join: SharedJoin) -> str:
 
 def sharing(spec: JobSpec, plan: Plan) -> Iterator[str]:
     """What the plan is predicted to keep and do, beside one join for each query."""
-    from muntin.plan.explain import explain_json
+    from muntin.plan.explain import Alternative, describe
 
-    possible = [found for found in json.loads(explain_json(spec))["alternatives"] if "rows" in found]
-    chosen = next((found for found in possible if found["chosen"]), None)
-    alone = next((found for found in possible if found["strategy"] == "isolated"), None)
+    possible = [found for found in describe(spec).alternatives if isinstance(found, Alternative)]
+    chosen = next((found for found in possible if found.chosen), None)
+    alone = next((found for found in possible if found.strategy == "isolated"), None)
     if chosen is None or alone is None or chosen is alone or len(spec.queries) < 2:
         return
     yield f"{plan.strategy}: about {work(chosen)}; one join for each query: {work(alone)}"
 
 
-def work(found: dict[str, Any]) -> str:
-    return f"{found['rows']:,.0f} rows kept, {found['cpu_ms_per_second']:.3g} ms of a core per second of stream"
+def work(found: Alternative) -> str:
+    return f"{found.rows:,.0f} rows kept, {found.cpu_ms_per_second:.3g} ms of a core per second of stream"
 
 
 def names(found: Iterator[str]) -> str:

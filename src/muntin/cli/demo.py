@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from muntin.cli.savings import WorkDone
     from muntin.generate import Generated
     from muntin.model import JobSpec
-    from muntin.spark.run import Run
+    from muntin.spark.run import JobStatus, Run
 
 SUMMARY = "the whole idea in two minutes, on an embedded Spark, with no input files"
 EXAMPLE = """\
@@ -118,9 +118,9 @@ def show_sql(out: Console, text: str) -> None:
     out.print("\n".join("  " + line for line in text.splitlines()), markup=False, soft_wrap=True)
 
 
-def run_shared(out: Console, made: Generated, folder: Path, web: int | None = None) -> dict[str, Any]:
+def run_shared(out: Console, made: Generated, folder: Path, web: int | None = None) -> JobStatus:
     """One job over all the data; before the last files come, its queries change. The status at its end."""
-    from muntin.cli.screen import ProgressLine, rows_in, rows_out
+    from muntin.cli.screen import ProgressLine
     from muntin.spark.run import Job
     from muntin.spark.session import open_session
 
@@ -140,10 +140,10 @@ def run_shared(out: Console, made: Generated, folder: Path, web: int | None = No
             if web is not None:
                 stack.enter_context(served(folder / "ckpt", web))
             wait_for(run, made)
-        status = run.status()
+        status = run.status().record
         out.print(
-            f"  {rows_in(status):,} rows in, {rows_out(status):,} rows out, "
-            f"{status['batches']} micro-batches, {time.monotonic() - began:.0f} s with the start of Spark",
+            f"  {status.rows_in:,} rows in, {status.rows_out:,} rows out, "
+            f"{status.batches} micro-batches, {time.monotonic() - began:.0f} s with the start of Spark",
             markup=False,
         )
         change_queries(out, run)
@@ -155,8 +155,9 @@ def run_shared(out: Console, made: Generated, folder: Path, web: int | None = No
         run = Job.from_file(spark, made.job).start(**places, mode="bounded", progress=progress)
         run.await_termination()
         minutes = SECONDS * LAST_FILES // FILES // 60
-        out.print(AFTERWARDS.format(minutes=minutes, rows=rows_in(run.status())), markup=False)
-        return run.status()
+        status = run.status().record
+        out.print(AFTERWARDS.format(minutes=minutes, rows=status.rows_in), markup=False)
+        return status
 
 
 AFTERWARDS = """\
@@ -179,10 +180,8 @@ def wait_for(run: Run, made: Generated) -> None:
     """Until the job has read all that lies in the folders of its streams; a job that fails says why."""
     import pyarrow.parquet as pq
 
-    from muntin.cli.screen import rows_in
-
     there = sum(pq.read_metadata(p).num_rows for folder in made.streams.values() for p in folder.glob("*.parquet"))
-    while rows_in(run.status()) < there and not run.await_termination(0.1):
+    while run.status().record.rows_in < there and not run.await_termination(0.1):
         pass
 
 
@@ -197,13 +196,13 @@ def change_queries(out: Console, run: Run) -> None:
     out.print(f"  -> {client.sentence(run.drop(DROPPED))}\n", markup=False, soft_wrap=True)
 
 
-def show_results(out: Console, status: dict[str, Any], folder: Path) -> None:
+def show_results(out: Console, status: JobStatus, folder: Path) -> None:
     from muntin.cli.screen import table
 
     heading(out, "5  What each query got (the first rows of each)")
-    for name, query in status["queries"].items():
+    for name, query in status.queries.items():
         rows = first_rows(folder / name)
-        title = f"{name}: {query['total_rows']:,} rows"
+        title = f"{name}: {query.total_rows:,} rows"
         out.print(table(list(rows[0]) if rows else ["(no rows)"], [list(row.values()) for row in rows], title))
 
 

@@ -7,7 +7,6 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from muntin.model.records import to_json
 
 if TYPE_CHECKING:
     from muntin.spark.checkpoint import Answer
+    from muntin.spark.run import JobStatus, QueryStatus
     from muntin.spark.store import Location
 
 SUMMARY = "add, drop and list the queries of a running job"
@@ -146,7 +146,7 @@ def wait(checkpoint: Location, id: str, timeout: float) -> tuple[Answer | None, 
             if now - began >= timeout:
                 return answer, f"not in force after {timeout:g} s: {left(answer)}"
             if now - checked >= CHECK_EVERY_S:
-                checked, running = now, client.job_status(checkpoint)["state"] == "running"
+                checked, running = now, client.job_status(checkpoint).state == "running"
             else:
                 time.sleep(min(LOOK_EVERY_S, began + timeout - now))
     except KeyboardInterrupt:
@@ -176,12 +176,12 @@ def show_list(checkpoint: Location, for_programs: bool) -> int:
     if for_programs:
         requests = [{**to_json(r), "state": "waiting"} for r in open_requests]
         requests += [{"id": id, **to_json(answer)} for id, answer in unread.items()]
-        print(json.dumps({"state": status["state"], "queries": status["queries"], "requests": requests}, indent=2))
+        print(json.dumps({"state": status.state, "queries": to_json(status.queries), "requests": requests}, indent=2))
         return 0
     out = console()
-    out.print(f"job: {status['state']}", markup=False)
-    if status["queries"]:
-        out.print(table(*query_table(status["queries"], status.get("pipelines", ()))))
+    out.print(f"job: {status.state}", markup=False)
+    if status.queries:
+        out.print(table(*query_table(status)))
     for request in open_requests:
         out.print(f"waiting: {one_line(request.sql)}", markup=False, soft_wrap=True)
     for answer in unread.values():
@@ -189,30 +189,28 @@ def show_list(checkpoint: Location, for_programs: bool) -> int:
     return 0
 
 
-def query_table(
-    queries: dict[str, dict[str, Any]], pipelines: Sequence[dict[str, Any]] = ()
-) -> tuple[list[str], list[list[Any]]]:
+def query_table(status: JobStatus) -> tuple[list[str], list[list[Any]]]:
     """Header and rows; a column that the job says nothing about is left out."""
-    header = ["query", "rows", "since", "complete from"]
-    rows = [[name, query.get("total_rows"), *since(query)] for name, query in queries.items()]
-    if len(pipelines) > 1:
+    header, queries = ["query", "rows", "since", "complete from"], status.queries
+    rows: list[list[Any]] = [[name, query.total_rows, *since(query)] for name, query in queries.items()]
+    if len(status.pipelines) > 1:
         header.append("streaming query")
-        of = {name: number for number, pipeline in enumerate(pipelines, 1) for name in pipeline["queries"]}
+        of = {name: number for number, pipeline in enumerate(status.pipelines, 1) for name in pipeline.queries}
         rows = [[*row, of.get(row[0])] for row in rows]
-    if any(query.get("past") for query in queries.values()):
+    if any(query.past for query in queries.values()):
         header.append("past")
-        rows = [[*row, query.get("past")] for row, query in zip(rows, queries.values(), strict=True)]
-    if any(query.get("text") for query in queries.values()):
+        rows = [[*row, query.past] for row, query in zip(rows, queries.values(), strict=True)]
+    if any(query.text for query in queries.values()):
         header.append("text")
-        rows = [[*row, one_line(query.get("text") or "")] for row, query in zip(rows, queries.values(), strict=True)]
+        rows = [[*row, one_line(query.text or "")] for row, query in zip(rows, queries.values(), strict=True)]
     return header, rows
 
 
-def since(query: dict[str, Any]) -> tuple[str, str]:
+def since(query: QueryStatus) -> tuple[str, str]:
     """Since when a query runs, and from when on its answer is complete."""
     from muntin.spark.run import client
 
-    applied, complete = query.get("applied_from"), query.get("complete_from")
+    applied, complete = query.applied_from, query.complete_from
     return applied or "the beginning", complete or (client.LATER if applied else "the beginning")
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from muntin.cli.words import warn
 from muntin.model import MuntinError, UsageError
@@ -15,6 +15,7 @@ from muntin.model import MuntinError, UsageError
 if TYPE_CHECKING:
     from muntin.cli.screen import ProgressLine
     from muntin.spark.checkpoint import Answer
+    from muntin.spark.run import JobStatus
     from muntin.spark.signals import StopSignals
     from muntin.spark.store import Location
 
@@ -109,11 +110,11 @@ def execute(args: argparse.Namespace) -> int:
         from muntin.spark.run import check_job
 
         check_job(spec)
-        status, progress = dict[str, Any](), ProgressLine(args.quiet, spec.streams.values())
+        status, progress = None, ProgressLine(args.quiet, spec.streams.values())
         if signals.caught is None:
             with progress:
                 status = run_job(args, confs, progress, signals)
-    if status and not args.quiet:
+    if status is not None and not args.quiet:
         summarise(status, progress)
     if signals.caught:
         print(stop_message(signals.caught, status), file=sys.stderr)
@@ -166,8 +167,8 @@ def shipped(archive: Path | None, master: str | None, confs: dict[str, str]) -> 
 
 def run_job(
     args: argparse.Namespace, confs: dict[str, str], progress: ProgressLine, signals: StopSignals
-) -> dict[str, Any]:
-    """Start the job and stay with it to its end; returns its status.
+) -> JobStatus | None:
+    """Start the job and stay with it to its end; returns its status, None where it was stopped before it began.
 
     SIGINT and SIGTERM are heeded between the steps of the start, and then stop the run: what is committed stays.
     """
@@ -179,11 +180,11 @@ def run_job(
     except MuntinError:
         if signals.caught is None:
             raise
-        return {}
+        return None
     signals.hold()  # PySpark has taken SIGINT
     try:
         if signals.caught is not None:
-            return {}
+            return None
         progress.job_starts()
         run = Job.from_file(spark, str(args.job)).start(
             output=args.output,
@@ -203,7 +204,7 @@ def run_job(
         except KeyboardInterrupt as stop:
             signals.caught = signals.caught or str(stop) or "SIGINT"
             run.stop()
-        return dict(run.status())
+        return run.status().record
     except MuntinError:
         raise
     except Exception as error:  # what is raised where Java is gone says nothing of that
@@ -224,10 +225,11 @@ def served(checkpoint: Location, port: int) -> Iterator[None]:
         yield
 
 
-def stop_message(signal: str, status: dict[str, Any]) -> str:
+def stop_message(signal: str, status: JobStatus | None) -> str:
     """One line for whoever stopped the run, or finds it stopped."""
-    batches = status.get("batches", 0)
-    done = f"after {batches:,} micro-batch{'' if batches == 1 else 'es'}" if status else "before it began"
+    done = "before it began"
+    if status is not None:
+        done = f"after {status.batches:,} micro-batch{'' if status.batches == 1 else 'es'}"
     return f"stopped by {signal} {done}; started again with the same checkpoint, the job goes on"
 
 
@@ -252,22 +254,22 @@ def print_warnings(lines: list[str]) -> None:
     warn([*lines[:WARNINGS], *([f"and {len(lines) - WARNINGS} more"] if len(lines) > WARNINGS else [])])
 
 
-def summarise(status: dict[str, Any], progress: ProgressLine) -> None:
-    from muntin.cli.screen import console, rows_in, table
+def summarise(status: JobStatus, progress: ProgressLine) -> None:
+    from muntin.cli.screen import console, table
     from muntin.cli.status import dropped, planned_away
 
-    out, dead_letters = console(), status["dead_letters"]
-    out.print(table(["query", "rows"], [(name, query["total_rows"]) for name, query in status["queries"].items()]))
-    if status.get("never"):
-        out.print(planned_away(status["never"]), markup=False)
+    out, dead_letters = console(), status.dead_letters
+    out.print(table(["query", "rows"], [(name, query.total_rows) for name, query in status.queries.items()]))
+    if status.never:
+        out.print(planned_away(status.never), markup=False)
     for line in dropped(status):
         out.print(line, markup=False)
     totals = {
-        "input rows": rows_in(status),
-        **({"  of this run": rows_in(status) - progress.rows_before} if progress.rows_before else {}),
+        "input rows": status.rows_in,
+        **({"  of this run": status.rows_in - progress.rows_before} if progress.rows_before else {}),
         "dead letters": sum(dead_letters.values()),
         **{f"  {reason}": count for reason, count in dead_letters.items()},
-        "micro-batches": status["batches"],
+        "micro-batches": status.batches,
         "seconds": round(progress.seconds, 1),
     }
     for name, value in totals.items():

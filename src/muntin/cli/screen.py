@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -16,6 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from muntin.model import Stream
+
+if TYPE_CHECKING:
+    from muntin.spark.run import JobStatus, StatusReport
 
 PIPED_WIDTH = 120
 MANY_LATE, MUCH_LATE = 100, 0.01
@@ -102,19 +105,20 @@ class ProgressLine:
         self._job_began = self.seconds
         self.say("starting the job")
 
-    def __call__(self, status: dict[str, Any]) -> None:
-        if status["batches"] == self._batches:
+    def __call__(self, report: StatusReport) -> None:
+        status = report.record
+        if status.batches == self._batches:
             return
         if self._batches < 0:  # a run that goes on counts from where it was
-            self.rows_before = rows_in(status) - rows_in(status, "rows")
+            self.rows_before = status.rows_in - sum(source.rows for source in status.streams_read.values())
             self._last = self._job_began, self.rows_before
-        self._batches = status["batches"]
+        self._batches = status.batches
         self.say(self.line(status))
         if (warning := self._late.warning(status)) is not None:
             self.note(warning, important=True)
         self._warn_once(status)
 
-    def _warn_once(self, status: dict[str, Any]) -> None:
+    def _warn_once(self, status: JobStatus) -> None:
         """Say once of each stream that it has met a row of a time that is far ahead of the clock, and once of each
         file that it is gone."""
         from muntin.cli.status import ahead_of_clock, files_gone, too_early
@@ -122,7 +126,7 @@ class ProgressLine:
         for line in (*too_early(status, self._ahead), *files_gone(status, self._gone)):
             self.note(line, important=True)
         self._ahead |= ahead_of_clock(status).keys()
-        self._gone |= {file for source in status["sources"].values() for file in source.get("vanished", ())}
+        self._gone |= {file for source in status.sources.values() for file in source.vanished or ()}
 
     def say(self, line: str) -> None:
         """What is going on; it goes with the next line where it can."""
@@ -138,14 +142,14 @@ class ProgressLine:
         if important or not self.quiet:
             self.console.print(line, markup=False, soft_wrap=True)
 
-    def line(self, status: dict[str, Any]) -> str:
-        now, read = self.seconds, rows_in(status)
+    def line(self, status: JobStatus) -> str:
+        now, read = self.seconds, status.rows_in
         then, before = self._last or (0.0, 0)
         rate = (read - before) / max(now - then, 1e-6)
         self._last = now, read
         return (
-            f"{now:6.1f} s  micro-batch {status['batches']}: {read:,} rows in ({rate:,.0f} rows/s), "
-            f"{rows_out(status):,} rows out"
+            f"{now:6.1f} s  micro-batch {status.batches}: {read:,} rows in ({rate:,.0f} rows/s), "
+            f"{status.rows_out:,} rows out"
         )
 
 
@@ -156,8 +160,8 @@ class LateRows:
         self._streams = streams
         self._has_warned = False
 
-    def warning(self, status: dict[str, Any]) -> str | None:
-        late, read = status["dead_letters"].get("late", 0), rows_in(status)
+    def warning(self, status: JobStatus) -> str | None:
+        late, read = status.dead_letters.get("late", 0), status.rows_in
         if self._has_warned or late < MANY_LATE or late < MUCH_LATE * read:
             return None
         self._has_warned = True
@@ -174,14 +178,3 @@ class LateRows:
             f"files are read by modification time, not by name, and {misplaced}. Touch the files in order, or raise "
             "LATENESS in CREATE STREAM, and start with a new checkpoint"
         )
-
-
-def rows_in(status: dict[str, Any], which: str = "total_rows") -> int:
-    """Rows read from the streams; what steers the job (`_control`) is no stream. `rows`: by the last micro-batch."""
-    return sum(source[which] for name, source in status["sources"].items() if not name.startswith("_"))
-
-
-def rows_out(status: dict[str, Any]) -> int:
-    """Rows delivered, those of queries that have gone since included."""
-    dropped = status.get("dropped", {}).get("total_rows", 0)
-    return dropped + sum(query["total_rows"] for query in status["queries"].values())

@@ -13,6 +13,7 @@ from muntin.model import UsageError
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from muntin.spark.run import JobStatus, JoinStatus
     from muntin.web.live import LiveJob
 
 SUMMARY = "watch a job in a terminal: rates, slices as bars, what waits, dead letters"
@@ -57,63 +58,61 @@ class TopView:
     """What a screen shows; rates are those between two looks at the job."""
 
     def __init__(self) -> None:
-        self._before: dict[str, Any] | None = None
+        self._before: JobStatus | None = None
         self._rates: dict[str, float] = {}
 
     def of(self, job: LiveJob, height: int) -> Group:
         from rich.console import Group
         from rich.text import Text
 
-        from muntin.cli.screen import rows_in, table
+        from muntin.cli.screen import table
         from muntin.cli.status import headlines, order, response
 
-        status = job.view().json
+        status = job.view().record
         self._note(status)
-        parts: list[Any] = [Text(line) for line in headlines(status, rows_in(status))]
+        parts: list[Any] = [Text(line) for line in headlines(status)]
         parts.append(Text(self._work(status)))
-        queries = sorted(status["queries"].items(), key=lambda item: -self._rates.get(item[0], 0.0))
-        room = max(LEAST_LINES, height - 16 - sum(len(side) for join in status["joins"] for side in join["slices"]))
-        lines = [[n, q["total_rows"], round(self._rates.get(n, 0.0)), *response(q)[1:3]] for n, q in queries[:room]]
+        queries = sorted(status.queries.items(), key=lambda item: -self._rates.get(item[0], 0.0))
+        room = max(LEAST_LINES, height - 16 - sum(len(side) for join in status.joins for side in join.slices))
+        lines = [[n, q.total_rows, round(self._rates.get(n, 0.0)), *response(q)[1:3]] for n, q in queries[:room]]
         more = f" and {len(queries) - room:,} more" if len(queries) > room else ""
         parts.append(table(["query", "rows", "rows/s", "median", "99%"], lines, f"{len(lines):,} queries{more}"))
-        for join in status["joins"]:
+        for join in status.joins:
             parts.append(table(["stream", "ages", "", "rows", "predicted"], slice_bars(join), join_title(join)))
             parts += [Text(line) for line in order(join)]
-        letters = ", ".join(f"{reason} {count:,}" for reason, count in status["dead_letters"].items())
+        letters = ", ".join(f"{reason} {count:,}" for reason, count in status.dead_letters.items())
         parts.append(Text(f"dead letters: {letters or 'none'}"))
         return Group(*parts)
 
-    def _note(self, status: dict[str, Any]) -> None:
+    def _note(self, status: JobStatus) -> None:
         before, self._before = self._before, status
-        if before is None or before["batches"] == status["batches"] or before["started"] != status["started"]:
+        if before is None or before.batches == status.batches or before.started != status.started:
             return
-        seconds = max(status["updated"] - before["updated"], 1e-3)
-        old = {name: query["total_rows"] for name, query in before["queries"].items()}
-        queries = status["queries"].items()
-        self._rates = {name: (query["total_rows"] - old.get(name, 0)) / seconds for name, query in queries}
+        seconds = max(status.updated - before.updated, 1e-3)
+        old = {name: query.total_rows for name, query in before.queries.items()}
+        self._rates = {name: (q.total_rows - old.get(name, 0)) / seconds for name, q in status.queries.items()}
 
-    def _work(self, status: dict[str, Any]) -> str:
-        seconds = status["seconds"]
-        whole, tasks = seconds.get("triggerExecution", 0.0), seconds.get("addBatch", 0.0)
+    def _work(self, status: JobStatus) -> str:
+        whole, tasks = status.seconds.get("triggerExecution", 0.0), status.seconds.get("addBatch", 0.0)
         out = sum(self._rates.values())
         return f"last micro-batch {whole:.2f} s, {tasks:.2f} s of it join and write; {out:,.0f} rows/s out"
 
 
-def join_title(join: dict[str, Any]) -> str:
-    return f"join {join['join']}: {' and '.join(join['streams'])}, {join['bytes'] / 1e6:,.1f} MB of state"
+def join_title(join: JoinStatus) -> str:
+    return f"join {join.join}: {' and '.join(join.streams)}, {join.bytes / 1e6:,.1f} MB of state"
 
 
-def slice_bars(join: dict[str, Any]) -> list[list[Any]]:
+def slice_bars(join: JoinStatus) -> list[list[Any]]:
     """A line for each slice, its rows as a bar."""
     from muntin.cli.status import ages, folded
 
-    most = max((piece["rows"] for side in join["slices"] for piece in side), default=0)
+    most = max((piece.rows for side in join.slices for piece in side), default=0)
     found: list[list[Any]] = []
-    for side, stream in enumerate(join["streams"]):
+    for side, stream in enumerate(join.streams):
         name = stream
-        for piece in folded(join["slices"][side]):
-            shown = bar(piece["rows"], most)
-            found.append([name, ages(piece, join["axes"][side]), shown, piece["rows"], piece.get("predicted_rows")])
+        for piece, together in folded(join.slices[side]):
+            shown = bar(piece.rows, most)
+            found.append([name, ages(piece, together, join.axes[side]), shown, piece.rows, piece.predicted_rows])
             name = ""
     return found
 

@@ -14,8 +14,7 @@ What was joined ahead of the release point is joined again: pairs that wait are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -321,7 +320,7 @@ class Union:
             intake=IntakeMeta(self._next_rows, []),
             chunks=self.chunks.live,
             classes=[_tallied(meta.classes[side] for meta in every) for side in Side] if self._is_first else [[], []],
-            counters=added_up([meta.counters for meta in every]) if self._is_first else Counters(),
+            counters=Counters.total(meta.counters for meta in every) if self._is_first else Counters(),
             left_work=LeftWorkMeta(),
             matches=MatchesMeta(first.matches.since, self._logged),
             promises=promises,
@@ -342,12 +341,3 @@ def _tallied(parts: Iterable[Sequence[ClassTally]]) -> list[ClassTally]:
     for name, count in (tally for part in parts for tally in part):
         rows[name] = rows.get(name, 0) + count
     return [ClassTally(name, count) for name, count in rows.items()]
-
-
-def added_up(parts: Sequence[Counters]) -> Counters:
-    """What several shards have counted."""
-    sums: dict[str, Any] = {}
-    for field in fields(Counters):
-        values = [getattr(part, field.name) for part in parts]
-        sums[field.name] = sum(values) if isinstance(values[0], int) else [sum(of) for of in zip(*values, strict=True)]
-    return Counters(**sums)

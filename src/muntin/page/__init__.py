@@ -4,6 +4,6 @@
 the live page loads. Nothing is fetched from elsewhere, and there is no build step.
 """
 
-from muntin.page.document import STATIC, Explanation, StatusReport, plan_document
+from muntin.page.document import STATIC, Explanation, framed, plan_document
 
-__all__ = ["STATIC", "Explanation", "StatusReport", "plan_document"]
+__all__ = ["STATIC", "Explanation", "framed", "plan_document"]

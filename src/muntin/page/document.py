@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def _inside_script(text: str) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _framed(document: str) -> str:
+def framed(document: str) -> str:
     """A document inside a notebook: its style and script stay its own, and it can reach nothing."""
     escaped = html.escape(document, quote=True)
     return (
@@ -83,37 +83,7 @@ class Explanation(str):
         return made
 
     def _repr_html_(self) -> str:
-        return _framed(plan_document([self.plan], "The shared plan", str(self)))
+        return framed(plan_document([self.plan], "The shared plan", str(self)))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
-
-
-class StatusReport(dict[str, Any]):
-    """The status of a job. It is what `muntin status --json` shows; a notebook shows the picture of the plan in force,
-    with what has been measured."""
-
-    _plans: Callable[[], Sequence[dict[str, Any]]]
-
-    @classmethod
-    def of(cls, status: dict[str, Any], plans: Callable[[], Sequence[dict[str, Any]]]) -> StatusReport:
-        """A status, and how to get the plans in force as EXPLAIN has them in JSON: only a picture needs them."""
-        made = cls(status)
-        made._plans = plans
-        return made
-
-    @property
-    def text(self) -> str:
-        """The state of the job and the rows of each query, in a few lines."""
-        sources = {name: s["total_rows"] for name, s in self["sources"].items() if not name.startswith("_")}
-        read = ", ".join(f"{rows:,} rows of {name}" for name, rows in sources.items()) or "nothing"
-        width = max((len(name) for name in self["queries"]), default=0)
-        lines = [f"{self['state']} ({self['mode']}), micro-batch {self['batch']}, plan {self['epoch']}: read {read}"]
-        lines += [f"  {name:<{width}}  {query['total_rows']:>12,} rows" for name, query in self["queries"].items()]
-        return "\n".join(lines + ([str(self["error"])] if self.get("error") else []))
-
-    def _repr_html_(self) -> str:
-        return _framed(plan_document(self._plans(), "The job", self.text, dict(self)))
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text)

@@ -49,6 +49,16 @@ class StatusView:
     json: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class PlanView:
+    """The plans in force as they were read: their JSON, and until when its predictions will do."""
+
+    version: list[Any]
+    until: float
+    json: dict[str, Any]
+    picture: StoredPicture
+
+
 class LiveJob:
     """The job of a checkpoint. Any thread may use it."""
 
@@ -61,9 +71,9 @@ class LiveJob:
         self._view: StatusView | None = None
         self._own: list[Sample] = []
         self._own_marks: list[Mark] = []
-        self._picture: tuple[tuple[Any, ...], float, dict[str, Any], StoredPicture] | None = None
+        self._plans: PlanView | None = None
         self._comparing = threading.Lock()
-        self._compared: tuple[tuple[Any, ...], float] | None = None
+        self._compared: tuple[list[Any], float] | None = None
         self._sharing: Sharing | None = None
 
     # -- status ---------------------------------------------------------------------------------------------------
@@ -119,25 +129,23 @@ class LiveJob:
 
     def plan(self) -> dict[str, Any]:
         """The plan in force of each pipeline, with predictions that are not too old."""
-        return self._pictured()[0]
+        return self._planned().json
 
-    def _pictured(self) -> tuple[dict[str, Any], StoredPicture]:
-        version = tuple(map(str, self.plan_version()))
+    def _planned(self) -> PlanView:
+        version = self.plan_version()
         with self._planning:
-            now = time.monotonic()
-            if self._picture is not None and self._picture[0] == version and now < self._picture[1]:
-                return self._picture[2], self._picture[3]
-            picture = StoredPicture(self.checkpoint)
-            plans = [{"pipeline": n, **plan_json(plan)} for n, plan in picture.describe().items()]
-            described = {"version": self.plan_version(), "plans": plans}
-            self._picture = (version, _next(now), described, picture)
-            return described, picture
+            now, known = time.monotonic(), self._plans
+            if known is None or known.version != version or now >= known.until:
+                picture = StoredPicture(self.checkpoint)
+                described = {"version": self.plan_version(), "plans": picture.describe()}
+                self._plans = known = PlanView(version, _next(now), described, picture)
+            return known
 
     def sharing(self) -> dict[str, Any]:
         """What the same queries would take with one join each; None where nothing has been measured."""
-        _, picture = self._pictured()
+        picture = self._planned().picture
         with self._comparing:
-            now, version = time.monotonic(), tuple(map(str, self.plan_version()))
+            now, version = time.monotonic(), self.plan_version()
             if self._compared is None or self._compared[0] != version or now >= self._compared[1]:
                 known = picture.knowledge
                 self._sharing = predicted_apart(picture.spec, known) if known.measured else None
@@ -146,8 +154,7 @@ class LiveJob:
 
     def preview(self, sql: str) -> dict[str, Any]:
         """What a statement would do; refuses what the job would refuse."""
-        _, picture = self._pictured()
-        found = picture.preview(sql)
+        found = self._planned().picture.preview(sql)
         return {**to_json(found), "plan": plan_json(found.plan)}
 
     def query(self, name: str) -> dict[str, Any]:
@@ -156,7 +163,7 @@ class LiveJob:
         if name not in view.json["queries"]:
             raise UsageError(f"there is no query {name}", hint="`muntin query list` shows the names")
         try:
-            alone = to_json(self._pictured()[1].only_for(name))
+            alone = to_json(self._planned().picture.only_for(name))
         except (MuntinError, StopIteration):  # it is not in the plan in force yet, or planned away
             alone = None
         return {"name": name, **view.json["queries"][name], "only_for_it": alone}

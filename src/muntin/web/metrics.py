@@ -56,14 +56,13 @@ def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: Values) -> 
 
 
 def _of_the_job(status: JobStatus) -> Iterator[Metric]:
-    sources = {name: s.total_rows for name, s in status.sources.items() if not name.startswith("_")}
     yield _gauge("muntin_up", "Whether the job runs.", [], [([], float(status.state == "running"))])
     yield _gauge("muntin_start_time_seconds", "When the run started.", [], [([], status.started)])
     yield _gauge("muntin_status_time_seconds", "When the job last said anything.", [], [([], status.updated)])
     yield _gauge("muntin_queries", "Queries of the job.", [], [([], len(status.queries))])
     yield _gauge("muntin_epoch", "Number of the plan in force.", [], [([], status.epoch or 0)])
     yield _counter("muntin_batches", "Micro-batches of this run.", [], [([], status.batches)])
-    rows = [([name], float(total)) for name, total in sources.items()]
+    rows = [([name], float(source.total_rows)) for name, source in status.streams_read.items()]
     yield _counter("muntin_input_rows", "Rows read.", ["stream"], rows)
     letters = [([reason], float(n)) for reason, n in status.dead_letters.items()]
     yield _counter("muntin_dead_letters", "Rows that were turned away.", ["reason"], letters)
@@ -76,18 +75,18 @@ def _of_queries(status: JobStatus) -> Iterator[Metric]:
     yield _counter("muntin_output_rows", "Rows delivered.", ["query"], rows)
     gone = status.dropped.total_rows
     yield _counter("muntin_dropped_queries_output_rows", "Rows of queries that have gone.", [], [([], gone)])
+    times = {name: query.response for name, query in status.queries.items() if query.response}
     quantiles = [
-        ([name, quantile], query.response[key])
-        for name, query in status.queries.items()
-        for quantile, key in (("0.5", "p50_s"), ("0.99", "p99_s"))
-        if query.response and key in query.response
+        ([name, quantile], seconds)
+        for name, found in times.items()
+        for quantile, seconds in (("0.5", found.p50_s), ("0.99", found.p99_s))
+        if seconds is not None
     ]
     help = "From arrival at the source to hand-over, in this run."
     yield _gauge("muntin_response_seconds", help, ["query", "quantile"], quantiles)
-    times = {name: query.response for name, query in status.queries.items() if query.response}
-    timed = [([name], found["rows"]) for name, found in times.items()]
+    timed = [([name], float(found.rows)) for name, found in times.items()]
     yield _counter("muntin_timed_rows", "Rows whose response time is known, in this run.", ["query"], timed)
-    seconds = [([name], found["rows"] * found.get("mean_s", 0.0)) for name, found in times.items()]
+    seconds = [([name], found.rows * (found.mean_s or 0.0)) for name, found in times.items()]
     yield _counter("muntin_timed_rows_seconds", "Their response times, added up.", ["query"], seconds)
 
 

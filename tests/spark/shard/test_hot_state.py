@@ -14,7 +14,6 @@ import pytest
 
 from muntin.core.operator import Operator
 from muntin.core.operator_state import OperatorImage
-from muntin.model.records import to_json
 from muntin.plan import share
 from muntin.spark.shard import hot_state as hot_module
 from muntin.spark.shard.hot_state import FORMAT, STAMP, HotState
@@ -23,7 +22,7 @@ from worlds import STREAMS
 
 QUERY = "CREATE QUERY q AS SELECT A.id AS a, B.id AS b FROM A, B WHERE A.k = B.k WINDOW 3 microseconds;"
 (JOIN,) = share(parse_job(STREAMS.format(late=0) + QUERY)).joins
-SMALL = to_json(Operator(JOIN).meta)
+SMALL = Operator(JOIN).meta
 LAYOUT = [((3,), "int64"), ((2, 2), "int32")]
 
 

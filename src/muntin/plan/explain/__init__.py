@@ -6,7 +6,16 @@ limit, then counted.
 """
 
 from muntin.plan.explain.describe import describe, describe_in_force
-from muntin.plan.explain.description import PlanDescription, to_json
+from muntin.plan.explain.description import Alternative, PlanDescription, to_json
 from muntin.plan.explain.text import explain, explain_json, in_words
 
-__all__ = ["PlanDescription", "describe", "describe_in_force", "explain", "explain_json", "in_words", "to_json"]
+__all__ = [
+    "Alternative",
+    "PlanDescription",
+    "describe",
+    "describe_in_force",
+    "explain",
+    "explain_json",
+    "in_words",
+    "to_json",
+]

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from muntin.spark.brokers.broker import COLUMNS, Broker, BrokerError
 from muntin.spark.brokers.kafka import KafkaBroker
 from muntin.spark.brokers.nats import NatsBroker
-from muntin.spark.brokers.offsets import Extent, MessageLog, advance, from_stored, losses, stored
+from muntin.spark.brokers.offsets import Extent, MessageLog, Stored, advance, from_stored, losses, stored
 from muntin.spark.brokers.pace import PACE, pace_of
 
 
@@ -52,8 +52,8 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, Any]:
-        return dict(stored(self._broker.beginning(self._bounds())))
+    def initialOffset(self) -> Stored:
+        return stored(self._broker.beginning(self._bounds()))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """A limit always: how fast a stream is read may be said at any time."""
@@ -62,7 +62,7 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def prepareForTriggerAvailableNow(self) -> None:
         self._final = self._bounds()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: Stored, limit: ReadLimit) -> Stored:
         begin = from_stored(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         bounds = self._final
@@ -76,9 +76,9 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._away_since = None
         self._last = bounds
         self._refuse_loss(begin, bounds)
-        return dict(stored(advance(begin, bounds, most)))
+        return stored(advance(begin, bounds, most))
 
-    def _wait(self, start: dict[str, Any], error: BrokerError) -> dict[str, Any]:
+    def _wait(self, start: Stored, error: BrokerError) -> Stored:
         """A broker that is away brings nothing new, for a while."""
         now = time.monotonic()
         self._away_since = self._away_since or now
@@ -106,10 +106,10 @@ class BrokerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 "another checkpoint",
             )
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        return dict(stored({place: found.high for place, found in self._last.items()})) or None
+    def reportLatestOffset(self) -> Stored | None:
+        return stored({place: found.high for place, found in self._last.items()}) or None
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: Stored, end: Stored) -> Sequence[InputPartition]:
         begin, until = from_stored(start), from_stored(end)
         spans = {place: (begin[place], at) for place, at in until.items() if begin.get(place, at) < at}
         return [MessageRange(place.topic, place.partition, *span) for place, span in sorted(spans.items())]

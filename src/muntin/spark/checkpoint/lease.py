@@ -23,11 +23,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from muntin.model import MuntinError, UsageError
 from muntin.spark.checkpoint.commit_log import CommitLog, FencedError
-from muntin.spark.checkpoint.durable import DamageError, FileKind, put_new_json, read_record, write_json
+from muntin.spark.checkpoint.durable import DamageError, FileKind, put_new_json, read_record, write_record
 from muntin.spark.checkpoint.identity import FOLDER, pipeline_folder, pipeline_numbers
 from muntin.spark.checkpoint.processes import await_end, started
 from muntin.spark.store import ObjectPath, spark_half, store_of
@@ -64,6 +63,15 @@ class Driver:
         return bool(self.machine) and self.machine == machine() and started(str(self.pid)) != self.pid_started
 
 
+@dataclass(frozen=True)
+class Beat:
+    """The last sign of life of a driver."""
+
+    token: str
+    beats: int
+    released: bool
+
+
 def machine() -> str:
     """This run of this machine, as far as processes see each other: its boot, and the namespace of process numbers."""
     try:
@@ -78,7 +86,7 @@ def has_driver(checkpoint: ObjectPath) -> bool:
     folder, store = checkpoint / FOLDER / "lease", checkpoint.store
     last = max((int(file.stem) for file in store.files(folder) if file.stem.isdigit()), default=0)
     try:
-        if last == 0 or b'"released": true' in store.read(folder / f"{last:010d}-beat.json"):
+        if last == 0 or read_record(folder / f"{last:010d}-beat.json", FileKind.LEASE, Beat).released:
             return False
         return not read_record(folder / f"{last:010d}.json", FileKind.LEASE, Driver).is_gone
     except (FileNotFoundError, DamageError):
@@ -127,7 +135,7 @@ class Lease:
 
     def _is_released(self, number: int) -> bool:
         with contextlib.suppress(FileNotFoundError, DamageError):
-            return b'"released": true' in self._store.read(self._file(number, "-beat"))
+            return read_record(self._file(number, "-beat"), FileKind.LEASE, Beat).released
         return False
 
     def _holder(self, number: int) -> Driver | None:
@@ -182,8 +190,8 @@ class Lease:
             if self._lost is not None:
                 raise self._lost
             self._beats += 1
-            content: dict[str, Any] = {"token": self._driver.token, "beats": self._beats, "released": released}
-            write_json(self._file(self.number, "-beat"), FileKind.LEASE, content)
+            beat = Beat(self._driver.token, self._beats, released)
+            write_record(self._file(self.number, "-beat"), FileKind.LEASE, beat)
             self._alive_at = began
 
     def release(self) -> None:

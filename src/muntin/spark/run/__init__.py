@@ -3,7 +3,8 @@
 `job` declares streams and queries and starts a `run`. A run has one `pipeline` (a Spark streaming query, built by
 `dataflow`) or several. `doors` checks what Python hands over. `claim`, `verify`
 and `ended` check the checkpoint and the output before anything runs. `status` has the dataclasses that a run writes
-after every micro-batch, `status_board` fills them, and `stored` checks a change against them while nothing runs.
+after every micro-batch, `status_board` fills them, `status_report` shows them in Python, and `stored` checks a change
+against them while nothing runs.
 `picture` describes the plan in force, and what a change would make of it; `history` and `history_keeper` remember how
 the job went, `sharing` predicts what its queries would take apart. `client` is how other processes ask for changes.
 `failure` explains what Spark throws. `rescaling` gives a stopped job other shards, with what `spark_checkpoint` knows
@@ -18,7 +19,19 @@ from muntin.spark.run.rescaling import Rescaled, rescale, successor_of
 from muntin.spark.run.run import Run
 from muntin.spark.run.sharing import Sharing, predicted_apart
 from muntin.spark.run.spark_half import SparkHalf, damage_of
-from muntin.spark.run.status import JobStatus, is_alive, is_driven, read_status, status_file, status_now
+from muntin.spark.run.status import (
+    JobStatus,
+    JoinStatus,
+    KeyShare,
+    QueryStatus,
+    SliceStatus,
+    is_alive,
+    is_driven,
+    read_status,
+    status_file,
+    status_now,
+)
+from muntin.spark.run.status_report import StatusReport
 from muntin.spark.run.stored import check_change, spec_of
 
 __all__ = [
@@ -26,12 +39,17 @@ __all__ = [
     "History",
     "Job",
     "JobStatus",
+    "JoinStatus",
+    "KeyShare",
     "Mark",
+    "QueryStatus",
     "Rescaled",
     "Run",
     "Sample",
     "Sharing",
+    "SliceStatus",
     "SparkHalf",
+    "StatusReport",
     "StoredPicture",
     "check_change",
     "check_job",

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from muntin.model import UsageError
 from muntin.spark.checkpoint import Answer, identity, requests
-from muntin.spark.run.status import read_status, status_file
+from muntin.spark.run.status import JobStatus, status_file, status_now
 from muntin.spark.run.stored import check_change
 from muntin.spark.store import Location, store_of
 
@@ -50,7 +49,7 @@ def dropping(name: str) -> str:
 
 def send(checkpoint: Location, sql: str, now: bool = False) -> SentChange:
     """Leave a statement for the job. One for a job that does not run is checked here, as the next run would."""
-    running = job_status(checkpoint)["state"] == "running"
+    running = job_status(checkpoint).state == "running"
     if now and not running:
         raise UsageError(f"the job of {checkpoint} is not running", hint="leave out --now to let the change wait")
     begun = _exists(status_file(checkpoint))
@@ -58,13 +57,13 @@ def send(checkpoint: Location, sql: str, now: bool = False) -> SentChange:
     return SentChange(requests.submit(checkpoint, sql), running, warnings)
 
 
-def job_status(checkpoint: Location) -> dict[str, Any]:
+def job_status(checkpoint: Location) -> JobStatus:
     """The status of a job; one that has not begun to count has no queries yet."""
     if _exists(status_file(checkpoint)):
-        return read_status(checkpoint)
+        return status_now(checkpoint)
     if not _exists(checkpoint / identity.FOLDER / "job.json"):
         raise UsageError(f"{checkpoint} is not the checkpoint of a job", hint="name the --checkpoint of a run")
-    return {"state": "not begun", "queries": {}}
+    return JobStatus(mode="", state="not begun", pid=0, started=0.0)
 
 
 def _exists(file: Location) -> bool:

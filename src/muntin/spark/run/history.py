@@ -26,8 +26,6 @@ LEAST_S = 1.0
 """Samples are never closer than this."""
 MARKS = 400
 """How many are remembered."""
-UNSEEN = ("_",)
-"""How the names begin of sources that are no streams."""
 
 
 class Sample(NamedTuple):
@@ -78,8 +76,8 @@ class Sample(NamedTuple):
         counted = Counters.total(join.counters for join in joins)
         return cls(
             t=round(status.updated, 3),
-            rows_in=sum(s.total_rows for name, s in status.sources.items() if not name.startswith(UNSEEN)),
-            rows_out=status.dropped.total_rows + sum(q.total_rows for q in status.queries.values()),
+            rows_in=status.rows_in,
+            rows_out=status.rows_out,
             batches=status.batches,
             comparisons=counted.comparisons,
             probes=counted.probes,
@@ -97,8 +95,8 @@ class Sample(NamedTuple):
             reading_s=_seconds(status, "latestOffset", "getBatch"),
             planning_s=_seconds(status, "queryPlanning"),
             logging_s=_seconds(status, "walCommit", "commitOffsets", "commitBatch"),
-            response_p50_s=round(max((r.get("p50_s", 0.0) for r in responses), default=0.0), 4),
-            response_p99_s=round(max((r.get("p99_s", 0.0) for r in responses), default=0.0), 4),
+            response_p50_s=round(max((r.p50_s or 0.0 for r in responses), default=0.0), 4),
+            response_p99_s=round(max((r.p99_s or 0.0 for r in responses), default=0.0), 4),
             comparisons_s=sum(join.comparisons_per_second.measured or 0.0 for join in joins),
             predicted_comparisons_s=round(sum(j.comparisons_per_second.predicted or 0.0 for j in joins), 1),
             key_share=round(max((top.share for j in joins for top in j.fullest_keys if top), default=0.0), 4),

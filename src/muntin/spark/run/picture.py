@@ -74,9 +74,10 @@ class StoredPicture:
             found[summary.pipeline] = log.read(summary.epoch).plan
         return found
 
-    def describe(self) -> dict[int, PlanDescription]:
-        """The plan of each pipeline, by its number."""
-        return {number: self._described(plan) for number, plan in self.plans.items() if plan.joins}
+    def describe(self) -> list[dict[str, Any]]:
+        """The plan of each pipeline as EXPLAIN has it in JSON."""
+        found = {number: self._described(plan) for number, plan in self.plans.items() if plan.joins}
+        return [{"pipeline": number, **to_json(plan)} for number, plan in found.items()]
 
     def _described(self, plan: Plan) -> PlanDescription:
         spec = replace(self.spec, queries=plan.queries)
@@ -172,12 +173,11 @@ class StoredPicture:
 
 
 def plans_in_force(checkpoint: Location) -> list[dict[str, Any]]:
-    """The plan of each pipeline as EXPLAIN has it in JSON; none where the job has not begun, or cannot be read."""
+    """The plan of each pipeline; none where the job has not begun, or cannot be read."""
     try:
-        found = StoredPicture(checkpoint).describe()
+        return StoredPicture(checkpoint).describe()
     except (MuntinError, OSError):
         return []
-    return [{"pipeline": number, **to_json(plan)} for number, plan in found.items()]
 
 
 def _cuts_only_in(plan: Plan | None, other: Plan | None) -> dict[str, list[int]]:

@@ -20,14 +20,13 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from muntin.core.batch import Counters
 from muntin.core.operator_state import OperatorMeta
-from muntin.core.resharding import OldJoin, added_up, movable_rows, refuse_unfit
+from muntin.core.resharding import OldJoin, movable_rows, refuse_unfit
 from muntin.model import JobSpec, MuntinError, UsageError
-from muntin.model.records import from_json
 from muntin.spark.checkpoint import (
-    STATE_FORMAT,
     FileKind,
     JobIdentity,
     Lock,
@@ -45,14 +44,14 @@ from muntin.spark.checkpoint import (
     write_record,
 )
 from muntin.spark.control import control_stream
-from muntin.spark.exchange import FrameKind, decode, place_of
+from muntin.spark.exchange import place_of
 from muntin.spark.run import spark_checkpoint
 from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.status import JobStatus, status_file
 from muntin.spark.run.verify import last_number, verify_checkpoint
 from muntin.spark.session import default_shards, java_process, prepare_session, weigh_frames
-from muntin.spark.shard import seed_frames
+from muntin.spark.shard import ShardMeta, seed_frames
 from muntin.spark.store import Location, crash_points
 
 if TYPE_CHECKING:
@@ -300,24 +299,20 @@ class _Move:
     def _metas(self, epoch: int, homes: dict[int, int]) -> dict[int, dict[int, OperatorMeta]]:
         """The small state of each shard of each join that is there."""
         found: dict[int, dict[int, OperatorMeta]] = {}
-        self._seeds: list[tuple[int, bytes]] = []
-        plain: dict[int, dict[int, Any]] = {}
         for gid, data in spark_checkpoint.small_states(self._spark, self._old):
-            frame = decode(data, "the meta state")
             index, shard = place_of(gid, self._before)
-            if frame.kind != FrameKind.META or frame.header["format"] != STATE_FORMAT:
-                raise MuntinError(f"the state of join {index}, shard {shard} has another format")
-            small = {index: frame.header["operator"], **{int(n): of for n, of in frame.header["above"].items()}}
-            here = {n: of for n, of in small.items() if of is not None and n in homes}
-            if here and frame.header["epoch"] != epoch:
+            meta = ShardMeta.read(data, f"the state of join {index}, shard {shard}")
+            here = {n: of for n, of in meta.joins(index).items() if n in homes}
+            if here and meta.epoch != epoch:
                 raise MuntinError(f"join {index}, shard {shard} follows another plan than the last commit says")
             for n, of in here.items():
-                plain.setdefault(n, {})[shard] = of
-        for index, shards in plain.items():
-            found[index] = {shard: from_json(OperatorMeta, meta) for shard, meta in sorted(shards.items())}
-            refuse_unfit(found[index].values())
-        for home in sorted({homes[index] for index in plain}):
-            mine = {index: shards for index, shards in plain.items() if homes[index] == home}
+                found.setdefault(n, {})[shard] = of
+        found = {index: dict(sorted(shards.items())) for index, shards in found.items()}
+        for shards in found.values():
+            refuse_unfit(shards.values())
+        self._seeds: list[tuple[int, bytes]] = []
+        for home in sorted({homes[index] for index in found}):
+            mine = {index: shards for index, shards in found.items() if homes[index] == home}
             self._seeds += seed_frames(home, mine, self._after)
         return found
 
@@ -358,7 +353,7 @@ def _first_report(reports: list[ShardReport], shard: int) -> ShardReport:
     return replace(
         place,
         slices=slices,
-        counters=added_up([report.counters for report in reports]),
+        counters=Counters.total(report.counters for report in reports),
         bytes=sum(report.bytes for report in reports),
         matches=sum(report.matches for report in reports),
         classes=like.classes,

@@ -6,11 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from muntin.model import JobSpec, MuntinError, Query, Stream, UsageError
-from muntin.page import StatusReport
 from muntin.plan import Plan, reporting
 from muntin.spark.checkpoint import Answer, Epoch, PlanLog, identity, stored_job, take_checkpoint
 from muntin.spark.control import (
@@ -32,12 +30,12 @@ from muntin.spark.run.ended import refuse_ended
 from muntin.spark.run.failure import explain_failure
 from muntin.spark.run.history_keeper import HistoryKeeper
 from muntin.spark.run.output_place import OutputPlace
-from muntin.spark.run.picture import plans_in_force
 from muntin.spark.run.pipeline import Pipeline, RunContext, check_query
 from muntin.spark.run.removal import remove_folder
 from muntin.spark.run.reopening import reopen
 from muntin.spark.run.rescaling import finish_rescale, follow_cores
 from muntin.spark.run.status_board import StatusBoard
+from muntin.spark.run.status_report import StatusReport
 from muntin.spark.run.taking_over import TakeOvers
 from muntin.spark.session import AFTER_ERROR_S, default_shards, java_failure, java_process, prepare_session
 from muntin.spark.signals import StopSignals
@@ -49,7 +47,7 @@ GIVE_UP_S = 3.0
 """How long a run may take to end by itself after Java has."""
 LISTEN_S = 0.1
 """How often a run looks for requests."""
-Progress = Callable[[dict[str, Any]], None]
+Progress = Callable[[StatusReport], None]
 """Called with the status after every micro-batch."""
 
 
@@ -234,7 +232,7 @@ class Run:
 
     def _report_progress(self) -> None:
         if self._progress:
-            self._progress(self.board.snapshot())
+            self._progress(self.status())
 
     def _listen(self) -> None:
         """Carry out the requests of other processes while the job runs; `await_termination` notices Java's end."""
@@ -311,7 +309,7 @@ class Run:
 
     def status(self) -> StatusReport:
         """What `muntin status --json` shows; a notebook shows it as a picture."""
-        return StatusReport.of(self.board.snapshot(), partial(plans_in_force, self.place.checkpoint))
+        return StatusReport(self.board.status(), self.place.checkpoint)
 
     def __repr__(self) -> str:
         return self.status().text

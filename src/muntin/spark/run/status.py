@@ -16,6 +16,7 @@ from muntin.model.records import LEFT_OUT, to_json
 from muntin.plan.orderings import Decision
 from muntin.spark.checkpoint import FOLDER, FileKind, MissingError, has_driver, read_record
 from muntin.spark.control import OrderingSwitch
+from muntin.spark.sink import ResponseTimes
 from muntin.spark.store import Location, ObjectPath, locate
 from muntin.spark.tables import TableStatus
 
@@ -61,8 +62,8 @@ class SourceStatus:
 
 @dataclass
 class QueryStatus:
-    """Rows of a query in the last micro-batch and in all; the response time in this run, from arrival at the source to
-    hand-over (mean, median, 99%, maximum). A query that came while the job ran has the event times from which it
+    """Rows of a query in the last micro-batch and in all; the response times in this run, from arrival at the source to
+    hand-over. A query that came while the job ran has the event times from which it
     applies and is complete; one that asks whether rows have a match has the rows in all that had none."""
 
     rows: int = 0
@@ -71,7 +72,7 @@ class QueryStatus:
     text: str | None = field(default=None, metadata=LEFT_OUT)
     applied_from: str | None = field(default=None, metadata=LEFT_OUT)
     complete_from: str | None = field(default=None, metadata=LEFT_OUT)
-    response: dict[str, float] | None = field(default=None, metadata=LEFT_OUT)
+    response: ResponseTimes | None = field(default=None, metadata=LEFT_OUT)
     past: str | None = field(default=None, metadata=LEFT_OUT)
     """Of a query that asks for what was before it: how far it has come on its way into the shared join."""
 
@@ -239,8 +240,10 @@ class PipelineStatus:
 
     @property
     def summary(self) -> PipelineSummary:
-        names = list(self.queries)
-        return PipelineSummary(self.number, names, self.batch, self.batches, self.epoch, self.chain, self.sources)
+        sources = {name: replace(source) for name, source in self.sources.items()}
+        return PipelineSummary(
+            self.number, list(self.queries), self.batch, self.batches, self.epoch, self.chain, sources
+        )
 
 
 @dataclass
@@ -280,6 +283,21 @@ class JobStatus:
     versions: dict[str, TableStatus] = field(default_factory=dict)
     """Of each table that rows look into, what the last micro-batch went by."""
     delivery: str = "batch"
+
+    @property
+    def rows_in(self) -> int:
+        """Rows read from the streams in all."""
+        return sum(source.total_rows for source in self.streams_read.values())
+
+    @property
+    def rows_out(self) -> int:
+        """Rows delivered in all, those of queries that have gone since included."""
+        return self.dropped.total_rows + sum(query.total_rows for query in self.queries.values())
+
+    @property
+    def streams_read(self) -> dict[str, SourceStatus]:
+        """The sources of rows; what steers the job (`_control`) is no stream."""
+        return {name: source for name, source in self.sources.items() if not name.startswith("_")}
 
 
 def status_file(checkpoint: Location) -> Location:

@@ -12,12 +12,11 @@ from typing import Any
 
 from muntin.core.arrivals import is_event_time
 from muntin.model import JobSpec, Settings, Side
-from muntin.model.records import to_json
 from muntin.plan import Plan, SharedJoin
 from muntin.plan.adapt import Move
 from muntin.plan.cost import DEFAULT
 from muntin.plan.orderings import Decision
-from muntin.spark.checkpoint import DamageError, FileKind, Manifest, read_record, write_json
+from muntin.spark.checkpoint import DamageError, FileKind, Manifest, read_record, write_record
 from muntin.spark.control import Orderings, Reports, expected_load, load_constants, reports_of
 from muntin.spark.ingest import event_time
 from muntin.spark.run.join_status import describe, frontier, waiting
@@ -105,22 +104,18 @@ class StatusBoard:
         self.writer.settle()
         self._write()
 
-    def snapshot(self) -> dict[str, Any]:
-        """The status as JSON has it."""
-        with self.lock:
-            return dict(to_json(self._whole()))
-
     def status(self) -> JobStatus:
-        """The status as it is now."""
+        """The status as it is now; what comes later does not change it."""
         with self.lock:
             return self._whole()
 
     def _write(self) -> None:
         with self._writing:
-            write_json(self.file, FileKind.STATUS, self.snapshot())
+            write_record(self.file, FileKind.STATUS, self.status())
 
     def _whole(self) -> JobStatus:
         pipelines = [board.status for board in self._pipelines]
+        summaries = [p.summary for p in pipelines]
         first = pipelines[0] if pipelines else None
         dead_letters = [*(p.dead_letters for p in pipelines), *(last.total_dead_letters for last in self._ended)]
         queries = self._queries(pipelines)
@@ -135,7 +130,7 @@ class StatusBoard:
             epoch=None if first is None else first.epoch,
             strategy=None if first is None else first.strategy,
             chain=None if first is None else first.chain,
-            sources={name: source for p in reversed(pipelines) for name, source in p.sources.items()},
+            sources={name: source for s in reversed(summaries) for name, source in s.sources.items()},
             queries=queries,
             dropped=DroppedQueries(sum(map(len, dropped)), sum(sum(d.values()) for d in dropped)),
             never=[name for p in pipelines for name in p.never],
@@ -144,7 +139,7 @@ class StatusBoard:
             switches=[switch for p in pipelines for switch in p.switches],
             dead_letters=dict(sum((Counter(found) for found in dead_letters), Counter())),
             seconds=latest.seconds if latest else {},
-            pipelines=[p.summary for p in pipelines],
+            pipelines=summaries,
             versions={name: version for p in reversed(pipelines) for name, version in p.versions.items()},
         )
 
@@ -233,7 +228,7 @@ class PipelineBoard:
             self.status.versions = dict(versions)
             self._take(manifest)
             for name, query in self.status.queries.items():
-                query.response = latency[name].summary if name in latency else {"rows": 0}
+                query.response = latency.get(name, Latency()).summary
             self._board.writer.soon()
 
     def migrated(self, batch: int, move: Move) -> None:
@@ -249,8 +244,10 @@ class PipelineBoard:
         with self._board.lock:
             self._decisions = dict(orderings.decisions)
             self.status.switches = orderings.switches
-            for join in self.status.joins:
-                join.ordering.decision = self._decisions.get(join.join - 1)
+            self.status.joins = [
+                replace(join, ordering=replace(join.ordering, decision=self._decisions.get(join.join - 1)))
+                for join in self.status.joins
+            ]
             self._board.writer.soon()
 
     def slowed(self, streams: Mapping[str, float]) -> None:

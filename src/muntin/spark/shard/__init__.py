@@ -10,10 +10,12 @@ from muntin.spark.shard.eager_sender import ARRIVED
 from muntin.spark.shard.engines import ShardState
 from muntin.spark.shard.hot_state import forget_hot
 from muntin.spark.shard.seeding import SeedProcessor, Split, seed_frames
+from muntin.spark.shard.shard_meta import ShardMeta
 
 __all__ = [
     "ARRIVED",
     "SeedProcessor",
+    "ShardMeta",
     "ShardState",
     "Split",
     "forget_hot",

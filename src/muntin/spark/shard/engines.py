@@ -10,7 +10,6 @@ rebuilt from the chunks.
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -25,12 +24,13 @@ from muntin.core.operator_state import OperatorMeta
 from muntin.core.step import ChangeOutcome, Step
 from muntin.core.storage import table_bytes
 from muntin.model import MuntinError, Side
-from muntin.model.records import from_json, to_json
+from muntin.model.records import from_json
 from muntin.plan import SharedJoin
-from muntin.spark.checkpoint import STATE_FORMAT, ShardChange
+from muntin.spark.checkpoint import ShardChange
 from muntin.spark.exchange import FrameError, FrameKind, Topology, decode, encode
 from muntin.spark.shard.eager_sender import EagerSender, deliver
 from muntin.spark.shard.hot_state import FileMemory, HotState, hot_root
+from muntin.spark.shard.shard_meta import ShardMeta
 
 CHUNK_COMPRESSION = "lz4"
 
@@ -57,14 +57,9 @@ class ShardState:
         self._chunks = chunks
         self._meta = meta
 
-    def meta(self) -> dict[str, Any] | None:
+    def meta(self) -> ShardMeta | None:
         stored = self._meta.get()
-        if stored is None:
-            return None
-        header = dict(decode(stored[0], "the meta state").header)
-        if header["format"] != STATE_FORMAT:
-            raise MuntinError(f"the state has format {header['format']}, this Muntin reads format {STATE_FORMAT}")
-        return header
+        return None if stored is None else ShardMeta.read(stored[0], "the state")
 
     def chunks(self, names: Iterable[str], prefix: str = "") -> dict[str, pa.Table]:
         """Chunks, fetched one by one: Spark's own iterator would bring 10,000 in one message."""
@@ -90,13 +85,9 @@ class ShardState:
         for name in chunks:
             self._chunks.removeKey((prefix + name,))
 
-    def stamp(self, own: OperatorMeta | None, above: Mapping[int, OperatorMeta], epoch: int) -> str:
-        """Store the small states, that of the join itself (None: it is no more) and those of the joins above it that
-        read it; returns the nonce of this state."""
-        nonce = secrets.token_hex(16)
-        small = {"operator": to_json(own), "above": {str(index): to_json(meta) for index, meta in above.items()}}
-        self._meta.update((encode(FrameKind.META, {"format": STATE_FORMAT, "nonce": nonce, "epoch": epoch, **small}),))
-        return nonce
+    def stamp(self, meta: ShardMeta) -> None:
+        """Store the small state."""
+        self._meta.update((meta.frame,))
 
 
 @dataclass
@@ -129,27 +120,24 @@ class Engines:
     def open(cls, topology: Topology, group: int, home: int, state: ShardState) -> Engines:
         """The hot operators, or new ones, or such as are rebuilt from the chunks."""
         stored = state.meta()
-        self = cls(topology, group, home, state, stored["epoch"] if stored else 0)
+        self = cls(topology, group, home, state, stored.epoch if stored else 0)
+        small = stored.joins(home) if stored else {}
         for join in topology.epoch(self.epoch).plan.living_in(home):
-            small = None if stored is None else stored["above"].get(str(join.index))
-            if stored is not None and join.index == home:
-                small = stored["operator"]
-            if stored is None or small is not None:
-                self.all[join.index] = self._opened(join, stored["nonce"] if stored else None, small)
+            if stored is None or join.index in small:
+                self.all[join.index] = self._opened(join, stored.nonce if stored else None, small.get(join.index))
         return self
 
-    def _opened(self, join: SharedJoin, nonce: str | None, small: Any) -> Engine:
+    def _opened(self, join: SharedJoin, nonce: str | None = None, meta: OperatorMeta | None = None) -> Engine:
         prefix = "" if join.index == self.home else f"{join.index}/"
         root, policy = hot_root(self.topology.checkpoint_id), self.topology.policy
         hot = HotState(root, self.group, join.index if prefix else None)
-        claimed = hot.claim(nonce, small) if nonce else None
+        claimed = hot.claim(nonce, meta) if nonce and meta else None
         if claimed is not None and claimed[1].fits(join):
             memory, image = claimed
             return Engine(join.index, prefix, hot, Operator(join, memory, policy, image=image), memory)
         memory = hot.begin()
-        if small is None:
+        if meta is None:
             return Engine(join.index, prefix, hot, Operator(join, memory, policy=policy), memory)
-        meta = from_json(OperatorMeta, small)
         operator = Operator.restore(join, meta, self.state.chunks(meta.chunks, prefix), memory, policy)
         return Engine(join.index, prefix, hot, operator, memory, True)
 
@@ -177,7 +165,7 @@ class Engines:
         for join in target.plan.living_in(self.home):
             engine = before.pop(join.index, None)
             if engine is None:
-                engine = self._opened(join, None, None)
+                engine = self._opened(join)
                 seen = [from_json(StreamsReached, of) for of in message["seen"]]
                 begun = begun_with([stream.name for stream in join.streams], seen)
                 outcome = engine.operator.begin(begun_by(join, self.operators, begun))
@@ -191,7 +179,7 @@ class Engines:
         if not done:
             done[self.home] = ChangeOutcome(-FOREVER, {}, 0, 0)
         elif not self.all:
-            self.state.stamp(None, {}, self.epoch)
+            self.state.stamp(ShardMeta.of(self.home, {}, self.epoch))
         return {index: ShardChange(self.epoch, **asdict(outcome)) for index, outcome in done.items()}
 
     def _leave(self, engine: Engine) -> ChangeOutcome:
@@ -207,11 +195,10 @@ class Engines:
         for engine in self.all.values():
             assert engine.step is not None
             self.state.write(engine.step, engine.prefix)
-        own = self.own
-        above = {index: engine.operator.meta for index, engine in self.all.items() if index != self.home}
-        nonce = self.state.stamp(None if own is None else own.operator.meta, above, self.epoch)
+        meta = ShardMeta.of(self.home, {index: engine.operator.meta for index, engine in self.all.items()}, self.epoch)
+        self.state.stamp(meta)
         for engine in self.all.values():
             if engine.operator.lacks_rows and self.topology.hub is not None:
                 engine.hot.drop()  # the hub counts on the rows that a second attempt finds, from the chunks
             else:
-                engine.hot.put_back(engine.memory, nonce, engine.operator.image)
+                engine.hot.put_back(engine.memory, meta.nonce, engine.operator.image)

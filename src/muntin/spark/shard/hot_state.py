@@ -25,9 +25,8 @@ import shutil
 import tempfile
 import time
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +45,19 @@ BLOCKS = "blockmgr-"
 """How Spark names the folders of its blocks."""
 LINE = 64
 """Arrays begin with a cache line."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a hot state says of itself: the nonce of the durable state that it belongs to, how many names its memory has
+    given, and its files with their sizes."""
+
+    format: int
+    nonce: str
+    count: int
+    files: dict[str, int]
+    image: OperatorImage
+    """Without its small state, which is durable."""
 
 
 class FileMemory:
@@ -137,9 +149,9 @@ class HotState:
         self._place = root / (str(group) if above is None else f"{group}-{above}")
         self._mine: Path | None = None
 
-    def claim(self, nonce: str, small: Any) -> tuple[FileMemory, OperatorImage] | None:
-        """Memory and image of the state with this nonce; None where there is none that can be believed. `small` is its
-        small state as JSON has it, which is durable and so not part of what was put back."""
+    def claim(self, nonce: str, meta: OperatorMeta) -> tuple[FileMemory, OperatorImage] | None:
+        """Memory and image of the state with this nonce; None where there is none that can be believed. `meta` is its
+        small state."""
         folder = self._private()
         try:
             os.rename(self._place, folder)
@@ -147,11 +159,10 @@ class HotState:
             return None
         self._mine = folder
         stamp = _read_stamp(folder)
-        expected = {"format": FORMAT, "nonce": nonce}
-        if stamp is None or not expected.items() <= stamp.items() or not _whole(folder, stamp["files"]):
+        if stamp is None or stamp.nonce != nonce or not _whole(folder, stamp.files):
             self.drop()
             return None
-        return FileMemory(folder, stamp["count"]), from_json(OperatorImage, {**stamp["image"], "meta": small})
+        return FileMemory(folder, stamp.count), replace(stamp.image, meta=meta)
 
     def begin(self) -> FileMemory:
         """An empty memory; what earlier attempts at this shard left behind is swept away."""
@@ -166,8 +177,8 @@ class HotState:
         assert self._mine is not None
         (self._mine / STAMP).unlink(missing_ok=True)
         files = {entry.name: entry.stat().st_size for entry in os.scandir(self._mine)}
-        own = to_json(replace(image, meta=OperatorMeta()))
-        body = json.dumps({"format": FORMAT, "nonce": nonce, "count": memory.count, "files": files, "image": own})
+        stamp = Stamp(FORMAT, nonce, memory.count, files, replace(image, meta=OperatorMeta()))
+        body = json.dumps(to_json(stamp))
         (self._mine / STAMP).write_text(f"{zlib.crc32(body.encode()):08x}{body}")
         try:
             os.rename(self._mine, self._place)
@@ -185,13 +196,14 @@ class HotState:
         return self._place.with_name(f"{self._place.name}.{os.getpid()}-{secrets.token_hex(4)}")
 
 
-def _read_stamp(folder: Path) -> dict[str, Any] | None:
+def _read_stamp(folder: Path) -> Stamp | None:
+    """What is in a folder; None where it is damaged, or of another version."""
     try:
         text = (folder / STAMP).read_text()
-        stamp = json.loads(text[8:]) if int(text[:8], 16) == zlib.crc32(text[8:].encode()) else None
+        plain = json.loads(text[8:]) if int(text[:8], 16) == zlib.crc32(text[8:].encode()) else None
     except (OSError, ValueError):
         return None
-    return stamp if isinstance(stamp, dict) else None
+    return from_json(Stamp, plain) if isinstance(plain, dict) and plain.get("format") == FORMAT else None
 
 
 def _whole(folder: Path, files: dict[str, int]) -> bool:

@@ -7,7 +7,6 @@ The parts are the only input of the first micro-batch of the new pipeline, so it
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Row
 
+from muntin.model.records import from_json, to_json
 from muntin.spark.exchange import FrameKind, decode, encode, group_id, place_of
 from muntin.spark.shard.processor import JoinProcessor
 
 if TYPE_CHECKING:
+    from muntin.core.operator_state import OperatorMeta
     from muntin.core.resharding import OldJoin
 
 PIECE_ROWS = 20_000
@@ -59,9 +60,9 @@ class Split:
                 yield pa.record_batch([pa.array([group], pa.int32()), pa.array([frame], pa.binary())], schema=SCHEMA)
 
 
-def seed_frames(home: int, metas: Mapping[int, Mapping[int, Any]], shards: int) -> Iterator[tuple[int, bytes]]:
+def seed_frames(home: int, metas: Mapping[int, Mapping[int, OperatorMeta]], shards: int) -> Iterator[tuple[int, bytes]]:
     """For each new shard of a join a frame with the small states of all old ones, and of the joins that live there."""
-    joins = {str(index): {str(of): meta for of, meta in old.items()} for index, old in metas.items()}
+    joins = {str(index): {str(of): to_json(meta) for of, meta in old.items()} for index, old in metas.items()}
     for shard in range(shards):
         yield group_id(home, shard, shards), encode(FrameKind.SEED, {"home": home, "shard": shard, "joins": joins})
 
@@ -83,16 +84,15 @@ def unite(frames: list[Any], chunks: Any, meta: Any) -> int:
     from muntin.core.operator_state import OperatorMeta
     from muntin.core.resharding import Union
     from muntin.core.storage import table_bytes
-    from muntin.model.records import from_json, to_json
-    from muntin.spark.checkpoint import STATE_FORMAT
     from muntin.spark.shard.engines import CHUNK_COMPRESSION
+    from muntin.spark.shard.shard_meta import ShardMeta
 
     (seed,) = [frame.header for frame in frames if frame.kind == FrameKind.SEED]
     pieces: dict[int, dict[tuple[int, str], list[Any]]] = {}
     for frame in sorted((f for f in frames if f.kind == FrameKind.PART), key=lambda f: f.header["piece"]):
         of_join = pieces.setdefault(frame.header["join"], {})
         of_join.setdefault((frame.header["of"], frame.header["chunk"]), []).append(frame)
-    small: dict[int, Any] = {}
+    small: dict[int, OperatorMeta] = {}
     rows = 0
     for index in map(int, seed["joins"]):
         found = pieces.get(index, {}).items()
@@ -101,13 +101,10 @@ def unite(frames: list[Any], chunks: Any, meta: Any) -> int:
             seed["shard"], {int(of): from_json(OperatorMeta, was) for of, was in seed["joins"][str(index)].items()}
         )
         state, tables = union.take(parts)
-        small[index], rows = to_json(state), rows + union.rows
+        small[index], rows = state, rows + union.rows
         prefix = "" if index == seed["home"] else f"{index}/"
         for name, table in tables.items():
             body = table_bytes(table.combine_chunks(), CHUNK_COMPRESSION)
             chunks.updateValue((prefix + name,), (encode(FrameKind.CHUNK, {"id": prefix + name}, body),))
-    own = small.pop(seed["home"], None)
-    above = {str(index): state for index, state in small.items()}
-    header = {"format": STATE_FORMAT, "nonce": secrets.token_hex(16), "epoch": 0, "operator": own, "above": above}
-    meta.update((encode(FrameKind.META, header),))
+    meta.update((ShardMeta.of(seed["home"], small, 0).frame,))
     return rows

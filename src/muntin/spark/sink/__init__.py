@@ -14,7 +14,7 @@ from muntin.spark.sink.hub_place import HubPlace, serve
 from muntin.spark.sink.parquet import SCHEMA_FILE, columns_ever
 from muntin.spark.sink.reading import create_views, read
 from muntin.spark.sink.registry import SINKS, open_into, open_sink
-from muntin.spark.sink.response_times import Latency
+from muntin.spark.sink.response_times import Latency, ResponseTimes
 from muntin.spark.sink.routed import RoutedSink
 from muntin.spark.sink.sink import Callback, OutputRequest, Sink
 from muntin.spark.sink.slice_folders import layout_of
@@ -37,6 +37,7 @@ __all__ = [
     "Latency",
     "OutputRequest",
     "OutputSpan",
+    "ResponseTimes",
     "RoutedSink",
     "Sink",
     "SinkTask",

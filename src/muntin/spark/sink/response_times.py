@@ -8,9 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import floor, log2
-from typing import Any
+
+from muntin.model.records import LEFT_OUT
 
 PER_DOUBLING = 8
+
+
+@dataclass(frozen=True)
+class ResponseTimes:
+    """How many rows have come, and their response times in seconds: on average, for half of them, for 99% and at most.
+    Without rows there are no times."""
+
+    rows: int = 0
+    mean_s: float | None = field(default=None, metadata=LEFT_OUT)
+    p50_s: float | None = field(default=None, metadata=LEFT_OUT)
+    p99_s: float | None = field(default=None, metadata=LEFT_OUT)
+    max_s: float | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass
@@ -54,14 +67,9 @@ class Latency:
         return 0.0
 
     @property
-    def summary(self) -> dict[str, Any]:
-        """Rows, and seconds on average, for half of them, for 99% and at most."""
+    def summary(self) -> ResponseTimes:
         if not self.count:
-            return {"rows": 0}
-        return {
-            "rows": self.count,
-            "mean_s": self.total_us / self.count / 1e6,
-            "p50_s": self.percentile(0.5) / 1e6,
-            "p99_s": self.percentile(0.99) / 1e6,
-            "max_s": self.max_us / 1e6,
-        }
+            return ResponseTimes()
+        mean_us = self.total_us / self.count
+        shown = mean_us, self.percentile(0.5), self.percentile(0.99), self.max_us
+        return ResponseTimes(self.count, *(us / 1e6 for us in shown))
