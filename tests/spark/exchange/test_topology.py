@@ -16,7 +16,7 @@ from muntin.plan import make_plan
 from muntin.spark.exchange.address import Address
 from muntin.spark.exchange.build import BUILD, digest_of
 from muntin.spark.exchange.topology import Topology
-from muntin.spark.shard.processor import JoinProcessor
+from muntin.spark.processor import JoinProcessor
 from muntin.sql import parse_job
 
 BROADCAST = 1 << 20
@@ -31,7 +31,7 @@ def topology(queries: int) -> Topology:
 
 @pytest.mark.slow
 def test_a_thousand_queries_are_far_from_what_spark_refuses():
-    assert len(pickle.dumps(JoinProcessor(topology(1_000)))) < BROADCAST / 8
+    assert len(pickle.dumps(JoinProcessor(topology(1_000).packed))) < BROADCAST / 8
 
 
 def test_a_worker_unpacks_it_once():
@@ -47,7 +47,7 @@ def test_an_executor_with_another_build_is_refused_by_name(monkeypatch):
     monkeypatch.setattr("muntin.spark.exchange.topology.BUILD", "0.0.9 (sources 00000000)")
     assert pickle.loads(pickle.dumps(topology(3))), "who changes sources under a job of this very place may do so"
     monkeypatch.setattr("muntin.spark.exchange.topology.PLACE", "elsewhere:muntin")
-    packed = pickle.dumps(JoinProcessor(topology(3)))
+    packed = pickle.dumps(topology(3))
     with pytest.raises(MuntinError, match=rf"{re.escape(BUILD)}, the driver has 0\.0\.9 \(sources 00000000\)") as said:
         pickle.loads(packed)
     assert "muntin package" in str(said.value.hint)

@@ -57,11 +57,19 @@ class Topology:
         return not self.counting and self.hub is None
 
     def __reduce__(self) -> tuple[Callable[[str, str, bytes], Topology], tuple[str, str, bytes]]:
-        return _unpacked, (BUILD, PLACE, self._packed)
+        return Topology.unpacked, self.packed
 
     @cached_property
-    def _packed(self) -> bytes:
-        return packed(tuple(getattr(self, field.name) for field in fields(self)))
+    def packed(self) -> tuple[str, str, bytes]:
+        """What `unpacked` takes: the build of this Muntin, where it lies, and all fields."""
+        return BUILD, PLACE, packed(tuple(getattr(self, field.name) for field in fields(self)))
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def unpacked(build: str, place: str, data: bytes) -> Topology:
+        """The same object for all tasks of a job in one worker, which has to be of the same build as the driver."""
+        refuse_other_build(build, place)
+        return Topology(*unpacked(data))
 
     def epoch(self, number: int) -> Epoch:
         """A plan by its number: epoch 0, one of those that the job began this run with, or one of the briefing."""
@@ -110,10 +118,3 @@ class Topology:
     def reporter(self, stream: Stream) -> SharedJoin | None:
         """The join that reports the stream's dead letters; None where no query reads the stream any more."""
         return next((join for join, side in self.readers(stream) if join.reports[side]), None)
-
-
-@lru_cache(maxsize=8)
-def _unpacked(build: str, place: str, data: bytes) -> Topology:
-    """The same object for all tasks of a job in one worker, which has to be of the same build as the driver."""
-    refuse_other_build(build, place)
-    return Topology(*unpacked(data))

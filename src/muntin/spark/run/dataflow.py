@@ -12,10 +12,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import Stream
+from muntin.spark import processor
 from muntin.spark.control import control_stream
 from muntin.spark.exchange import Topology
 from muntin.spark.ingest import packing, with_arrival
-from muntin.spark.shard import processor
 from muntin.spark.store import Location, for_spark, spark_half
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def build(
     joined = (
         reduce(lambda a, b: a.union(b), packed)
         .groupBy("gid")
-        .transformWithState(processor.JoinProcessor(topology), processor.DDL, "Append", "None")
+        .transformWithState(processor.JoinProcessor(topology.packed), processor.DDL, "Append", "None")
     )
     merged = topology.global_order and topology.results_go_to_tasks
     return joined.repartition(topology.shards, "part") if merged else joined

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 
 from muntin.core.resharding import OldJoin
 from muntin.model import MuntinError
+from muntin.spark import processor
 from muntin.spark.exchange import decode
 from muntin.spark.run.verify import last_number
-from muntin.spark.shard import SeedProcessor, Split, processor
+from muntin.spark.shard import SeedProcessor, Split
 from muntin.spark.store import sync_folder
 
 if TYPE_CHECKING:

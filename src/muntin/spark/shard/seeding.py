@@ -16,7 +16,7 @@ from pyspark.sql import Row
 
 from muntin.model.records import from_json, to_json
 from muntin.spark.exchange import FrameKind, decode, encode, group_id, place_of
-from muntin.spark.shard.processor import JoinProcessor
+from muntin.spark.processor import JoinProcessor
 
 if TYPE_CHECKING:
     from muntin.core.operator_state import OperatorMeta
