@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from java_archive import java_options
+from java_archive import BRIEF
 from muntin.studies.registry import STUDIES
 
 ON_SPARK = bool(os.environ.get("MUNTIN_SPARK"))
 """Whether tests with the mark `stand_in` run on Spark itself."""
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
+os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF)
 
 
 @pytest.hookimpl(tryfirst=True)

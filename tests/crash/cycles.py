@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from java_archive import java_options
+from java_archive import BRIEF
 from muntin.spark.session.java import ensure_java
 from muntin.spark.session.local_files import compiled
 from muntin.spark.store.crash_points import ACTIONS, VARIABLE
@@ -128,9 +128,8 @@ class Place:
     def live(self, arguments: tuple[str, ...], point: str | None = None, times: int = 1) -> bool:
         """One life; whether it died at its point. It may live where it never comes there; anything else is a fault."""
         self.lives += 1
-        environment = (
-            dict(os.environ) | {"SPARK_SUBMIT_OPTS": java_options()} | ({VARIABLE: f"{point}:{times}"} if point else {})
-        )
+        environment = dict(os.environ) | {"SPARK_SUBMIT_OPTS": BRIEF}
+        environment |= {VARIABLE: f"{point}:{times}"} if point else {}
         with open(self.root / "said", "wb") as said:
             process = subprocess.Popen(
                 self.command(*arguments), cwd=self.root, env=environment, stdout=said, stderr=said,

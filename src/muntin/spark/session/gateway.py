@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from muntin.model import MuntinError
+from muntin.spark.session.class_archive import with_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +27,7 @@ def start_java(settings: Mapping[str, str]) -> None:
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:
-        conf = SparkConf().setAll(list(settings.items()))
+        conf = SparkConf().setAll(list(with_archive(settings).items()))
         SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"start_new_session": True}))
 
 

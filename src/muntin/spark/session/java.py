@@ -98,7 +98,7 @@ def cache_folder() -> Path:
 def wrap(java: Path, folder: Path, begin: str = _APART) -> Path:
     """Write the wrapper of `java` under `folder` and return its Java home; of a wrapper, that of what it wraps."""
     if java.is_relative_to(folder):
-        java = Path(java.read_text().rpartition('exec "')[2].partition('"')[0])
+        java = wrapped_by(java)
     text = _WRAPPER.format(java=java, begin=begin)
     home = folder / f"java-{zlib.crc32(text.encode()):08x}"
     target = home / "bin" / "java"
@@ -106,6 +106,11 @@ def wrap(java: Path, folder: Path, begin: str = _APART) -> Path:
         return home
     place_whole(target, text.encode())
     return home
+
+
+def wrapped_by(wrapper: Path) -> Path:
+    """The `java` that a wrapper stands in front of."""
+    return Path(wrapper.read_text().rpartition('exec "')[2].partition('"')[0])
 
 
 def place_whole(target: Path, content: bytes) -> None:

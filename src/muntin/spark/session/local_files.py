@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from muntin.spark.session.class_archive import CLASS_PATH
 from muntin.spark.session.gateway import start_java
 from muntin.spark.session.java import cache_folder, place_whole
 
 CLASS = "muntin.LocalFiles"
-CLASS_PATH, FILES = "spark.driver.extraClassPath", "spark.hadoop.fs.file.impl"
+FILES = "spark.hadoop.fs.file.impl"
 SOURCE = """
 package muntin;
 

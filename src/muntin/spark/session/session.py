@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model import MuntinError, Stream, UsageError
+from muntin.spark.session.class_archive import JAVA_OPTIONS
 from muntin.spark.session.file_systems import refuse_unknown_file_system
 from muntin.spark.session.gateway import AFTER_ERROR_S, java_failure, quieten_end, start_java
 from muntin.spark.session.java import ensure_java
@@ -91,7 +92,18 @@ COME_S, SETTLED_S = 120.0, 4.0
 _BEGINNING = threading.RLock()
 _FAILED: list[Exception] = []
 """Why Java did not start that was begun ahead: for `open_session` to say."""
-_BRIEF = " -XX:TieredStopAtLevel=1"
+_BRIEF = "-XX:TieredStopAtLevel=1"
+_LASTING = " ".join(
+    f"-XX:Tier4{name}={ten_times_javas_own}"
+    for name, ten_times_javas_own in (
+        ("InvocationThreshold", 50_000),
+        ("MinInvocationThreshold", 6_000),
+        ("CompileThreshold", 150_000),
+        ("BackEdgeThreshold", 400_000),
+    )
+)
+"""Java's second compiler would be busy for the first hundred micro-batches with what is called some thousand times. So
+it begins later; the loops over rows are there within seconds all the same."""
 _COLLECTOR = "-XX:+UseParallelGC"
 """Frames are megabytes in one piece: G1, Java's default, marks the whole heap for such pieces again and again."""
 
@@ -273,8 +285,8 @@ def _java_confs(folder: Path, log_level: str, brief: bool) -> dict[str, str]:
     """Of the driver's Java."""
     log = folder / "log4j2.properties"
     log.write_text(_LOG4J.format(level=log_level))
-    java = f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR}{_BRIEF if brief else ''}"
-    return {"spark.driver.extraJavaOptions": java}
+    java = f"-Dlog4j2.configurationFile={log.as_uri()} {_COLLECTOR} {_BRIEF if brief else _LASTING}"
+    return {JAVA_OPTIONS: java}
 
 
 def _socket_confs(folder: Path) -> dict[str, str]:
