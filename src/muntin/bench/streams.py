@@ -3,7 +3,8 @@
 One query, then twelve windows and selections. Spark has a streaming query for each, all in one session and at the
 same time; its state is in memory, and for one query also in RocksDB. All write Parquet, and DuckDB compares the rows
 with what it finds in the files itself. The files of a micro-batch are fed when all queries have finished the one
-before. Contenders take turns, there and back; the last turn of each counts, when Java has compiled what it runs.
+before. Contenders take turns, there and back; the last turn of each counts, when Java has compiled what it runs. Ours
+has more turns than Spark, since it needs more micro-batches to come to that: most of its work is not in Java.
 Figures are seconds of a micro-batch once the largest window is full.
 """
 
@@ -41,7 +42,10 @@ LEAST = (0, 50, 90)
 """Of 100."""
 TARGETS = {"one": 5.0, "twelve": 20.0}
 OURS = "muntin"
-TURNS = {"one": (OURS, "rocksdb", "memory", "memory", "rocksdb", OURS), "twelve": (OURS, "memory", OURS)}
+TURNS = {
+    "one": (OURS, OURS, OURS, "rocksdb", "memory", "memory", "rocksdb", OURS, OURS),
+    "twelve": (OURS, OURS, "memory", OURS),
+}
 
 
 @dataclass(frozen=True)
