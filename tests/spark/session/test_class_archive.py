@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from muntin.spark.session import class_archive
-from muntin.spark.session.class_archive import CLASS_PATH, JAVA_OPTIONS, archive_for, is_whole, with_archive
-from muntin.spark.session.java import ensure_java
+from muntin.spark.session.class_archive import CLASS_PATH, JAVA_OPTIONS, adopted, being_written, key_of, with_archive
+from muntin.spark.session.java import cache_folder, ensure_java
 
 WHOLE = 0xF00BABA8.to_bytes(4, "little")
 
@@ -24,27 +24,42 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ensure_java()
 
 
-def written(archive: Path, begins: bytes = WHOLE, megabytes: int = 120) -> None:
-    with open(archive, "wb") as file:
+def written(key: str, begins: bytes = WHOLE, megabytes: int = 120) -> Path:
+    """As Java writes it."""
+    with open(being_written(key), "wb") as file:
         file.write(begins)
         file.truncate(megabytes << 20)
+    return being_written(key)
 
 
 def test_a_first_java_writes_it_and_the_next_ones_use_it():
     settings = {JAVA_OPTIONS: "-Dx=1", "spark.ui.enabled": "false"}
+    key = key_of(settings)
     first = with_archive(settings)
-    assert first[JAVA_OPTIONS].startswith(f"-Dx=1 -XX:ArchiveClassesAtExit={archive_for(settings)} ")
-    written(archive_for(settings))
-    second = with_archive(settings)
-    assert second == {**first, JAVA_OPTIONS: first[JAVA_OPTIONS].replace("ArchiveClassesAtExit", "SharedArchiveFile")}
+    assert first[JAVA_OPTIONS].startswith(f"-Dx=1 -XX:ArchiveClassesAtExit={being_written(key)} ")
+    written(key)
+    for _ in range(2):
+        option = with_archive(settings)[JAVA_OPTIONS].split()[1]
+        name, _, file = option.partition("=")
+        assert name == "-XX:SharedArchiveFile" and Path(file).stat().st_size == 120 << 20
+    assert with_archive(settings) == {**first, JAVA_OPTIONS: first[JAVA_OPTIONS].replace(
+        f"ArchiveClassesAtExit={being_written(key)}", f"SharedArchiveFile={file}")}  # fmt: skip
 
 
 @pytest.mark.parametrize(("begins", "megabytes"), [(bytes(4), 120), (WHOLE, 60), (b"", 0)])
 def test_one_that_was_cut_short_or_says_little_is_written_anew(begins: bytes, megabytes: int):
-    archive = archive_for({})
-    written(archive, begins, megabytes)
-    assert not is_whole(archive)
+    written(key_of({}), begins, megabytes)
+    assert adopted(key_of({})) is None
     assert "ArchiveClassesAtExit" in with_archive({})[JAVA_OPTIONS]
+
+
+def test_one_that_has_become_shorter_is_written_anew_since_java_would_end():
+    key = key_of({})
+    written(key)
+    archive = adopted(key)
+    assert archive is not None
+    os.truncate(archive, 110 << 20)
+    assert adopted(key) is None and not archive.exists()
 
 
 @pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=own.jsa", "-XX:ArchiveClassesAtExit=own.jsa"])
@@ -60,19 +75,17 @@ def test_another_java_or_class_path_or_version_of_a_file_has_another_one(tmp_pat
     own = tmp_path / "own.jar"
     own.write_bytes(b"1")
     settings = {CLASS_PATH: str(own)}
-    before = archive_for(settings)
-    assert before not in (archive_for({}), archive_for({CLASS_PATH: "else.jar"}))
+    before = key_of(settings)
+    assert before not in (key_of({}), key_of({CLASS_PATH: "else.jar"}))
     os.utime(own, (1, 1))
-    assert archive_for(settings) != before
+    assert key_of(settings) != before
 
 
 def test_a_few_are_kept():
-    folder = archive_for({}).parent
     for n in range(5):
-        written(folder / f"spark-{n}.jsa", megabytes=1)
-        os.utime(folder / f"spark-{n}.jsa", (n, n))
+        os.utime(written(f"spark-{n}", megabytes=1), (n, n))
     with_archive({})
-    assert sorted(path.name for path in folder.glob("spark-*.jsa")) == ["spark-3.jsa", "spark-4.jsa"]
+    assert sorted(path.name for path in cache_folder().glob("spark-*")) == ["spark-3.new", "spark-4.new"]
 
 
 @pytest.mark.spark
