@@ -21,11 +21,12 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs on Spark comes first, for it takes longest."""
+    """What takes long comes first: on Spark, then what is slow. At the end no process has much left that others could
+    share."""
     for item in items:
         if ON_SPARK and item.get_closest_marker("stand_in") is not None:
             item.add_marker(pytest.mark.spark)
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("spark", "stand_in", "slow")])
 
 
 class Sharing(LoadScopeScheduling):

@@ -38,7 +38,7 @@ JOBS = int(os.environ.get("MUNTIN_JOBS", "1000"))
 FIRST = int(os.environ.get("MUNTIN_FIRST", "0"))
 STRIDE = MANY if os.environ.get("MUNTIN_ONLY") == "trees" else 1
 """With it, only the texts over more than two streams are taken."""
-CHUNKS = max(5, JOBS // 400)
+CHUNKS = max(10, JOBS // 400)
 """The jobs are spread over so many tests, so that several processes share them and a fault stops few others."""
 SEED, LIFE = os.environ.get("MUNTIN_SEED"), os.environ.get("MUNTIN_LIFE")
 WITHOUT = os.environ.get("MUNTIN_WITHOUT", "")
