@@ -188,3 +188,29 @@ def test_totals_that_are_not_over_yet_are_emitted_at_their_time_also_after_a_res
     job.restart()
     found = job.push({"B": _table(spec, "B", rows[2:])})["q"]
     assert list(zip(found["k"].to_pylist(), _plain(found["_ts"]), strict=True)) == [(1, 5), (2, 6)]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_totals_are_final_by_the_last_row_of_the_last_stream_though_the_join_below_is_over(restart: bool):
+    """Neither the row of C that was there nor a plain query beside it lets the total be final sooner, or later."""
+    totals = "SELECT A.k, COUNT(*) AS n FROM A [RANGE 3 us] A, B [RANGE 8 us] B, C [RANGE 4 us] C " + (
+        "WHERE A.k = B.k AND B.k = C.k GROUP BY A.k EMIT FINAL"
+    )
+    promises = {"A": "unique", "B": "unique", "C": "marks"}
+    plain = SHAPES["three"].format(3, 8, 4)
+    for queries in ({"totals": totals}, {"totals": totals, "plain": plain}):
+        spec = _spec(promises, 1000, queries)
+        job, found = LocalJob(spec, checks=True), Counter()
+        row = {"id": 1, "k": 2, "v": 0, "closed": False}
+        batches = [
+            {"A": [row | {"ts": 3}], "B": [row | {"ts": 3}], "C": [row | {"ts": 0}, row | {"ts": 4}]},
+            {name: [row | {"ts": 5, "k": 9}] for name in "ABC"},
+            {"C": [row | {"ts": 6, "closed": True}]},
+            {name: [row | {"ts": 20, "k": 10}] for name in "ABC"},
+        ]
+        for n, batch in enumerate([*batches, {}]):
+            got = job.push({s: _table(spec, s, batch[s]) for s in batch}, ended=n == len(batches))["totals"]
+            found += Counter(zip(*(_plain(c) for c in got.columns), strict=True))
+            if restart:
+                job.restart()
+        assert found == {(2, 2, 7): 1, (9, 1, 20): 1, (10, 1, 20): 1}, "of the last two nobody says that they are over"

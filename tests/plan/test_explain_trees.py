@@ -29,6 +29,13 @@ def test_a_join_says_whether_it_hears_which_keys_are_over_below():
     assert not [line for line in joins["A x B"] if "passe" in line]
 
 
+def test_a_join_with_totals_frees_nothing_by_what_is_over_below():
+    totals = "CREATE QUERY n AS SELECT A.k, COUNT(*) AS n FROM A, B, C WHERE A.k = B.k AND B.k = C.k GROUP BY A.k "
+    (lines,) = [lines for name, lines in _explained(totals + "EMIT FINAL WINDOW 10 seconds;").items() if "C" in name]
+    said = "which keys are over in join 1 is not passed on: n is final by the last rows of the other stream"
+    assert said in lines
+
+
 def test_a_join_of_streams_without_promises_says_nothing_of_them():
     joins = _explained("CREATE QUERY q AS SELECT B.id FROM B, C, D WHERE B.k = C.k AND C.k = D.k WINDOW 10 seconds;")
     assert len(joins) == 2 and not [line for lines in joins.values() for line in lines if "passe" in line]

@@ -69,6 +69,12 @@ def why_unheard(join: SharedJoin, side: Side, below: SharedJoin) -> str:
     return "" if set(join.axes) == {Axis.TIME} else "rows are counted"
 
 
+def why_unheeded(join: SharedJoin) -> str:
+    """Why a join frees nothing by what the joins below pass on; nothing where it does."""
+    finals = [query.name for query in join.queries if query.final]
+    return f"{finals[0]} is final by the last rows of the other stream" if finals else ""
+
+
 def _placed(join: SharedJoin, by_query: Mapping[str, SharedJoin]) -> SharedJoin:
     below = [by_query[stream.name] if stream.derived else None for stream in join.streams]
     given = [source for source in below if source is not None]

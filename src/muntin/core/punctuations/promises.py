@@ -168,6 +168,8 @@ class Promises(NoPromises):
 
     def hear(self, side: Side, over: pa.Table, chunks: ChunkLog, counters: Counters) -> None:
         """One that binds for no longer than the rows that it could free are wanted anyway is passed over."""
+        if not self._rules.heeds:
+            return
         over = over.filter(pc.greater_equal(pc.subtract(over[LAPSE], self._rules.spared(side)), over[TS]))
         counters.punctuations[side] += over.num_rows
         if over.num_rows:

@@ -252,15 +252,12 @@ class PendingPunctuations:
         """Ask anew for the last rows of families: by side, both halves of the key, and time; of `silent` sides not.
 
         Where there is none any more, the output has been punctuated for the key, or a promise of the other side has
-        freed it and will punctuate. One of a silent side will not: then the last row that was logged counts. Only at
-        the release point itself it is still to be punctuated: a row that can only be the later one of a pair is not
-        kept, and a promise of its own time ends its key there.
+        freed it and will punctuate. Only at the release point itself it is still to be punctuated: a row that can only
+        be the later one of a pair is not kept, and a promise of its own time ends its key there.
         """
         for side in Side:
             rows = self._rows[side][:FIELDS]
             lasts = last(side, rows[KEY1], rows[KEY2], rows[AT])
-            if silent[side.other]:
-                lasts = np.where(lasts == NONE, rows[LAST], lasts)
             over = ((lasts == NONE) & (rows[AT] < release)) | silent[side]
             self._rows[side] = np.concatenate([rows, np.where(over, FOREVER, lasts)])
 

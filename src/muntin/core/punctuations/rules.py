@@ -9,6 +9,7 @@ import numpy as np
 from muntin.kernels.arrays import Bools, Int64s
 from muntin.model import Axis, Side
 from muntin.plan import SharedJoin
+from muntin.plan.placement import why_unheeded
 from muntin.plan.punctuation import FOR_GOOD, promising
 from muntin.plan.punctuation_modes import PUNCTUATION_MODES
 
@@ -32,6 +33,8 @@ class PromiseRules:
     """Whether some query has rows of the side go out that have no match."""
     hears: tuple[bool, bool]
     """Whether the side is what a join below finds, which passes on for which keys it is over."""
+    heeds: bool
+    """Whether that frees rows of the other side. Totals are final by the last of these, so they stay then."""
 
     @classmethod
     def of(cls, join: SharedJoin, how: str) -> PromiseRules:
@@ -47,6 +50,7 @@ class PromiseRules:
             frees=not any(query.looks_at_live_pairs for query in join.queries),
             preserved=np.array([any(side in query.preserved for query in join.queries) for side in Side]),
             hears=join.hears,
+            heeds=not why_unheeded(join),
         )
 
     def spared(self, side: Side) -> int:

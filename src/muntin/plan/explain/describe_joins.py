@@ -35,7 +35,7 @@ from muntin.plan.hot_keys import why_at_home
 from muntin.plan.joins import Partition, SharedJoin, Slice, signature
 from muntin.plan.ordered import ordered_values, why_every_pair
 from muntin.plan.orderings import ORDERINGS, SYNC_FILTER, gain, pace_of, reason_to_wait
-from muntin.plan.placement import why_unheard
+from muntin.plan.placement import why_unheard, why_unheeded
 from muntin.plan.predict import JoinLoad, Prediction, SliceLoad
 from muntin.plan.promise_lags import AssumedLags, Lags
 from muntin.plan.punctuation import has_promises, leave_at_own_ends, pattern_of, promising
@@ -101,7 +101,9 @@ def _tree(join: SharedJoin, joins: Mapping[int, SharedJoin], mode: PunctuationMo
     ]
     below = [None if source is None else joins[source] for source in join.reads]
     passed_on = [
-        None if source is None or not has_promises(source) or not mode.listens else why_unheard(join, side, source)
+        None
+        if source is None or not has_promises(source) or not mode.listens
+        else why_unheard(join, side, source) or why_unheeded(join)
         for side, source in zip(Side, below, strict=True)
     ]
     return TreeUse(reads, join.home + 1, arrives, passed_on, None if copy is None else copy.of)
