@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from muntin.bench.peers import say
+from muntin.bench.peers import half_the_memory, say
 from muntin.bench.workload import COLUMNS, STREAMS, Question, Workload
 from muntin.spark.session import open_session
 
@@ -30,8 +30,7 @@ PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 
 def session(state: str) -> Any:
     """Spark as its users would set it up for such joins."""
-    megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
-    spark = open_session(confs={"spark.driver.memory": f"{megabytes // 2}m", "spark.driver.extraJavaOptions": ""})
+    spark = open_session(confs={**half_the_memory(), "spark.driver.extraJavaOptions": ""})
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{PACKAGE}.{PROVIDERS[state]}")
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")

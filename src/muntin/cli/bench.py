@@ -93,9 +93,10 @@ def execute(args: argparse.Namespace) -> int:
         raise UsageError("--resume needs --save DIR", hint="name the folder that the bench before wrote to")
     spark = None
     if not args.no_spark and any(name not in IN_PROCESSES for name in args.name):
+        from muntin.bench.peers import half_the_memory
         from muntin.spark.session import open_session
 
-        spark = open_session()
+        spark = open_session(confs=half_the_memory())
     try:
         figures = {name: measured(name, args, spark) for name in args.name}
     finally:
