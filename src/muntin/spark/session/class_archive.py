@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -66,24 +67,25 @@ def being_written(key: str) -> Path:
 
 def adopted(key: str) -> Path | None:
     """The archive that is there; one that was written since the last start gets its name. None where there is none."""
-    for archive in cache_folder().glob(f"{key}-*.jsa"):
-        if archive.name == f"{key}-{archive.stat().st_size}.jsa":
-            return archive
-        archive.unlink(missing_ok=True)
     new = being_written(key)
     try:
+        for archive in cache_folder().glob(f"{key}-*.jsa"):
+            if archive.name == f"{key}-{archive.stat().st_size}.jsa":
+                return archive
+            archive.unlink(missing_ok=True)
         with open(new, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if file.read(len(_MAGIC)) != _MAGIC or size < _LEAST_BYTES:
                 return None
             os.fsync(file.fileno())
         return new.rename(new.with_name(f"{key}-{size}.jsa"))
-    except OSError:  # not there, or another process has just named it
+    except OSError:  # not there, or another process has just named or removed it
         return None
 
 
 def _make_room(key: str) -> None:
     """Remove all but the newest of the other archives; a Java that uses one keeps what it has."""
     others = [path for path in cache_folder().glob("spark-*") if not path.name.startswith(key)]
-    for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT:]:
-        old.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # another process makes room, too
+        for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT:]:
+            old.unlink(missing_ok=True)
